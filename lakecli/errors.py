@@ -1,0 +1,144 @@
+"""Every error lakecli raises on purpose, grouped by what the caller would do about it.
+
+    LakeError
+    ├── UsageError           say it differently: a malformed URI, name, expression or option
+    ├── PartialFailure       repeat for the objects that failed; the others are done
+    ├── ConflictError        decide between two changes of one path
+    ├── LostRace             look again and repeat: somebody else moved first
+    ├── NotFound             name something that exists
+    ├── Refused              ask for something allowed, or insist where a flag permits it
+    │   ├── AlreadyExists
+    │   ├── DirtyBranch
+    │   └── Unsupported      this store or platform cannot do it
+    ├── IntegrityError       do not trust these bytes; run fsck
+    ├── PermissionDenied     fix credentials, permissions or ownership
+    ├── Unreachable          wait, or fix the network, the disk or the endpoint
+    ├── NothingToDo          there was no change to record
+    └── OutcomeUnknown       the effect may or may not have happened; ask again
+
+A family carries a stable ``kind``; the command line maps kinds to exit codes in one table.
+Members are declared beside the code that raises them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class ErrorKind(StrEnum):
+    """Stable names of the error families; scripts may branch on them, so only ever append."""
+
+    UNEXPECTED = "unexpected"
+    USAGE = "usage"
+    PARTIAL = "partial"
+    CONFLICT = "conflict"
+    LOST_RACE = "lost_race"
+    NOT_FOUND = "not_found"
+    REFUSED = "refused"
+    INTEGRITY = "integrity"
+    PERMISSION = "permission"
+    UNREACHABLE = "unreachable"
+    NOTHING_TO_DO = "nothing_to_do"
+    OUTCOME_UNKNOWN = "outcome_unknown"
+
+
+class LakeError(Exception):
+    """What happened, in one lower-case line that names the thing, and the way out.
+
+    Args:
+        message: what happened; no period at the end, nothing printed right after an id.
+        hint: the command or change that helps, if there is one.
+        paths: the paths it concerns, for errors about several objects.
+    """
+
+    kind: ClassVar[ErrorKind] = ErrorKind.UNEXPECTED
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, paths: Sequence[bytes] = ()
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.paths = tuple(paths)
+
+
+class UsageError(LakeError):
+    """The request itself is malformed: a URI, a name, a ref expression or an option."""
+
+    kind = ErrorKind.USAGE
+
+
+class PartialFailure(LakeError):
+    """Some objects failed; every other one is done."""
+
+    kind = ErrorKind.PARTIAL
+
+
+class ConflictError(LakeError):
+    """Both sides changed the same paths differently; ``paths`` lists them in key order."""
+
+    kind = ErrorKind.CONFLICT
+
+
+class LostRace(LakeError):
+    """Somebody else moved the same ref or object first; nothing of ours was applied."""
+
+    kind = ErrorKind.LOST_RACE
+
+
+class NotFound(LakeError):
+    """A repository, ref, commit, path or object that is not there."""
+
+    kind = ErrorKind.NOT_FOUND
+
+
+class Refused(LakeError):
+    """A well-formed request that must not or cannot be carried out."""
+
+    kind = ErrorKind.REFUSED
+
+
+class AlreadyExists(Refused):
+    """The name is taken."""
+
+
+class DirtyBranch(Refused):
+    """The branch has uncommitted changes and the operation needs a clean one."""
+
+
+class Unsupported(Refused):
+    """This store or platform cannot do what was asked."""
+
+
+class IntegrityError(LakeError):
+    """Bytes that are damaged, or do not match their name, size or checksum."""
+
+    kind = ErrorKind.INTEGRITY
+
+
+class PermissionDenied(LakeError):
+    """Missing or wrong credentials, or a place we may not read or write."""
+
+    kind = ErrorKind.PERMISSION
+
+
+class Unreachable(LakeError):
+    """A store or disk that does not answer, or has no room."""
+
+    kind = ErrorKind.UNREACHABLE
+
+
+class NothingToDo(LakeError):
+    """There was no change to record."""
+
+    kind = ErrorKind.NOTHING_TO_DO
+
+
+class OutcomeUnknown(LakeError):
+    """The effect may or may not have happened, and it could not be found out."""
+
+    kind = ErrorKind.OUTCOME_UNKNOWN

@@ -1,0 +1,132 @@
+"""How things are named: BLAKE3 digests and lakeFS's typed framing.
+
+The framing ("ident") precedes every value with a one-byte tag and writes every length as a
+framed int64, so that no two different streams of fields can produce the same bytes:
+
+    ===== ============ =====================================================
+    tag   type         bytes
+    ===== ============ =====================================================
+    0     bytes        00, int64(len), data
+    1     string       01, int64(len), UTF-8
+    2     int64        02, 08, 8 bytes big-endian
+    3     string list  03, int64(n), then string(item) each
+    4     string map   04, int64(n), then string(k) string(v) by key bytes
+    5     embedded     05, then bytes(identity of the embedded object)
+    ===== ============ =====================================================
+
+The int64 inside a length carries its own ``02 08`` prefix. Source: lakeFS ``pkg/ident``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from blake3 import blake3
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+DIGEST_SIZE = 32
+
+
+def h(data: bytes) -> bytes:
+    """Return the 32-byte BLAKE3-256 digest of `data`."""
+    return blake3(data).digest()
+
+
+def frame_int(value: int) -> bytes:
+    """Frame a signed 64-bit integer."""
+    return b"\x02\x08" + value.to_bytes(8, "big", signed=True)
+
+
+def frame_bytes(value: bytes) -> bytes:
+    """Frame raw bytes."""
+    return b"\x00" + frame_int(len(value)) + value
+
+
+def frame_str(value: str) -> bytes:
+    """Frame a string as UTF-8; undecodable bytes that came in as surrogates go out unchanged."""
+    data = value.encode("utf-8", "surrogateescape")
+    return b"\x01" + frame_int(len(data)) + data
+
+
+def frame_list(items: Sequence[str]) -> bytes:
+    """Frame a list of strings."""
+    return b"\x03" + frame_int(len(items)) + b"".join(map(frame_str, items))
+
+
+def frame_map(items: Mapping[str, str]) -> bytes:
+    """Frame a string map, ordered by the bytes of its keys."""
+    ordered = sorted(items, key=lambda key: key.encode("utf-8", "surrogateescape"))
+    body = b"".join(frame_str(key) + frame_str(items[key]) for key in ordered)
+    return b"\x04" + frame_int(len(ordered)) + body
+
+
+def frame_embedded(identity: bytes) -> bytes:
+    """Frame another object's identity."""
+    return b"\x05" + frame_bytes(identity)
+
+
+def record_id(key: bytes, identity: bytes) -> bytes:
+    """Return ``h(h(key) ‖ h(identity))``, what one record adds to the name of its range."""
+    return blake3(blake3(key).digest() + blake3(identity).digest()).digest()
+
+
+def tree_id(record_ids: Iterable[bytes]) -> str:
+    """Return the hex name of a range or metarange: the digest of its record IDs in key order."""
+    return blake3(b"".join(record_ids)).hexdigest()
+
+
+def entry_identity(
+    *, size: int, checksum: str, metadata: Mapping[str, str], content_type: str, address: str
+) -> bytes:
+    """Return the identity that decides whether two entries are the same.
+
+    Args:
+        size: of the object, in bytes.
+        checksum: of the object's bytes, as recorded in the entry.
+        metadata: user metadata, already without the ``::lakefs::`` keys.
+        content_type: may be empty.
+        address: the physical address, or ``""`` where it is the content address that the
+            checksum implies, so that the same bytes uploaded twice are never a change.
+    """
+    return h(
+        frame_str("lakecli:entry:1")
+        + frame_int(size)
+        + frame_str(checksum)
+        + frame_map(metadata)
+        + frame_str(content_type)
+        + frame_str(address)
+    )
+
+
+def commit_id(
+    *,
+    committer: str,
+    message: str,
+    metarange_id: str,
+    created_at: int,
+    metadata: Mapping[str, str],
+    parents: Sequence[str],
+) -> str:
+    """Return the commit ID that a lakeFS server computes for the same fields.
+
+    Args:
+        committer: as recorded.
+        message: as recorded.
+        metarange_id: ``""`` is the empty tree.
+        created_at: unix seconds.
+        metadata: as recorded.
+        parents: commit IDs, first parent first.
+    """
+    from hashlib import sha256  # only commits need it, and it costs every start-up milliseconds
+
+    return sha256(
+        frame_str("commit:v1")
+        + frame_str(committer)
+        + frame_str(message)
+        + frame_str(metarange_id)
+        + frame_int(created_at)
+        + frame_map(metadata)
+        + frame_embedded(sha256(frame_list(parents)).digest())
+    ).hexdigest()

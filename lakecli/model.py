@@ -1,0 +1,154 @@
+"""The vocabulary: typed IDs and the immutable records that every layer speaks of.
+
+Keys and identities are ``bytes`` below this module's records and inside them; names that people
+type are ``str``. Times are aware UTC datetimes of whole seconds; sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, NewType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+CommitId = NewType("CommitId", str)
+"""64 lowercase hex digits: lakeFS's SHA-256 over the commit's fields."""
+
+RangeId = NewType("RangeId", str)
+"""64 lowercase hex digits: BLAKE3 over the range's record IDs."""
+
+MetarangeId = NewType("MetarangeId", str)
+"""64 lowercase hex digits, or ``""`` for the empty tree."""
+
+StagingToken = NewType("StagingToken", bytes)
+"""16 random bytes that name one staging area."""
+
+EMPTY_TREE = MetarangeId("")
+
+MAX_PATH_SIZE = 1024
+"""Bytes in a path, at most; at least one."""
+
+CLIENT_METADATA_PREFIX = "::lakefs::"
+"""Metadata keys of clients; not part of an entry's identity."""
+
+CLIENT_MTIME = "::lakefs::client-mtime"
+"""The uploaded file's own modification time, in unix seconds as a decimal string."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is recorded at a path.
+
+    Attributes:
+        physical_address: relative to the storage namespace (``data/…``), or a full URI.
+        size: of the object, in bytes.
+        checksum: 64 hex digits of BLAKE3 for what lakecli uploaded, a store's ETag otherwise.
+        modified_at: when it was uploaded, whole seconds.
+        content_type: may be empty.
+        metadata: user metadata, ``::lakefs::`` keys included.
+    """
+
+    physical_address: str
+    size: int
+    checksum: str
+    modified_at: datetime
+    content_type: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One snapshot of a repository and where it came from.
+
+    Attributes:
+        id: lakeFS's commit ID of the other fields (generation excepted).
+        parents: first parent first; empty for the initial commit.
+        metarange_id: the tree.
+        committer: ``Name <email>``; may be empty.
+        created_at: whole seconds.
+        generation: 1 for the initial commit, else 1 + the largest among the parents.
+    """
+
+    id: CommitId
+    parents: tuple[CommitId, ...]
+    metarange_id: MetarangeId
+    message: str
+    committer: str
+    created_at: datetime
+    metadata: Mapping[str, str]
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A movable name.
+
+    Attributes:
+        commit_id: the head.
+        staging_token: where new writes go.
+        sealed_tokens: closed for writing and waiting to be committed, newest first.
+    """
+
+    name: str
+    commit_id: CommitId
+    staging_token: StagingToken
+    sealed_tokens: tuple[StagingToken, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A fixed name for a commit."""
+
+    name: str
+    commit_id: CommitId
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryRecord:
+    """What a clone knows of a repository.
+
+    Attributes:
+        name: local to this machine.
+        uuid: 32 hex digits, the same in every clone.
+        storage_namespace: normalised URI, no trailing slash.
+        range_entries: the tree parameter N, a power of two.
+        region: of the bucket, where the store has regions; else ``""``.
+    """
+
+    name: str
+    uuid: str
+    storage_namespace: str
+    default_branch: str
+    created_at: datetime
+    range_entries: int
+    region: str = ""
+
+
+class ChangeType(StrEnum):
+    """How a path differs."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+    CONFLICT = "conflict"
+
+
+class MergeStrategy(StrEnum):
+    """What a conflict becomes; only conflicting paths are decided by it."""
+
+    FAIL = "default"
+    SOURCE_WINS = "source-wins"
+    DEST_WINS = "dest-wins"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One path that differs, with the encoded values of either side (``None``: absent)."""
+
+    type: ChangeType
+    path: bytes
+    left: bytes | None
+    right: bytes | None

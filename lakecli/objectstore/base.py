@@ -1,0 +1,206 @@
+"""What lakecli asks of a bucket: a flat, ordered namespace of objects with conditional writes.
+
+Adapters are plain classes that satisfy `ObjectStore`; one contract suite runs on all of them.
+Keys are ``str`` relative to the store's prefix; bytes that are not UTF-8 travel as surrogates.
+Adapters translate their SDK's errors into lakecli's at their own edge:
+
+- no such key: `ObjectNotFound`; no such bucket: `BucketNotFound`
+- a condition that did not hold (S3 412, 409, 404 on a conditional PUT, …): `ConditionFailed`
+- credentials and permissions: `PermissionDenied`
+- no connection, time-outs, throttling, 5xx after the retries, disk full: `Unreachable`
+- what the store cannot do: `Unsupported`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, BinaryIO, Final, NewType, Protocol
+
+from lakecli.errors import LostRace, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime, timedelta
+    from pathlib import Path
+
+Version = NewType("Version", str)
+"""Opaque: an ETag or a generation. Compare it for equality, never look inside."""
+
+
+class ObjectNotFound(NotFound):
+    """No object has this key."""
+
+
+class BucketNotFound(NotFound):
+    """The bucket, container or directory itself is not there."""
+
+
+class ConditionFailed(LostRace):
+    """A conditional write found something else than it required; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnyVersion:
+    """Write whatever is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Write only if the key does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Write only over exactly this version."""
+
+    version: Version
+
+
+Condition = AnyVersion | Absent | Match
+"""Always given explicitly: an optional version that happens to be None is how updates get lost."""
+
+ANY: Final = AnyVersion()
+ABSENT: Final = Absent()
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What a listing or a head request tells of one object; ``modified_at`` by the store's clock.
+
+    ``content_type`` and ``metadata`` are filled by `ObjectStore.head` only.
+    """
+
+    key: str
+    size: int
+    modified_at: datetime
+    version: Version
+    etag: str = ""
+    content_type: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PresignedUrl:
+    """A bearer URL and the moment it really stops working."""
+
+    url: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PresignRequest:
+    """What a URL shall permit.
+
+    Attributes:
+        method: ``GET`` or ``PUT``.
+        expires_in: asked for; a store's own limit or the credentials' end may come earlier.
+        content_type: a GET answers with it, whatever the object was stored with.
+        file_name: a GET suggests it to browsers (``Content-Disposition``).
+    """
+
+    method: str
+    expires_in: timedelta
+    content_type: str = ""
+    file_name: str = ""
+
+
+class ObjectStore(Protocol):
+    """One storage namespace: a prefix in a bucket, or a directory.
+
+    Every method may be retried by its caller, so each is safe to repeat. Instances are safe to
+    share between threads.
+    """
+
+    @property
+    def uri(self) -> str:
+        """The normalised URI of the namespace, without a trailing slash."""
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """Return bytes ``[start, start + length)``, less where the object ends earlier.
+
+        A negative `start` counts from the end (a suffix read), with no `length`. A suffix longer
+        than the object is the whole object; a start at or past the end gives ``b""``.
+
+        Raises:
+            ObjectNotFound: no such key.
+        """
+
+    def open(self, key: str) -> BinaryIO:
+        """Open an object for one pass of reading; the caller closes it.
+
+        Raises:
+            ObjectNotFound: no such key.
+        """
+
+    def put(
+        self,
+        key: str,
+        body: bytes | BinaryIO,
+        condition: Condition,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Version:
+        """Write an object whole, atomically and durably; readers see the old or the new one.
+
+        Raises:
+            ConditionFailed: `condition` did not hold.
+        """
+
+    def head(self, key: str) -> ObjectInfo:
+        """Describe one object.
+
+        Raises:
+            ObjectNotFound: no such key.
+        """
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        """Yield the objects under `prefix` with keys greater than `after`, in byte order."""
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects, in batches where the store can; a missing one is fine."""
+
+    def copy(self, source: str, key: str) -> None:
+        """Copy one object inside the namespace, on the store's side.
+
+        Raises:
+            ObjectNotFound: no such `source`.
+        """
+
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+        """Sign a URL without asking the store anything.
+
+        Raises:
+            Unsupported: the store has no URLs.
+        """
+
+    def local_path(self, key: str) -> Path | None:
+        """Return the file that holds an object's bytes on this machine, if there is one."""
+
+    def batch(self) -> Batch:
+        """Start a batch of create-only writes that become durable together."""
+
+
+class Batch(Protocol):
+    """Many small create-only writes with one durability point.
+
+    Nothing written is promised to be visible before `flush`, and everything is durable after it.
+    A batch that is dropped leaves at most temporary files, never a torn object. Safe to share
+    between threads.
+    """
+
+    def put_new(self, key: str, body: bytes) -> None:
+        """Write `body` unless the key is there already; an existing object stays as it is."""
+
+    def adopt(self, key: str, temporary: str) -> None:
+        """Give a finished `spool` its final key; an existing object stays as it is."""
+
+    def spool(self) -> tuple[str, BinaryIO]:
+        """Open a temporary object whose final key is not known yet; the caller closes the file.
+
+        Raises:
+            Unsupported: the store cannot rename; hash first, then put.
+        """
+
+    def flush(self) -> None:
+        """Make everything so far durable and visible, in order: content first, then names."""

@@ -1,0 +1,1 @@
+"""lakeFS's protobuf messages: ``graveler.proto`` and what protoc makes of it."""
