@@ -1,0 +1,160 @@
+"""A lake: all repositories this user has on this machine, behind one local store.
+
+`Lake.open` is the library's front door. Everything that is not a function of its arguments comes
+in here: where things lie, the clock, the source of random IDs, and the words that the operation
+log records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+from lakecli.errors import NotFound
+from lakecli.kv.env import LocalStore
+from lakecli.repository import records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+    from pathlib import Path
+    from types import TracebackType
+
+    from lakecli.committed.store import TreeStore
+    from lakecli.model import RepositoryRecord
+    from lakecli.objectstore.base import ObjectStore
+
+DEFAULT_CACHE_SIZE = 10 << 30
+
+
+def _no_step(_name: str) -> None:
+    """Pass every named step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a lake lies on this machine.
+
+    Attributes:
+        store: the directory of the LMDB environment.
+        cache: the directory of cached SSTables; may be deleted at any time.
+        cache_size: its limit in bytes.
+    """
+
+    store: Path
+    cache: Path
+    cache_size: int = DEFAULT_CACHE_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a lake is told about the world, so that tests can tell it something else.
+
+    Attributes:
+        clock: the present, as an aware UTC datetime.
+        new_id: 16 random bytes at each call.
+        command: what the operation log says was done; no secrets.
+        on_step: called with the name of each step of a protocol before it is taken.
+    """
+
+    clock: Callable[[], datetime]
+    new_id: Callable[[], bytes]
+    command: str = ""
+    on_step: Callable[[str], None] = field(default=_no_step)
+
+
+class Lake:
+    """The repositories of one local store. Close it, or use it as a context manager."""
+
+    def __init__(self, home: Home, store: LocalStore, surroundings: Surroundings) -> None:
+        self.home = home
+        self.kv = store
+        self.surroundings = surroundings
+
+    @classmethod
+    def open(cls, home: Home, surroundings: Surroundings) -> Self:
+        """Open the local store, creating it at first use.
+
+        Raises:
+            PermissionDenied: the home cannot be written.
+            Refused: the store was written by a newer lakecli, or lies on a network file system.
+        """
+        return cls(home, LocalStore.open(home.store), surroundings)
+
+    def close(self) -> None:
+        """Close the local store; safe to repeat."""
+        self.kv.close()
+
+    def __enter__(self) -> Self:
+        """Return the lake itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def now(self) -> datetime:
+        """Return the present in whole seconds."""
+        return self.surroundings.clock().replace(microsecond=0)
+
+    def repositories(self, *, prefix: str = "", after: str = "") -> Iterator[RepositoryRecord]:
+        """Yield what is known of each repository, ordered by name."""
+        with self.kv.read() as txn:
+            yield from records.iter_repositories(txn, prefix=prefix, after=after)
+
+    def repository(self, name: str) -> Repository:
+        """Return a handle to a repository of this lake.
+
+        Raises:
+            NotFound: there is none of that name here.
+        """
+        with self.kv.read() as txn:
+            record = records.find_repository(txn, name)
+        if record is None:
+            raise NotFound(
+                f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
+            )
+        return Repository(self, record)
+
+
+class Repository:
+    """One repository of a lake; the verbs of `lakecli.repository` take it as first argument."""
+
+    def __init__(self, lake: Lake, record: RepositoryRecord) -> None:
+        self.lake = lake
+        self.record = record
+        self.key = bytes.fromhex(record.uuid)
+        """The 16 bytes that this repository's rows in the local store begin with."""
+
+    @property
+    def name(self) -> str:
+        """The name on this machine."""
+        return self.record.name
+
+    @property
+    def uri(self) -> str:
+        """``lakefs://name``."""
+        return f"lakefs://{self.record.name}"
+
+    @cached_property
+    def store(self) -> ObjectStore:
+        """The storage namespace; the first use imports its adapter, nothing is asked yet."""
+        from lakecli.objectstore.registry import open_store
+
+        return open_store(self.record.storage_namespace, region=self.record.region)
+
+    @cached_property
+    def trees(self) -> TreeStore:
+        """The committed trees in the storage namespace, cached below the lake's home."""
+        from lakecli.committed.cache import SstableCache
+        from lakecli.committed.store import TreeStore
+
+        home = self.lake.home
+        cache = SstableCache(home.cache / self.record.uuid, max_size=home.cache_size)
+        return TreeStore(self.store, cache=cache, range_entries=self.record.range_entries)
