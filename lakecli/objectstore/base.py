@@ -104,6 +104,21 @@ class PresignRequest:
     file_name: str = ""
 
 
+def key_bytes(key: str) -> bytes:
+    """Return the bytes of a key, which are what listings are ordered by."""
+    return key.encode("utf-8", "surrogateescape")
+
+
+def check_range(start: int, length: int | None) -> None:
+    """Refuse a range that `ObjectStore.get` does not define.
+
+    Raises:
+        ValueError: a suffix with a length, or a negative length.
+    """
+    if length is not None and (start < 0 or length < 0):
+        raise ValueError(f"no such range: start={start}, length={length}")
+
+
 class ObjectStore(Protocol):
     """One storage namespace: a prefix in a bucket, or a directory.
 
