@@ -75,7 +75,7 @@ class MemoryStore:
     @property
     def uri(self) -> str:
         """The URI of the namespace; only this process can follow it."""
-        return f"memory://{self._prefix}".rstrip("/")
+        return "memory://" + self._prefix.rstrip("/")
 
     def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
         """Return a range of an object; see `ObjectStore.get`."""
@@ -99,7 +99,10 @@ class MemoryStore:
         metadata: Mapping[str, str] | None = None,
     ) -> Version:
         """Write an object; see `ObjectStore.put`."""
-        data = bytes(body) if isinstance(body, bytes | bytearray | memoryview) else body.read()
+        if isinstance(body, bytes | bytearray | memoryview):
+            data = bytes(body)
+        else:
+            data = b"".join(iter(lambda: body.read(1 << 20), b""))
         bucket = self._bucket
         with bucket.lock:
             self._check_bucket()

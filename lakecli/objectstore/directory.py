@@ -1,0 +1,327 @@
+"""The file-system half of the local store: nothing outside the root, nothing half-written.
+
+::
+
+    <root>/<key>                 objects, named by their keys
+    <root>/_lakecli/tmp/<name>   files being written; a crash leaves them and nothing else
+    <root>/_lakecli/tmp/lock     held for the moment of a compare-and-rename; never removed
+
+Every directory below the root is opened by descriptor, one component at a time, and symbolic links
+are not followed: whoever can write into a namespace still cannot point a key out of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import stat
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from lakecli.errors import (
+    LakeError,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+    Unsupported,
+    UsageError,
+)
+from lakecli.objectstore.base import BucketNotFound, key_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+TEMPORARY = (b"_lakecli", b"tmp")
+LOCK_NAME = b"lock"
+MAX_NAME_SIZE = 255
+"""Bytes in one component of a key: what every common file system takes."""
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
+_FILE_MODE = 0o666  # less the umask: a namespace may be shared by a group
+
+_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+_PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def split_key(key: str) -> list[bytes]:
+    """Return the components of a key as names of directories and a file.
+
+    Raises:
+        UsageError: a key that no file can have. lakecli's own keys are never like that: they are
+            digests and percent-encoded names.
+    """
+    names = key_bytes(key).split(b"/")
+    for name in names:
+        if len(name) > MAX_NAME_SIZE or name in {b"", b".", b".."} or b"\0" in name:
+            raise UsageError(
+                f"a directory cannot hold an object of this key: {key!r}",
+                hint=f"no empty component, no '.' or '..', no NUL, at most {MAX_NAME_SIZE} bytes "
+                "between slashes; a bucket has no such limits",
+            )
+    if len(names) > 1 and names[0] == TEMPORARY[0] and names[1] == TEMPORARY[1]:
+        raise UsageError(f"reserved for unfinished files: {key!r}")
+    return names
+
+
+class Directory:
+    """The root of a local namespace.
+
+    Args:
+        root: absolute; may itself be a symbolic link, since the user named it.
+        clock_ns: nanoseconds since the epoch. Part of an object's version, see `stamp`.
+    """
+
+    def __init__(self, root: str, *, clock_ns: Callable[[], int]) -> None:
+        self.root = root
+        self._clock_ns = clock_ns
+        self._series = f"{clock_ns():x}-{os.getpid():x}"
+        self._numbers = itertools.count()
+
+    @contextmanager
+    def translated(self, what: str) -> Iterator[None]:
+        """Turn what the operating system says about `what` into lakecli's errors."""
+        try:
+            yield
+        except OSError as error:
+            raise self._translate(error, what) from error
+
+    def _translate(self, error: OSError, what: str) -> LakeError:
+        number, text = error.errno, (error.strerror or str(error)).lower()
+        where = f"{text}: {what} in {self.root}"
+        if number in _PERMISSION:
+            return PermissionDenied(where, hint=f"check owner and mode of {self.root}")
+        if number in _FULL:
+            return Unreachable(
+                f"no space left on the disk, {where}",
+                hint="free some space and repeat the command; nothing was half-written",
+            )
+        if number == errno.ELOOP:
+            return Refused(
+                f"symbolic link inside a storage namespace: {what} in {self.root}",
+                hint="lakecli follows none below the root; mount or move the directory instead",
+            )
+        if number in {errno.ENOTDIR, errno.EISDIR}:
+            return Unsupported(
+                f"{where}",
+                hint="a directory cannot hold an object 'a' and an object 'a/b'; a bucket can",
+            )
+        if number == errno.EXDEV:
+            return Unsupported(where, hint="a namespace must lie on one file system")
+        return Unreachable(where, hint="check the disk, then repeat the command")
+
+    def open_root(self) -> int:
+        """Open the root directory.
+
+        Raises:
+            BucketNotFound: it is not there, or no directory.
+        """
+        try:
+            return os.open(self.root, _DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            text = (error.strerror or "").lower()
+            raise BucketNotFound(
+                f"{text}: {self.root}",
+                hint="create the directory, or mount the disk that holds it",
+            ) from error
+
+    def check_root(self) -> None:
+        """Make sure that the root is there.
+
+        Raises:
+            BucketNotFound: it is not.
+        """
+        with self.translated("the root"):
+            os.close(self.open_root())
+
+    def open_directory(
+        self, names: Sequence[bytes], *, create: bool = False, sync: bool = True
+    ) -> int:
+        """Open a directory below the root; the caller closes the descriptor.
+
+        Args:
+            names: components, none of them special.
+            create: make what is missing.
+            sync: make what was created durable.
+
+        Raises:
+            BucketNotFound: no root.
+            FileNotFoundError: something below it is missing, and `create` is false.
+            OSError: ``ELOOP`` where a component is a symbolic link.
+        """
+        current = self.open_root()
+        try:
+            for name in names:
+                below = open_below(current, name, create=create, sync=sync)
+                os.close(current)
+                current = below
+        except BaseException:
+            os.close(current)
+            raise
+        return current
+
+    @contextmanager
+    def opened(
+        self, names: Sequence[bytes], *, create: bool = False, sync: bool = True
+    ) -> Iterator[int]:
+        """Open a directory for a while; see `open_directory`."""
+        descriptor = self.open_directory(names, create=create, sync=sync)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def open_file(self, names: Sequence[bytes]) -> tuple[int, os.stat_result]:
+        """Open an object's file for reading; the caller closes the descriptor.
+
+        Raises:
+            FileNotFoundError: no regular file has this name.
+        """
+        with self.opened(names[:-1]) as parent:
+            # Without O_NONBLOCK, a pipe somebody left here would hang us.
+            descriptor = os.open(
+                names[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent
+            )
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode):
+            return descriptor, status
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "not a regular file", names[-1])
+
+    def create_temporary(self, parent: int) -> tuple[str, int]:
+        """Create an empty file in the opened directory of temporaries, for writing."""
+        while True:
+            name = f"{self._series}-{next(self._numbers):x}"
+            with suppress(FileExistsError):  # a fork or another machine counts as we do
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+                return name, os.open(name, flags, _FILE_MODE, dir_fd=parent)
+
+    def stamp(self, descriptor: int, *, later_than: int = 0) -> None:
+        """Set a file's modification time to now, finer than the kernel's own clock.
+
+        Kernels stamp files with a tick of up to four milliseconds and reuse inode numbers at
+        once, so that without this two versions of a small object could look the same.
+        """
+        now = max(self._clock_ns(), later_than + 1)
+        os.utime(descriptor, ns=(now, now))
+
+    @contextmanager
+    def locked(self, temporaries: int) -> Iterator[None]:
+        """Hold the namespace's lock: excludes other threads and processes, for microseconds."""
+        import fcntl
+
+        descriptor = os.open(
+            LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, _FILE_MODE, dir_fd=temporaries
+        )
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)  # which also unlocks
+
+    def publish_new(self, temporaries: int, temporary: str, parent: int, name: bytes) -> None:
+        """Give a finished temporary its final name, unless that is taken.
+
+        Raises:
+            FileExistsError: it is taken; the temporary is still there.
+        """
+        try:
+            os.link(
+                temporary, name, src_dir_fd=temporaries, dst_dir_fd=parent, follow_symlinks=False
+            )
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+        else:
+            os.unlink(temporary, dir_fd=temporaries)
+            return
+        with self.locked(temporaries):  # FAT and some network file systems have no hard links
+            if status_of(parent, name) is not None:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+            os.rename(temporary, name, src_dir_fd=temporaries, dst_dir_fd=parent)
+
+
+def object_status(parent: int, name: bytes) -> os.stat_result | None:
+    """Describe an object's file in an opened directory.
+
+    Raises:
+        OSError: ``EISDIR`` or ``ELOOP`` where something else has this name.
+    """
+    status = status_of(parent, name)
+    if status is None or stat.S_ISREG(status.st_mode):
+        return status
+    number = errno.ELOOP if stat.S_ISLNK(status.st_mode) else errno.EISDIR
+    raise OSError(number, os.strerror(number), name)
+
+
+def status_of(parent: int, name: bytes | str) -> os.stat_result | None:
+    """Describe what has this name in an opened directory, links not followed."""
+    try:
+        return os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Write every byte: one call of the system writes 2 GiB at most, and less on a full disk."""
+    written = os.write(descriptor, data)
+    while written < len(data):
+        data = memoryview(data)[written:]
+        written = os.write(descriptor, data)
+
+
+def sync_file(descriptor: int) -> None:
+    """Make a file's bytes durable."""
+    import fcntl
+
+    full_sync = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: its fsync stops at the drive's cache
+    if full_sync is None:
+        os.fsync(descriptor)
+    else:
+        fcntl.fcntl(descriptor, full_sync)
+
+
+def sync_names(descriptor: int) -> None:
+    """Make the names in an opened directory durable, where the file system knows how."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}:
+            raise
+
+
+def sync_file_system(descriptor: int) -> None:
+    """Make everything written to the file system of `descriptor` durable, by one call.
+
+    Linux's ``syncfs`` leaves other disks alone and reports failed writes, which ``sync`` does
+    not; elsewhere ``sync`` has to do.
+    """
+    import ctypes
+
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if syncfs is None:
+        os.sync()
+    elif syncfs(descriptor) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def open_below(parent: int, name: bytes, *, create: bool = False, sync: bool = True) -> int:
+    """Open a directory inside an opened one; see `Directory.open_directory`."""
+    try:
+        return os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    except FileNotFoundError:
+        if not create:
+            raise
+    except NotADirectoryError:
+        # Linux says this of a symbolic link, too.
+        status = status_of(parent, name)
+        if status is not None and stat.S_ISLNK(status.st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from None
+        raise
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=parent)
+    if sync:
+        sync_names(parent)
+    return os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)

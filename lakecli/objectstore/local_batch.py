@@ -1,0 +1,147 @@
+"""Many new files made durable by two syncs: the content first, then the names."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from contextlib import suppress
+from itertools import groupby
+from threading import Lock
+from typing import TYPE_CHECKING, BinaryIO
+
+from lakecli.objectstore.directory import (
+    TEMPORARY,
+    object_status,
+    split_key,
+    sync_file,
+    sync_file_system,
+    sync_names,
+    write_all,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lakecli.objectstore.directory import Directory
+
+FEW = 32
+"""Up to so many files or directories are synced one by one.
+
+One sync of the file system costs less than a thousand syncs of files, but it also waits for
+whatever other programs have just written there.
+"""
+
+
+class LocalBatch:
+    """A batch on a directory; see `base.Batch`.
+
+    Files are written without a sync into the directory of temporaries. `flush` syncs them all at
+    once, links each to its final name and syncs the names, so that a crash at any moment leaves
+    temporaries and whole objects, nothing else.
+    """
+
+    def __init__(self, files: Directory) -> None:
+        self._files = files
+        with files.translated("temporary files"):
+            self._temporaries = files.open_directory(TEMPORARY, create=True)
+        self._lock = Lock()
+        self._flushing = Lock()
+        self._pending: list[tuple[list[bytes], str]] = []
+        self._unpublished: set[str] = set()
+        weakref.finalize(self, _clean_up, os.getpid(), self._temporaries, self._unpublished)
+
+    def put_new(self, key: str, body: bytes) -> None:
+        """Write `body` to a temporary file."""
+        names = split_key(key)
+        with self._files.translated(key):
+            temporary, descriptor = self._create()
+            try:
+                write_all(descriptor, body)
+            finally:
+                os.close(descriptor)
+        with self._lock:
+            self._pending.append((names, temporary))
+
+    def spool(self) -> tuple[str, BinaryIO]:
+        """Open a temporary file."""
+        with self._files.translated("temporary files"):
+            temporary, descriptor = self._create()
+        return temporary, os.fdopen(descriptor, "wb")
+
+    def adopt(self, key: str, temporary: str) -> None:
+        """Give a closed spool its final key."""
+        if temporary not in self._unpublished:
+            raise ValueError(f"not a spool of this batch: {temporary!r}")
+        names = split_key(key)
+        with self._lock:
+            self._pending.append((names, temporary))
+
+    def flush(self) -> None:
+        """Make everything so far durable, then visible, then durably visible.
+
+        After an error, what was not yet published is kept for another flush.
+        """
+        with self._flushing:
+            with self._lock:
+                pending, self._pending = self._pending, []
+            if not pending:
+                return
+            pending.sort()
+            try:
+                with self._files.translated("new objects"):
+                    self._sync_content([temporary for _, temporary in pending])
+                    self._publish(pending)
+            except BaseException:
+                with self._lock:
+                    self._pending += [item for item in pending if item[1] in self._unpublished]
+                raise
+
+    def _create(self) -> tuple[str, int]:
+        temporary, descriptor = self._files.create_temporary(self._temporaries)
+        self._unpublished.add(temporary)
+        return temporary, descriptor
+
+    def _sync_content(self, temporaries: list[str]) -> None:
+        if len(temporaries) > FEW:
+            sync_file_system(self._temporaries)
+            return
+        for temporary in temporaries:
+            descriptor = os.open(temporary, os.O_RDONLY, dir_fd=self._temporaries)
+            try:
+                sync_file(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def _publish(self, pending: list[tuple[list[bytes], str]]) -> None:
+        touched: list[list[bytes]] = []
+        for directory, items in groupby(pending, key=lambda item: item[0][:-1]):
+            touched.append(directory)
+            with self._files.opened(directory, create=True, sync=False) as parent:
+                for names, temporary in items:
+                    try:
+                        self._files.publish_new(self._temporaries, temporary, parent, names[-1])
+                    except FileExistsError:
+                        object_status(parent, names[-1])  # raises where it is no object
+                        os.unlink(temporary, dir_fd=self._temporaries)
+                    self._unpublished.discard(temporary)
+        self._sync_directories(touched)
+
+    def _sync_directories(self, directories: Iterable[list[bytes]]) -> None:
+        """Sync directories and those above them, which may be new as well."""
+        every = {tuple(names[:depth]) for names in directories for depth in range(len(names) + 1)}
+        if len(every) > FEW:
+            sync_file_system(self._temporaries)
+            return
+        for names in sorted(every, reverse=True):
+            with self._files.opened(names) as descriptor:
+                sync_names(descriptor)
+
+
+def _clean_up(owner: int, temporaries: int, unpublished: set[str]) -> None:
+    """Remove what a dropped batch never published."""
+    if os.getpid() != owner:
+        return  # a forked child; the files are its parent's
+    for temporary in unpublished:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=temporaries)
+    os.close(temporaries)

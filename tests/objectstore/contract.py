@@ -1,0 +1,456 @@
+"""What every object store must do. One subclass per adapter, in ``test_<adapter>.py``."""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Barrier
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.objectstore.base import (
+    ABSENT,
+    ANY,
+    BucketNotFound,
+    ConditionFailed,
+    Match,
+    ObjectNotFound,
+    Version,
+    key_bytes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import BinaryIO
+
+    from lakecli.objectstore.base import Condition, ObjectStore
+
+ODD_NAMES: tuple[str, ...] = (
+    "space in it",
+    " leading and trailing ",
+    "100%",
+    "%41",
+    "a+b&c=d?e#f;g",
+    "quote'\"`quote",
+    "back\\slash",
+    "[*]{}<>|^~!$@,:()",
+    "unicode-ü-中-🎉",
+    "combining-é",
+    ".hidden",
+    "...",
+    "tab\there",
+)
+
+
+class Chunked(io.RawIOBase):
+    """A stream of a known size that can be read once, in pieces smaller than asked for."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        count = min(self._left, 70_000 if size < 0 else min(size, 70_000))
+        self._left -= count
+        return b"\x5a" * count
+
+
+class ObjectStoreContract(ABC):
+    """Subclasses say how to make stores; every test below then runs on them."""
+
+    keeps_metadata = True
+    """Content type and metadata come back from `head`."""
+
+    is_conditional = True
+    """Conditions are honoured, as opposed to ignored by the server under test."""
+
+    odd_names = ODD_NAMES
+
+    many = 1_100
+    """Objects of the paging test: more than one page of the store's listing."""
+
+    @abstractmethod
+    @pytest.fixture
+    def make_store(self) -> Callable[[], ObjectStore]:
+        """Return what makes stores of one empty namespace, new in every test."""
+
+    @abstractmethod
+    @pytest.fixture
+    def missing_store(self) -> ObjectStore:
+        """Return a store whose bucket does not exist."""
+
+    @pytest.fixture
+    def store(self, make_store: Callable[[], ObjectStore]) -> ObjectStore:
+        return make_store()
+
+    # Reading and writing
+
+    def test_what_is_put_is_got(self, store: ObjectStore) -> None:
+        store.put("a/b", b"one", ANY)
+        store.put("a/c", b"", ANY)
+        assert store.get("a/b") == b"one"
+        assert store.get("a/c") == b""
+        store.put("a/b", b"two!", ANY)
+        assert store.get("a/b") == b"two!"
+
+    def test_ranges(self, store: ObjectStore) -> None:
+        store.put("k", b"0123456789", ANY)
+        assert store.get("k", start=3) == b"3456789"
+        assert store.get("k", start=3, length=4) == b"3456"
+        assert store.get("k", length=2) == b"01"
+        assert store.get("k", start=8, length=100) == b"89"
+        assert store.get("k", start=-3) == b"789"
+        assert store.get("k", start=-10) == b"0123456789"
+        assert store.get("k", start=-99) == b"0123456789"
+        assert store.get("k", start=10) == b""
+        assert store.get("k", start=11, length=5) == b""
+        assert store.get("k", start=5, length=0) == b""
+
+    def test_ranges_of_an_empty_object(self, store: ObjectStore) -> None:
+        store.put("k", b"", ANY)
+        assert store.get("k", start=0, length=10) == b""
+        assert store.get("k", start=-5) == b""
+        assert store.get("k", start=1) == b""
+
+    def test_undefined_ranges_are_errors_of_the_caller(self, store: ObjectStore) -> None:
+        store.put("k", b"0123456789", ANY)
+        with pytest.raises(ValueError, match="no such range"):
+            store.get("k", start=-3, length=2)
+        with pytest.raises(ValueError, match="no such range"):
+            store.get("k", length=-1)
+
+    def test_missing_objects_are_named(self, store: ObjectStore) -> None:
+        store.put("there/x", b"x", ANY)
+        missing: tuple[Callable[[str], object], ...] = (
+            store.get,
+            store.open,
+            store.head,
+            lambda key: store.get(key, start=5, length=0),
+            lambda key: store.get(key, start=-5),
+            lambda key: store.copy(key, "elsewhere"),
+        )
+        for key in ("no/such", "there/x/y", "there"):
+            for call in missing:
+                with pytest.raises(ObjectNotFound, match=key):
+                    call(key)
+            assert store.local_path(key) is None
+
+    def test_open_streams(self, store: ObjectStore) -> None:
+        body = bytes(range(256)) * 1_024
+        store.put("k", body, ANY)
+        with store.open("k") as stream:
+            assert stream.read(10) == body[:10]
+            pieces = [stream.read(100_000)]
+            while piece := stream.read(100_000):
+                pieces.append(piece)
+            assert b"".join(pieces) == body[10:]
+            assert stream.read(1) == b""
+
+    def test_a_body_may_be_a_stream(self, store: ObjectStore) -> None:
+        size = 9 * 1_024 * 1_024 + 1
+        version = store.put("large", _binary(Chunked(size)), ANY)
+        info = store.head("large")
+        assert info.size == size
+        assert info.version == version
+        assert store.get("large", start=size - 3, length=10) == b"\x5a" * 3
+        store.put("small", _binary(io.BytesIO(b"tiny")), ABSENT)
+        assert store.get("small") == b"tiny"
+        store.put("empty", _binary(io.BytesIO(b"")), ANY)
+        assert store.get("empty") == b""
+
+    def test_a_stream_is_written_from_where_it_stands(self, store: ObjectStore) -> None:
+        conditions: tuple[Condition, ...] = (ANY, ABSENT)
+        for number, condition in enumerate(conditions):
+            body = io.BytesIO(b"0123456789")
+            body.seek(4)
+            store.put(f"k{number}", body, condition)
+            assert store.get(f"k{number}") == b"456789"
+
+    def test_head(self, store: ObjectStore) -> None:
+        version = store.put(
+            "a/k",
+            b"12345",
+            ANY,
+            content_type="text/csv; charset=utf-8",
+            metadata={"colour": "blue", "x-y_z": "1 2"},
+        )
+        info = store.head("a/k")
+        assert (info.key, info.size, info.version) == ("a/k", 5, version)
+        assert info.modified_at.tzinfo is not None
+        assert info.modified_at.microsecond == 0
+        if self.keeps_metadata:
+            assert info.content_type == "text/csv; charset=utf-8"
+            assert info.metadata == {"colour": "blue", "x-y_z": "1 2"}
+
+    # Conditions
+
+    def test_create_only(self, store: ObjectStore) -> None:
+        version = store.put("k", b"first", ABSENT)
+        assert store.head("k").version == version
+        with pytest.raises(ConditionFailed, match="k"):
+            store.put("k", b"second", ABSENT)
+        with pytest.raises(ConditionFailed, match="k"):
+            store.put("k", io.BytesIO(b"third"), ABSENT)
+        assert store.get("k") == b"first"
+
+    def test_compare_and_set(self, store: ObjectStore) -> None:
+        first = store.put("k", b"1", ANY)
+        second = store.put("k", b"2", Match(first))
+        assert second != first
+        with pytest.raises(ConditionFailed, match="k"):
+            store.put("k", b"3", Match(first))
+        assert store.get("k") == b"2"
+        listed = next(iter(store.list("k"))).version
+        assert listed == second
+        store.put("k", b"4", Match(listed))
+        assert store.get("k") == b"4"
+
+    def test_compare_and_set_of_a_missing_object(self, store: ObjectStore) -> None:
+        version = store.put("k", b"1", ANY)
+        store.delete(["k"])
+        with pytest.raises(ConditionFailed, match="k"):
+            store.put("k", b"2", Match(version))
+        with pytest.raises(ConditionFailed, match="never"):
+            store.put("never", b"2", Match(version))
+        with pytest.raises(ConditionFailed, match="k"):
+            store.put("k", b"2", Match(Version("no-such-version")))
+        assert list(store.list()) == []
+
+    def test_every_put_of_other_bytes_makes_another_version(self, store: ObjectStore) -> None:
+        versions = [store.put("k", b"%03d" % number, ANY) for number in range(20)]
+        assert len(set(versions)) == len(versions)
+
+    def test_one_of_eight_racing_creators_wins(self, make_store: Callable[[], ObjectStore]) -> None:
+        for round_number in range(5):
+            key = f"race/{round_number}"
+            wins = _race(make_store, partial(_create, key))
+            assert wins.count(True) == 1
+            assert make_store().get(key) == b"%d" % wins.index(True)
+
+    def test_no_update_is_lost_among_eight_writers(
+        self, make_store: Callable[[], ObjectStore]
+    ) -> None:
+        make_store().put("counter", b"0", ABSENT)
+        _race(make_store, _increment_five_times)
+        assert make_store().get("counter") == b"40"
+
+    # Listing
+
+    def test_listing_is_in_byte_order(self, store: ObjectStore) -> None:
+        keys = ["a-b", "a/b", "a/b-c/d", "a/b/c", "a0", "a", "Z", "z/\U0001f389", "z/\uffee", "é/x"]
+        keys = [key for key in keys if key not in self.clashing]
+        for key in keys:
+            store.put(key, key_bytes(key), ANY)
+        ordered = sorted(keys, key=key_bytes)
+        assert [info.key for info in store.list()] == ordered
+        for after in (
+            *ordered,
+            "",
+            "a",
+            "a.",
+            "a/",
+            "a/b",
+            "a/b/",
+            "a/b/zz",
+            "b",
+            "z/",
+            "\U0010ffff",
+        ):
+            expected = [key for key in ordered if key_bytes(key) > key_bytes(after)]
+            assert [info.key for info in store.list(after=after)] == expected, after
+            within = [key for key in expected if key.startswith("a/")]
+            assert [info.key for info in store.list("a/", after=after)] == within, after
+
+    clashing: tuple[str, ...] = ()
+    """Keys of the listing tests that this store cannot hold beside the others."""
+
+    def test_listing_by_prefix(self, store: ObjectStore) -> None:
+        for key in ("data/ab/1", "data/ab/2", "data/ac/1", "data/b", "datum", "x/data/ab/1"):
+            store.put(key, b"12", ANY)
+        listed = {
+            prefix: [info.key for info in store.list(prefix)]
+            for prefix in ("data/ab/", "data/a", "data/ab/2", "dat", "none", "data//", "./", "../")
+        }
+        assert listed == {
+            "data/ab/": ["data/ab/1", "data/ab/2"],
+            "data/a": ["data/ab/1", "data/ab/2", "data/ac/1"],
+            "data/ab/2": ["data/ab/2"],
+            "dat": ["data/ab/1", "data/ab/2", "data/ac/1", "data/b", "datum"],
+            "none": [],
+            "data//": [],
+            "./": [],
+            "../": [],
+        }
+        info = next(iter(store.list("data/b")))
+        assert (info.size, info.modified_at) == (2, store.head("data/b").modified_at)
+
+    def test_listing_of_many_and_batch_delete(self, store: ObjectStore) -> None:
+        keys = [f"many/{number % 10}/{number:05}" for number in range(self.many)]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda key: store.put(key, b"", ANY), keys))
+        keys.sort()
+        assert [info.key for info in store.list("many/")] == keys
+        store.put("stays", b"", ANY)
+        store.delete(iter(keys))
+        assert [info.key for info in store.list()] == ["stays"]
+
+    def test_odd_names(self, store: ObjectStore) -> None:
+        names = [f"odd/{name}" for name in self.odd_names]
+        for name in names:
+            store.put(name, key_bytes(name), ABSENT)
+        assert [info.key for info in store.list("odd/")] == sorted(names, key=key_bytes)
+        for name in names:
+            assert store.get(name) == key_bytes(name)
+            assert store.head(name).key == name
+            assert next(iter(store.list(name))).key == name
+            store.copy(name, f"copied/{name}")
+            assert store.get(f"copied/{name}") == key_bytes(name)
+        store.delete(names)
+        assert list(store.list("odd/")) == []
+        assert len(list(store.list("copied/odd/"))) == len(names)
+
+    # Deleting and copying
+
+    def test_delete(self, store: ObjectStore) -> None:
+        for key in ("a/1", "a/2", "b"):
+            store.put(key, b"x", ANY)
+        store.delete(["a/1", "missing", "a/1/below", "a", "none/at/all"])
+        assert [info.key for info in store.list()] == ["a/2", "b"]
+        store.delete([])
+        store.put("a/1", b"again", ABSENT)
+        assert store.get("a/1") == b"again"
+
+    def test_copy(self, store: ObjectStore) -> None:
+        store.put("from", b"body", ANY, content_type="text/plain", metadata={"k": "v"})
+        store.copy("from", "deep/er/to")
+        assert store.get("deep/er/to") == b"body"
+        assert store.get("from") == b"body"
+        if self.keeps_metadata:
+            info = store.head("deep/er/to")
+            assert (info.content_type, info.metadata) == ("text/plain", {"k": "v"})
+        store.put("from", b"other", ANY)
+        store.copy("from", "deep/er/to")
+        assert store.get("deep/er/to") == b"other"
+
+    # Batches
+
+    def test_batch(self, store: ObjectStore) -> None:
+        store.put("data/00/old", b"old", ANY)
+        batch = store.batch()
+        expected = {f"data/{n % 50:02}/{n}": b"%d" % n for n in range(150)}
+        for key, body in expected.items():
+            batch.put_new(key, body)
+        batch.put_new("data/00/old", b"newer")
+        batch.put_new("data/00/0", b"again")
+        batch.flush()
+        listed = {info.key for info in store.list()}
+        assert listed == {*expected, "data/00/old"}
+        assert store.get("data/00/old") == b"old"
+        assert store.get("data/00/0") == b"0"
+        assert store.get("data/49/149") == b"149"
+        batch.put_new("later", b"second round")
+        batch.flush()
+        batch.flush()
+        assert store.get("later") == b"second round"
+
+    def test_batch_from_several_threads(self, store: ObjectStore) -> None:
+        batch = store.batch()
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda n: batch.put_new(f"t/{n}", b"%d" % n), range(100)))
+        batch.flush()
+        assert {info.key: info.size for info in store.list()} == {
+            f"t/{n}": len(str(n)) for n in range(100)
+        }
+
+    # A bucket that is not there
+
+    def test_missing_bucket(self, missing_store: ObjectStore) -> None:
+        def flush() -> None:
+            batch = missing_store.batch()
+            batch.put_new("k", b"body")
+            batch.flush()
+
+        calls: tuple[Callable[[], object], ...] = (
+            lambda: missing_store.get("k"),
+            lambda: missing_store.open("k"),
+            lambda: missing_store.head("k"),
+            lambda: missing_store.put("k", b"", ANY),
+            lambda: missing_store.put("k", b"", ABSENT),
+            lambda: missing_store.put("k", b"", Match(Version("v"))),
+            lambda: list(missing_store.list()),
+            lambda: list(missing_store.list("a/b")),
+            lambda: missing_store.delete(["k"]),
+            lambda: missing_store.copy("k", "l"),
+            flush,
+        )
+        for call in calls:
+            with pytest.raises(BucketNotFound) as raised:
+                call()
+            assert raised.value.message
+
+
+class SpoolContract:
+    """For stores that can rename: one pass that copies and hashes."""
+
+    @pytest.fixture
+    def store(self) -> Iterator[ObjectStore]:
+        raise NotImplementedError
+
+    def test_spool_and_adopt(self, store: ObjectStore) -> None:
+        store.put("data/old", b"old", ANY)
+        batch = store.batch()
+        for key in ("data/new", "data/old", "data/new"):
+            temporary, stream = batch.spool()
+            with stream:
+                stream.write(b"spooled ")
+                stream.write(key.encode())
+            batch.adopt(key, temporary)
+        batch.flush()
+        assert store.get("data/new") == b"spooled data/new"
+        assert store.get("data/old") == b"old"
+        assert [info.key for info in store.list()] == ["data/new", "data/old"]
+
+
+def _binary(stream: object) -> BinaryIO:
+    return stream  # type: ignore[return-value]
+
+
+def _race(
+    make_store: Callable[[], ObjectStore], act: Callable[[ObjectStore, int], bool]
+) -> list[bool]:
+    """Let eight writers, each with a store of its own, act at the same moment."""
+    barrier = Barrier(8)
+
+    def run(me: int) -> bool:
+        store = make_store()
+        barrier.wait()
+        return act(store, me)
+
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(run, range(8)))
+
+
+def _create(key: str, store: ObjectStore, me: int) -> bool:
+    try:
+        store.put(key, b"%d" % me, ABSENT)
+    except ConditionFailed:
+        return False
+    return True
+
+
+def _increment_five_times(store: ObjectStore, me: int) -> bool:
+    left = 5
+    while left:
+        version = store.head("counter").version
+        value = int(store.get("counter"))
+        try:
+            store.put("counter", b"%d" % (value + 1), Match(version))
+        except ConditionFailed:
+            continue
+        left -= 1
+    return True

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import Unsupported
+from lakecli.objectstore.base import ANY, PresignRequest
+from lakecli.objectstore.memory import MemoryBucket, MemoryStore
+from tests.objectstore.contract import ObjectStoreContract, SpoolContract
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakecli.objectstore.base import ObjectStore
+
+
+class TestMemoryStore(SpoolContract, ObjectStoreContract):
+    @pytest.fixture
+    def make_store(self) -> Callable[[], ObjectStore]:
+        bucket = MemoryBucket()
+        return lambda: MemoryStore(bucket, "some/prefix/")
+
+    @pytest.fixture
+    def missing_store(self) -> ObjectStore:
+        return MemoryStore(missing=True)
+
+    @pytest.fixture
+    def store(self, make_store: Callable[[], ObjectStore]) -> ObjectStore:
+        return make_store()
+
+
+def test_namespaces_of_one_bucket_do_not_see_each_other() -> None:
+    bucket = MemoryBucket()
+    one, two = MemoryStore(bucket, "one/"), MemoryStore(bucket, "two/")
+    one.put("k", b"1", ANY)
+    assert list(two.list()) == []
+    assert list(bucket.objects) == ["one/k"]
+    assert (one.uri, MemoryStore().uri) == ("memory://one", "memory://")
+
+
+def test_a_batch_holds_everything_back_until_it_is_flushed() -> None:
+    store = MemoryStore()
+    batch = store.batch()
+    batch.put_new("k", b"1")
+    assert list(store.list()) == []
+
+
+def test_the_clock_is_the_callers() -> None:
+    at = datetime(2030, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+    store = MemoryStore(MemoryBucket(clock=lambda: at))
+    store.put("k", b"", ANY)
+    assert store.head("k").modified_at == at.replace(microsecond=0)
+    with pytest.raises(Unsupported, match="cannot presign"):
+        store.presign("k", PresignRequest("GET", timedelta(minutes=1)), now=at)
