@@ -1,0 +1,94 @@
+"""The SSTable format: RocksDB's block-based table, version 2, as lakeFS writes and reads it.
+
+A file is a run of blocks and a footer::
+
+    data block 0 .. N-1         records, in ascending order of their keys
+    index partition 0 .. P-1    only with a two-level index
+    index                       one entry a data block, or one a partition
+    properties                  never compressed
+    metaindex                   never compressed; names the properties block
+    footer, 53 bytes
+
+**A stored block** is its payload and a trailer of 5 bytes: the type of the payload (0: as it is,
+1: raw Snappy), and the masked CRC32C of payload and type, 4 bytes, little-endian. A *handle* of a
+block is two uvarints, offset and size; the size excludes the trailer. Snappy is kept only where
+it saves more than an eighth.
+
+**A block** is entries, then the offsets of its restart points (u32 little-endian each), then
+their number (u32). An entry is three uvarints — ``shared``, ``unshared``, ``value size`` — the
+unshared bytes of the key, and the value. A key is the first ``shared`` bytes of the key before it
+and then its own; at a restart point ``shared`` is 0. Data blocks have a restart point every 16
+entries, index blocks at every entry, the properties block one.
+
+**Keys** of records and of index entries are followed by 8 bytes, little-endian: ``sequence number
+<< 8 | kind``. Ours are always (0, SET); shortened keys of the index carry (2**56 - 1, SEPARATOR).
+Only the bytes before them ("user keys") are shared by our writer; RocksDB's own may share into
+the 8 bytes too. Keys of the metaindex and of the properties block are bare.
+
+**Index.** The key of an entry is at least the last key of its block and less than the first key of
+the next; the value is the handle. An index of more than about 4 KiB is cut into partitions, and
+the index block then holds the handles of those. An empty table has one empty data block.
+
+**Footer**: checksum type (1: CRC32C), handle of the metaindex, handle of the index, zeros up to
+byte 41, version (u32 little-endian, 2), magic (8 bytes).
+
+**Where a data block ends** is ours, decided by content so that two files that hold the same
+records in the same order hold the same blocks: after a record when the entries of the block
+(without the restart points) take at least `BLOCK_SIZE_MIN` bytes and
+``crc32c(user key) & BLOCK_CUT_MASK == 0``, or at least `BLOCK_SIZE_MAX` bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAGIC: Final = bytes.fromhex("f7cff485b741e288")
+VERSION: Final = 2
+CHECKSUM_CRC32C: Final = 1
+FOOTER_SIZE: Final = 53
+FOOTER_HANDLES_END: Final = 41
+
+BLOCK_TRAILER_SIZE: Final = 5
+STORED_RAW: Final = 0
+STORED_SNAPPY: Final = 1
+CHECKSUM_MASK_DELTA: Final = 0xA282EAD8
+
+KEY_TRAILER_SIZE: Final = 8
+RECORD_TRAILER: Final = b"\x01\0\0\0\0\0\0\0"
+SEPARATOR_TRAILER: Final = b"\x11\xff\xff\xff\xff\xff\xff\xff"
+EMPTY_TABLE_TRAILER: Final = b"\xff\0\0\0\0\0\0\0"
+
+RESTART_INTERVAL: Final = 16
+BLOCK_SIZE_MIN: Final = 2048
+BLOCK_SIZE_MAX: Final = 8192
+BLOCK_CUT_MASK: Final = 7
+
+INDEX_PARTITION_SIZE: Final = 4096
+INDEX_PARTITION_THRESHOLD: Final = 3687  # 90 % of it, rounded up
+INDEX_HANDLE_GUESS: Final = 20  # what an index entry's value counts before its handle is known
+INDEX_SINGLE_LEVEL: Final = 0
+INDEX_TWO_LEVEL: Final = 2
+
+MAX_RECORD_SIZE: Final = 96 << 20
+"""Bytes in a record's key and value, at most; lakeFS's own limit for a value is 80 MiB."""
+
+MAX_BLOCK_SIZE: Final = 128 << 20
+"""Bytes in an uncompressed block, at most: what a reader is ready to hold."""
+
+MAX_BLOCK_ENTRIES: Final = 1 << 18
+"""Entries in a data block, at most; a block as we cut them has fewer than 750."""
+
+MAX_SNAPPY_RATIO: Final = 22
+"""No Snappy stream grows more than this: three bytes make at most 64."""
+
+MAX_UVARINT_SIZE: Final = 10
+
+PROPERTIES_BLOCK: Final = b"rocksdb.properties"
+"""The name of the properties block in the metaindex."""
+
+INDEX_TYPE: Final = "rocksdb.block.based.table.index.type"
+DATA_SIZE: Final = "rocksdb.data.size"
+NUM_DATA_BLOCKS: Final = "rocksdb.num.data.blocks"
+NUM_ENTRIES: Final = "rocksdb.num.entries"
+RESERVED_PREFIX: Final = "rocksdb."
+"""Names of properties that the format owns; every other name is a user property."""

@@ -1,0 +1,187 @@
+"""Finding one's way in a file: from its end to the properties and the handles of all data blocks.
+
+One read of the file's tail, and a second one only where the index is larger than that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from operator import lt
+from typing import TYPE_CHECKING
+
+from lakecli.sstable.block import decode_pairs, payload_of, verify
+from lakecli.sstable.errors import CorruptTable, Malformed, UnknownTableFormat
+from lakecli.sstable.format import (
+    BLOCK_TRAILER_SIZE,
+    CHECKSUM_CRC32C,
+    DATA_SIZE,
+    FOOTER_HANDLES_END,
+    FOOTER_SIZE,
+    INDEX_SINGLE_LEVEL,
+    INDEX_TWO_LEVEL,
+    INDEX_TYPE,
+    MAGIC,
+    NUM_DATA_BLOCKS,
+    NUM_ENTRIES,
+    PROPERTIES_BLOCK,
+    VERSION,
+)
+from lakecli.sstable.index import decode_index
+from lakecli.sstable.varint import decode_uvarint
+
+if TYPE_CHECKING:
+    from lakecli.sstable.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What is known of a file once it is open.
+
+    Attributes:
+        size: of the file, in bytes.
+        properties: RocksDB's and the user's, by name.
+        count: records.
+        separators: of each data block, a key no less than its last and less than the next one's
+            first; ascending.
+        offsets: of each data block.
+        sizes: of each data block, trailer included.
+    """
+
+    size: int
+    properties: dict[str, bytes]
+    count: int
+    separators: list[bytes]
+    offsets: list[int]
+    sizes: list[int]
+
+
+class _Tail:
+    """The end of a file, held while the layout is read."""
+
+    def __init__(self, source: Source, length: int) -> None:
+        self.name = source.name
+        self._source = source
+        self._data, self.size = source.read_tail(max(length, FOOTER_SIZE))
+        self._offset = self.size - len(self._data)
+
+    def reach(self, offset: int) -> None:
+        """Make sure that everything from `offset` on is held."""
+        if 0 <= offset < self._offset:
+            self._data = self._source.read(offset, self._offset - offset) + self._data
+            self._offset = self.size - len(self._data)
+
+    def footer(self) -> bytes:
+        return self._data[-FOOTER_SIZE:]
+
+    def payload(self, offset: int, size: int) -> bytes:
+        """Return the verified payload of a block; the caller names the offset if it is damaged."""
+        end = offset + size + BLOCK_TRAILER_SIZE
+        if end > self.size:
+            raise Malformed(f"a block of {size} bytes, past the end of the file")
+        if offset >= self._offset:
+            stored = self._data[offset - self._offset : end - self._offset]
+        else:
+            stored = self._source.read(offset, end - offset)
+        if len(stored) != end - offset:
+            raise Malformed("the file ends inside a block")
+        verify(stored)
+        return payload_of(stored)
+
+
+def read_layout(source: Source, *, tail_size: int) -> Layout:
+    """Read footer, properties and the whole index of a file, every checksum verified.
+
+    Raises:
+        CorruptTable: the file is damaged.
+        UnknownTableFormat: it is not of this format at all.
+    """
+    tail = _Tail(source, tail_size)
+    at = tail.size - FOOTER_SIZE
+    try:
+        (metaindex_at, metaindex_size), (index_at, index_size) = _decode_footer(tail)
+        at = metaindex_at
+        metaindex = decode_pairs(tail.payload(metaindex_at, metaindex_size))
+        if PROPERTIES_BLOCK not in metaindex:
+            raise Malformed("a metaindex without properties")
+        (at, properties_size), _ = _decode_handle(metaindex[PROPERTIES_BLOCK], 0)
+        pairs = decode_pairs(tail.payload(at, properties_size))
+        properties = {key.decode("utf-8", "surrogateescape"): pairs[key] for key in pairs}
+        numbers = [_number(properties, name) for name in (NUM_ENTRIES, NUM_DATA_BLOCKS, DATA_SIZE)]
+        count, block_count, data_size = numbers
+        two_levels = _has_two_levels(properties)
+        tail.reach(data_size)
+        at = index_at
+        blocks = decode_index(tail.payload(index_at, index_size), start=0, end=tail.size)
+        if two_levels:
+            partitions, blocks = blocks, []
+            for _, offset, size in partitions:
+                at = offset
+                start = blocks[-1][1] + blocks[-1][2] + BLOCK_TRAILER_SIZE if blocks else 0
+                blocks += decode_index(tail.payload(offset, size), start=start, end=data_size)
+            at = index_at
+    except Malformed as error:
+        raise CorruptTable(tail.name, at, str(error)) from None
+    separators = [key for key, _, _ in blocks]
+    end = blocks[-1][1] + blocks[-1][2] + BLOCK_TRAILER_SIZE
+    if not all(map(lt, separators, islice(separators, 1, None))):
+        raise CorruptTable(tail.name, index_at, "index keys that are not in ascending order")
+    if len(blocks) != block_count or end != data_size:
+        what = f"an index of {len(blocks)} blocks up to {end}, not {block_count} up to {data_size}"
+        raise CorruptTable(tail.name, index_at, what)
+    return Layout(
+        tail.size,
+        properties,
+        count,
+        separators,
+        [offset for _, offset, _ in blocks],
+        [size + BLOCK_TRAILER_SIZE for _, _, size in blocks],
+    )
+
+
+def _decode_footer(tail: _Tail) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the handles of the metaindex and of the index."""
+    footer = tail.footer()
+    at = tail.size - FOOTER_SIZE
+    if len(footer) < FOOTER_SIZE:
+        raise CorruptTable(tail.name, 0, f"a file of {tail.size} bytes is too short")
+    if footer[-len(MAGIC) :] != MAGIC:
+        what = f"its last bytes are {footer[-len(MAGIC) :].hex()}, not {MAGIC.hex()}"
+        raise UnknownTableFormat(tail.name, tail.size - len(MAGIC), what)
+    version = int.from_bytes(footer[FOOTER_HANDLES_END : -len(MAGIC)], "little")
+    if version != VERSION:
+        what = f"version {version}, not {VERSION}"
+        raise UnknownTableFormat(tail.name, at + FOOTER_HANDLES_END, what)
+    if footer[0] != CHECKSUM_CRC32C:
+        raise UnknownTableFormat(tail.name, at, f"checksums of type {footer[0]}, not CRC32C")
+    metaindex, position = _decode_handle(footer, 1)
+    index, position = _decode_handle(footer, position)
+    if any(footer[position:FOOTER_HANDLES_END]) or position > FOOTER_HANDLES_END:
+        raise Malformed("a footer whose padding is not zero")
+    return metaindex, index
+
+
+def _decode_handle(data: bytes, position: int) -> tuple[tuple[int, int], int]:
+    """Decode a block handle; return it and the position after it."""
+    offset, position = decode_uvarint(data, position)
+    size, position = decode_uvarint(data, position)
+    return (offset, size), position
+
+
+def _number(properties: dict[str, bytes], name: str) -> int:
+    """Return a property that is a uvarint and must be there."""
+    value = properties.get(name)
+    if value is None:
+        raise Malformed(f"no property {name}")
+    number, end = decode_uvarint(value, 0)
+    if end != len(value):
+        raise Malformed(f"a property {name} of the wrong size")
+    return number
+
+
+def _has_two_levels(properties: dict[str, bytes]) -> bool:
+    """Tell the type of the index."""
+    kind = int.from_bytes(properties.get(INDEX_TYPE, b"\xff"), "little")
+    if kind not in {INDEX_SINGLE_LEVEL, INDEX_TWO_LEVEL}:
+        raise Malformed(f"an index of unknown type {kind}")
+    return kind == INDEX_TWO_LEVEL

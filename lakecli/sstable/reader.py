@@ -1,0 +1,177 @@
+"""Reading a table: its end once, then one block a point read.
+
+Whatever is wrong with a file ends in `CorruptTable`, which names the file and the offset.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakecli.sstable.block import decode_records, find_value, payload_of, verify
+from lakecli.sstable.errors import CorruptTable, Malformed, UnknownTableFormat
+from lakecli.sstable.layout import read_layout
+from lakecli.sstable.source import BytesSource, FileSource, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = [
+    "Block",
+    "BytesSource",
+    "CorruptTable",
+    "FileSource",
+    "Source",
+    "Table",
+    "UnknownTableFormat",
+    "decode_block",
+]
+
+_TAIL_SIZE = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A data block, decoded.
+
+    Attributes:
+        stored: as the file holds it, trailer included.
+        keys: user keys, ascending.
+        values: of the keys, in the same order.
+    """
+
+    stored: bytes
+    keys: list[bytes]
+    values: list[bytes]
+
+
+def decode_block(stored: bytes, *, name: str = "", offset: int = 0) -> Block:
+    """Decode a stored block whose checksum was verified, as `Table.stored_block` does.
+
+    Args:
+        stored: as the file holds it, trailer included.
+        name: of the file, for the error.
+        offset: of the block in the file, for the error.
+
+    Raises:
+        CorruptTable: it is not a data block.
+    """
+    try:
+        keys, values = decode_records(payload_of(stored))
+    except Malformed as error:
+        raise CorruptTable(name, offset, str(error)) from None
+    return Block(stored, keys, values)
+
+
+class Table:
+    """An open table: its properties and its whole index; data blocks are read as needed.
+
+    Safe to share between threads if its source is.
+
+    Args:
+        source: of the bytes; stays the caller's to close.
+        tail_size: bytes read from the end of the file at first. Where the index is larger than
+            that there is one more read.
+
+    Attributes:
+        properties: RocksDB's and the user's, by name.
+        count: records.
+        size: of the file, in bytes.
+        block_count: data blocks.
+
+    Raises:
+        CorruptTable: the file is damaged.
+        UnknownTableFormat: it is not of this format at all.
+    """
+
+    def __init__(self, source: Source, *, tail_size: int = _TAIL_SIZE) -> None:
+        layout = read_layout(source, tail_size=tail_size)
+        self.name = source.name
+        self.properties: Mapping[str, bytes] = layout.properties
+        self.count = layout.count
+        self.size = layout.size
+        self.block_count = len(layout.offsets)
+        self._read = source.read
+        self._separators = layout.separators
+        self._offsets = layout.offsets
+        self._sizes = layout.sizes
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of `key`, or ``None``; reads one block at most.
+
+        Raises:
+            CorruptTable: the block is damaged.
+        """
+        number = bisect_left(self._separators, key)
+        if number == self.block_count:
+            return None
+        try:
+            return find_value(payload_of(self.stored_block(number)), key)
+        except Malformed as error:
+            raise self._corrupt(number, str(error)) from None
+
+    def find_block(self, key: bytes) -> int:
+        """Return the first block that may hold a key no less than `key`.
+
+        `block_count` where there is none.
+        """
+        return bisect_left(self._separators, key)
+
+    def stored_block(self, number: int) -> bytes:
+        """Return a block as stored, trailer included, its checksum verified, not decoded.
+
+        Raises:
+            CorruptTable: the block is damaged.
+        """
+        size = self._sizes[number]
+        stored = self._read(self._offsets[number], size)
+        if len(stored) != size:
+            raise self._corrupt(number, "the file ends inside a block")
+        try:
+            verify(stored)
+        except Malformed as error:
+            raise self._corrupt(number, str(error)) from None
+        return stored
+
+    def block(self, number: int) -> Block:
+        """Return a block, its checksum verified, decoded.
+
+        Raises:
+            CorruptTable: the block is damaged, or holds keys that the index has elsewhere.
+        """
+        block = decode_block(
+            self.stored_block(number), name=self.name, offset=self._offsets[number]
+        )
+        keys = block.keys
+        if not keys:
+            if self.count:
+                raise self._corrupt(number, "a block without records")
+        elif keys[-1] > self._separators[number] or (
+            number and keys[0] <= self._separators[number - 1]
+        ):
+            raise self._corrupt(number, "a block with keys that the index has elsewhere")
+        return block
+
+    def records(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys and values in key order, from the first key no less than `start`.
+
+        Raises:
+            CorruptTable: a block is damaged, or all of them hold more or less records than the
+                table claims.
+        """
+        seen = 0
+        for number in range(self.find_block(start), self.block_count):
+            block = self.block(number)
+            seen += len(block.keys)
+            if start > block.keys[0] if block.keys else False:
+                first = bisect_left(block.keys, start)
+                yield from zip(block.keys[first:], block.values[first:], strict=True)
+            else:
+                yield from zip(block.keys, block.values, strict=True)
+        if not start and seen != self.count:
+            what = f"{seen} records where the properties say {self.count}"
+            raise CorruptTable(self.name, self._offsets[-1], what)
+
+    def _corrupt(self, number: int, what: str) -> CorruptTable:
+        return CorruptTable(self.name, self._offsets[number], what)
