@@ -1,0 +1,257 @@
+"""The local store: tables of ordered bytes for all repositories of a user, and transactions.
+
+One writer at a time, over all processes: keep write transactions short, and build or upload
+nothing inside one. Readers wait for nobody and see one moment, as long as they stay open.
+
+The tables share one LMDB database, each under its own first byte: opening a named database takes
+the write lock, so a process that only reads would wait for a writer before it could begin.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final, Self
+
+from lakecli.errors import LakeError
+from lakecli.kv import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+    import lmdb
+
+    from lakecli.kv.environment import Environment
+
+MAX_KEY_SIZE: Final = 510
+"""Bytes in a key, at most. `lakecli.kv.paths` keeps longer paths."""
+
+_FIRST_BATCH: Final = 8
+_LARGEST_BATCH: Final = 1024
+
+
+class Table(bytes, Enum):
+    """What the store holds; the values lead the stored keys and never change their meaning."""
+
+    META = b"m"  # the schema version; what concerns the store as a whole
+    REPOSITORIES = b"r"  # by name
+    BRANCHES = b"b"
+    TAGS = b"t"
+    COMMITS = b"c"
+    STAGING = b"s"  # by staging token and path
+    TOKENS = b"k"
+    OPERATIONS = b"o"
+    IMAGES = b"i"  # staged records as they were before an operation
+    FILE_HASHES = b"f"
+    TRANSFERS = b"x"
+
+
+class LocalStore:
+    """A handle to the local store; close it, or use it as a context manager.
+
+    Safe to share between threads. Not usable in a process forked after it was opened.
+    """
+
+    def __init__(self, shared: Environment) -> None:
+        self._environment = shared
+        self._closed = False
+
+    @classmethod
+    def open(cls, directory: Path, *, map_size: int = environment.DEFAULT_MAP_SIZE) -> Self:
+        """Open the store in a directory, creating both at first use.
+
+        Handles of one directory share one environment within a process; `map_size`, in bytes, is
+        that of the first. The map is sparse and never resized. Where the address space does not
+        allow that much, it is smaller.
+
+        Raises:
+            PermissionDenied: the directory cannot be created or written, or is none.
+            Refused: a newer lakecli wrote it, or it lies on a network file system.
+            IntegrityError: the files there are no store, or damaged.
+            Unreachable: no room on the disk, or no address space.
+        """
+        return cls(environment.acquire(directory, map_size=map_size))
+
+    def read(self) -> ReadTransaction:
+        """Return a read transaction, to be entered with ``with``."""
+        return ReadTransaction(self._usable())
+
+    def write(self) -> WriteTransaction:
+        """Return a write transaction, to be entered with ``with``, which waits for its turn.
+
+        What was written is durable when the block has ended, and undone if it raised.
+        """
+        return WriteTransaction(self._usable())
+
+    def close(self) -> None:
+        """Let go of the environment; safe to repeat."""
+        if not self._closed:
+            self._closed = True
+            environment.release(self._environment)
+
+    def __enter__(self) -> Self:
+        """Return the handle itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def _usable(self) -> Environment:
+        if self._closed:
+            raise LakeError(f"the local store is closed: {self._environment.directory}")
+        self._environment.check_process()
+        return self._environment
+
+
+class ReadTransaction:
+    """One moment of the store. Everything read from it is a copy and outlives it."""
+
+    _writes = False
+
+    def __init__(self, shared: Environment) -> None:
+        self._environment = shared
+        self._txn: lmdb.Transaction[bytes]
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        self._txn = self._environment.begin(write=self._writes)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End. LMDB's own errors leave the block as lakecli's."""
+        self._txn.abort()
+        if isinstance(error, self._environment.lmdb_error):
+            raise self._environment.translate(error) from error
+
+    def get(self, table: Table, key: bytes) -> bytes | None:
+        """Return the value of a key, or ``None``."""
+        return self._txn.get(table + key)
+
+    def scan(
+        self, table: Table, *, prefix: bytes = b"", start: bytes = b""
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the records under `prefix` with keys not below `start`, in key order.
+
+        Records are read ahead in growing batches: a change made to them meanwhile, in the same
+        transaction, may or may not be seen.
+        """
+        return chain.from_iterable(self.scan_batches(table, prefix=prefix, start=start))
+
+    def scan_batches(
+        self, table: Table, *, prefix: bytes = b"", start: bytes = b"", cut: int = 0
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Yield what `scan` does in lists of up to 1,024 records, for loops that must be fast.
+
+        The first `cut` bytes of every key are left out.
+        """
+        cut += len(table)
+        cursor = self._txn.cursor()
+        if not cursor.set_range(table + max(start, prefix)):
+            return
+        items = cursor.iternext()
+        within = table + prefix
+        size = _FIRST_BATCH
+        while batch := list(islice(items, size)):
+            # Keys ascend: if the last one of a batch has the prefix, all of them do.
+            if not batch[-1][0].startswith(within):
+                yield [(key[cut:], value) for key, value in batch if key.startswith(within)]
+                return
+            yield [(key[cut:], value) for key, value in batch]
+            size = min(2 * size, _LARGEST_BATCH)
+
+    def scan_keys(
+        self, table: Table, *, prefix: bytes = b"", start: bytes = b""
+    ) -> Iterator[bytes]:
+        """Yield the keys that `scan` would, without reading their values."""
+        cursor = self._txn.cursor()
+        if not cursor.set_range(table + max(start, prefix)):
+            return
+        cut = len(table)
+        within = table + prefix
+        for key in cursor.iternext(keys=True, values=False):
+            if not key.startswith(within):
+                return
+            yield key[cut:]
+
+    def find_last(self, table: Table, *, prefix: bytes = b"") -> tuple[bytes, bytes] | None:
+        """Return the last record under `prefix`, or ``None``."""
+        cursor = self._txn.cursor()
+        within = table + prefix
+        stem = within.rstrip(b"\xff")  # never empty: no table's byte is 255
+        above = stem[:-1] + bytes([stem[-1] + 1])
+        found = cursor.prev() if cursor.set_range(above) else cursor.last()
+        key = cursor.key()
+        return (key[len(table) :], cursor.value()) if found and key.startswith(within) else None
+
+
+class WriteTransaction(ReadTransaction):
+    """The only writer of the store, until the block ends; reads see what was written."""
+
+    _writes = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Make everything durable, or undo everything if the block raised."""
+        try:
+            if error is None:
+                self._environment.commit(self._txn)
+            else:
+                super().__exit__(kind, error, traceback)
+        finally:
+            self._environment.writer = None
+
+    def put(self, table: Table, key: bytes, value: bytes) -> None:
+        """Write a record over whatever the key had."""
+        self._txn.put(table + key, value)
+
+    def put_new(self, table: Table, key: bytes, value: bytes) -> bool:
+        """Write a record unless the key has one; return whether it was written."""
+        return self._txn.put(table + key, value, overwrite=False)
+
+    def put_sorted(
+        self, table: Table, items: Iterable[tuple[bytes, bytes]], *, prefix: bytes = b""
+    ) -> None:
+        """Write many records, each under `prefix` + key, in ascending order.
+
+        Several times faster than `put`. Any order is correct, only the ascending one is fast.
+        """
+        lead = table + prefix
+        cursor = self._txn.cursor()
+        remaining = iter(items)
+        while batch := [(lead + key, value) for key, value in islice(remaining, _LARGEST_BATCH)]:
+            cursor.putmulti(batch)
+
+    def delete(self, table: Table, key: bytes) -> bool:
+        """Delete a record; return whether there was one."""
+        return self._txn.delete(table + key)
+
+    def delete_prefix(self, table: Table, prefix: bytes, *, limit: int | None = None) -> int:
+        """Delete records under `prefix`, at most `limit`, and return how many.
+
+        Fewer than `limit` means that none are left.
+        """
+        cursor = self._txn.cursor()
+        within = table + prefix
+        deleted = 0
+        found = cursor.set_range(within)
+        while found and deleted != limit and cursor.key().startswith(within):
+            cursor.delete()
+            deleted += 1
+        return deleted

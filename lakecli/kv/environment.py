@@ -1,0 +1,265 @@
+"""The LMDB environment under the local store: opened once per process, never used across a fork.
+
+LMDB's locks belong to a process and a file: opening a file twice in one process, or using an
+environment in a forked child, silently loses them. So handles of one directory share one
+`Environment`, and every transaction asks first whether this is still the process that opened it.
+
+The only module that imports LMDB, together with ``failures`` that translates its errors; and not
+before a store is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from threading import Lock, get_ident
+from typing import TYPE_CHECKING, Final
+
+from lakecli.errors import LakeError
+from lakecli.kv.mounts import MOUNT_TABLE, network_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import lmdb
+
+SCHEMA_VERSION: Final = 1
+"""Of everything in the store. A store with a greater one is refused."""
+
+DEFAULT_MAP_SIZE: Final = 1 << 40
+SMALLEST_MAP_SIZE: Final = 1 << 26
+
+_SCHEMA_KEY: Final = b"mschema"  # in Table.META
+_MAX_READERS: Final = 510
+_LOCK_FILE_SIZE: Final = 1 << 15  # what so many readers need
+
+# What is open in this process, by device and inode of the directory: LMDB forces this to be known
+# process-wide. Guarded by the lock, which also keeps two threads from opening at once.
+_open: Final[dict[tuple[int, int], Environment]] = {}
+_open_lock: Final = Lock()
+
+
+class Environment:
+    """One open LMDB environment."""
+
+    def __init__(
+        self, lmdb_env: lmdb.Environment, directory: Path, identity: tuple[int, int]
+    ) -> None:
+        import lmdb
+
+        self.directory = directory
+        self.identity = identity
+        self.handles = 0
+        self.writer: int | None = None
+        """The thread that is inside a write transaction of this process."""
+        self.lmdb_error = lmdb.Error
+        self._lmdb = lmdb_env
+        self._pid = os.getpid()
+
+    def check_process(self) -> None:
+        """Refuse to work in a forked child.
+
+        Raises:
+            LakeError: this is not the process that opened the environment.
+        """
+        if os.getpid() != self._pid:
+            raise LakeError(
+                f"the local store was opened before this process was forked: {self.directory}",
+                hint="spawn worker processes, or close the store before the fork",
+            )
+
+    def begin(self, *, write: bool) -> lmdb.Transaction[bytes]:
+        """Begin a transaction; a second writer waits for the first.
+
+        Raises:
+            Refused: a newer lakecli has upgraded the store.
+            LakeError: this thread is inside a write transaction already.
+        """
+        self.check_process()
+        if write and self.writer == get_ident():
+            raise LakeError("a write transaction inside another one would wait for itself")
+        try:
+            txn = self._lmdb.begin(write=write)
+        except self.lmdb_error as error:
+            raise self.translate(error) from error
+        try:
+            self.check_schema(txn)
+        except BaseException:
+            txn.abort()
+            raise
+        if write:
+            self.writer = get_ident()
+        return txn
+
+    def commit(self, txn: lmdb.Transaction[bytes]) -> None:
+        """Make a write transaction durable.
+
+        Raises:
+            Unreachable: the disk did not take it; nothing was changed.
+        """
+        try:
+            txn.commit()
+        except self.lmdb_error as error:
+            raise self.translate(error) from error
+
+    def check_schema(self, txn: lmdb.Transaction[bytes]) -> None:
+        """Refuse a store that this version does not understand.
+
+        Raises:
+            Refused: a newer lakecli wrote it.
+            IntegrityError: it has no version.
+        """
+        version = txn.get(_SCHEMA_KEY)
+        if version == b"%d" % SCHEMA_VERSION:
+            return
+        from lakecli.kv import failures
+
+        if version is not None and version.isdigit():
+            raise failures.newer_store(self.directory)
+        raise failures.damaged_store(self.directory, f"schema version {version!r}")
+
+    def prepare(self) -> None:
+        """Check the schema version; a new store gets one.
+
+        Raises:
+            Refused: a newer lakecli wrote the store.
+        """
+        with self._lmdb.begin() as txn:
+            is_new = txn.get(_SCHEMA_KEY) is None and not txn.stat()["entries"]
+        if is_new:
+            with self._lmdb.begin(write=True) as txn:
+                txn.put(_SCHEMA_KEY, b"%d" % SCHEMA_VERSION, overwrite=False)
+        with self._lmdb.begin() as txn:
+            self.check_schema(txn)
+
+    def translate(self, error: lmdb.Error) -> LakeError:
+        """Return what an LMDB error means."""
+        from lakecli.kv import failures
+
+        return failures.from_lmdb(error, self.directory)
+
+    def close(self) -> None:
+        """Close the environment; transactions that are still open end."""
+        if os.getpid() == self._pid:  # a forked child must not touch its parent's locks
+            self._lmdb.close()
+
+
+def acquire(directory: Path, *, map_size: int) -> Environment:
+    """Return this process's environment in a directory, opening it if it is not open yet.
+
+    Raises:
+        LakeError: as `lakecli.kv.env.LocalStore.open` documents.
+    """
+    import lmdb
+
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = directory.stat()
+        identity = (status.st_dev, status.st_ino)
+        _refuse_network(directory)
+        with _open_lock:
+            shared = _open.get(identity)
+            if shared is None:
+                _allocate_lock_file(directory)
+                shared = Environment(_open_map(directory, map_size), directory, identity)
+                try:
+                    shared.prepare()
+                except BaseException:
+                    shared.close()
+                    raise
+                _open[identity] = shared
+            shared.check_process()
+            shared.handles += 1
+            return shared
+    except lmdb.Error as error:
+        from lakecli.kv import failures
+
+        raise failures.from_lmdb(error, directory) from error
+    except OSError as error:
+        from lakecli.kv import failures
+
+        raise failures.from_os(error, directory) from error
+
+
+def release(shared: Environment) -> None:
+    """Give one handle back; the last one closes the environment."""
+    with _open_lock:
+        shared.handles -= 1
+        if shared.handles == 0:
+            _open.pop(shared.identity, None)
+            shared.close()
+
+
+def _refuse_network(directory: Path) -> None:
+    """Refuse a network file system, where the platform tells (Linux).
+
+    Raises:
+        Refused: LMDB's locks and memory map would not be shared there.
+    """
+    if sys.platform != "linux":
+        return
+    try:
+        mount_table = Path(MOUNT_TABLE).read_bytes()
+    except OSError:  # a sandbox without /proc knows of no mounts; LMDB's own locks decide then
+        return
+    kind = network_type(os.fsencode(directory.resolve()), mount_table)
+    if kind is not None:
+        from lakecli.kv import failures
+
+        raise failures.network_store(directory, kind)
+
+
+def _allocate_lock_file(directory: Path) -> None:
+    """Give a new store's lock file its blocks.
+
+    LMDB maps it sparse: on a full disk the first touch of a page would kill the process.
+    """
+    if sys.platform != "linux":
+        return
+    path = directory / "lock.mdb"
+    if not path.exists():
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            # Never overwrites: another process may have taken the file into use meanwhile.
+            os.posix_fallocate(descriptor, 0, _LOCK_FILE_SIZE)
+        finally:
+            os.close(descriptor)
+
+
+def _open_map(directory: Path, map_size: int) -> lmdb.Environment:
+    """Open the environment with the largest map up to `map_size` that the process may have.
+
+    LMDB raises a size that would be too small for what the file holds already.
+    """
+    import lmdb
+
+    failure: Exception | None = None
+    for size in _map_sizes(map_size):
+        try:
+            env = lmdb.open(
+                str(directory),
+                map_size=size,
+                max_readers=_MAX_READERS,
+                mode=0o700,
+            )
+        except (lmdb.MemoryError, OverflowError) as error:
+            failure = error
+        else:
+            env.reader_check()  # frees what killed processes were still reading
+            return env
+    from lakecli.kv import failures
+
+    raise failures.no_address_space(directory) from failure
+
+
+def _map_sizes(map_size: int) -> Iterator[int]:
+    """Yield sizes to try. Under a limit of address space, no more than a quarter of it."""
+    yield map_size
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    size = map_size // 2 if limit == resource.RLIM_INFINITY else min(map_size // 2, limit // 4)
+    while size >= SMALLEST_MAP_SIZE:
+        yield size & -4096
+        size //= 2

@@ -1,0 +1,146 @@
+"""What LMDB and the disk under it say, in lakecli's errors. Imported only when something failed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import lmdb
+
+from lakecli.errors import (
+    IntegrityError,
+    LakeError,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOME_HINT = "set LAKECLI_HOME to a directory on a local disk that you may write"
+UPGRADE_HINT = "upgrade lakecli, or set LAKECLI_HOME to another directory"
+
+_LIMITS = (
+    (
+        lmdb.MapFullError,
+        "the local store has reached the size of its memory map",
+        "nothing was changed; raise this process's limit of address space (ulimit -v)",
+    ),
+    (
+        lmdb.MapResizedError,
+        "another process has grown the local store beyond this one's memory map",
+        "repeat the command; if it fails again, raise the limit of address space (ulimit -v)",
+    ),
+    (
+        lmdb.ReadersFullError,
+        "too many processes are reading the local store",
+        "wait until some of them have ended",
+    ),
+    (
+        lmdb.TxnFullError,
+        "too many changes at once for the local store",
+        "nothing was changed; repeat it in smaller parts",
+    ),
+)
+_DAMAGED = (
+    lmdb.InvalidError,
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.PageFullError,
+    lmdb.CursorFullError,
+    lmdb.IncompatibleError,
+    lmdb.NotFoundError,
+)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT, errno.EISDIR)
+
+
+def from_lmdb(error: lmdb.Error, directory: Path) -> LakeError:
+    """Return what an LMDB error means for the store in `directory`."""
+    for kind, message, hint in _LIMITS:
+        if isinstance(error, kind):
+            return Unreachable(f"{message}: {directory}", hint=hint)
+    if isinstance(error, lmdb.MemoryError):
+        return no_address_space(directory)
+    if isinstance(error, lmdb.VersionMismatchError):
+        return newer_store(directory)
+    if isinstance(error, _DAMAGED):
+        return damaged_store(directory, _reason(error))
+    return _from_errno(_errno_of(error), _reason(error), directory) or LakeError(
+        f"the local store failed: {error}: {directory}"
+    )
+
+
+def from_os(error: OSError, directory: Path) -> LakeError:
+    """Return what an operating system's error means for the store in `directory`."""
+    reason = error.strerror or str(error)
+    return _from_errno(error.errno, reason, directory) or Unreachable(
+        f"cannot use the local store: {reason.lower()}: {directory}", hint=HOME_HINT
+    )
+
+
+def no_address_space(directory: Path) -> Unreachable:
+    """Return the error for a process that may not map or allocate enough."""
+    return Unreachable(
+        f"not enough memory or address space for the local store: {directory}",
+        hint="raise this process's limits (ulimit -v)",
+    )
+
+
+def newer_store(directory: Path) -> Refused:
+    """Return the error for a store that a later version wrote."""
+    return Refused(
+        f"the local store was written by a newer lakecli: {directory}", hint=UPGRADE_HINT
+    )
+
+
+def damaged_store(directory: Path, reason: str) -> IntegrityError:
+    """Return the error for a store whose bytes make no sense."""
+    return IntegrityError(
+        f"the local store is damaged ({reason.lower()}): {directory}",
+        hint="move that directory away; clone brings back all that was pushed",
+    )
+
+
+def network_store(directory: Path, kind: str) -> Refused:
+    """Return the error for a store on a network file system."""
+    return Refused(
+        f"the local store would lie on a network file system ({kind}): {directory}",
+        hint="set LAKECLI_HOME to a directory on a local disk",
+    )
+
+
+def _from_errno(number: int | None, reason: str, directory: Path) -> LakeError | None:
+    if number in _NO_ROOM:
+        return Unreachable(
+            f"no room left for the local store: {directory}",
+            hint="free some space on that disk; nothing was changed",
+        )
+    if number == errno.EIO:
+        # LMDB reports a write that the disk took only in part as an I/O error.
+        return Unreachable(
+            f"the disk did not take what was written to the local store: {directory}",
+            hint="is it full, or failing? nothing was changed",
+        )
+    if number in _FORBIDDEN:
+        return PermissionDenied(
+            f"cannot write to the local store: {reason.lower()}: {directory}", hint=HOME_HINT
+        )
+    return None
+
+
+def _errno_of(error: lmdb.Error) -> int | None:
+    """Return the operating system's number; older bindings give it only as text."""
+    code = getattr(error, "code", None)
+    if isinstance(code, int) and code > 0:
+        return code
+    known = (*_NO_ROOM, *_FORBIDDEN, errno.EIO)
+    return next((number for number in known if os.strerror(number) in str(error)), None)
+
+
+def _reason(error: lmdb.Error) -> str:
+    """Return LMDB's own words, without the name of the call and of the constant."""
+    text = str(getattr(error, "reason", "") or error)
+    return text.partition(": ")[2] or text if text.startswith("MDB_") else text
