@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Final, NewType, Protocol
 
-from lakecli.errors import LostRace, NotFound
+from lakecli.errors import LostRace, NotFound, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -105,8 +105,15 @@ class PresignRequest:
 
 
 def key_bytes(key: str) -> bytes:
-    """Return the bytes of a key, which are what listings are ordered by."""
-    return key.encode("utf-8", "surrogateescape")
+    """Return the bytes of a key, which are what listings are ordered by.
+
+    Raises:
+        UsageError: half a surrogate pair, which stands for no byte.
+    """
+    try:
+        return key.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise UsageError(f"not a key of an object, it has no bytes: {key!r}") from None
 
 
 def check_range(start: int, length: int | None) -> None:

@@ -126,6 +126,28 @@ class Directory:
                 hint="create the directory, or mount the disk that holds it",
             ) from error
 
+    def make_root(self) -> None:
+        """Make the root and whatever is missing above it, durably.
+
+        Raises:
+            BucketNotFound: something that is no directory is in the way.
+        """
+        above = []
+        path = self.root
+        while not os.path.lexists(path):
+            path = os.path.dirname(path)  # noqa: PTH120 - pathlib costs start-up time
+            above.append(path)
+        with self.translated("the root"):
+            with suppress(FileExistsError, NotADirectoryError):
+                os.makedirs(self.root, exist_ok=True)  # noqa: PTH103 - as above
+            os.close(self.open_root())
+            for path in above:
+                descriptor = os.open(path, _DIRECTORY)
+                try:
+                    sync_names(descriptor)
+                finally:
+                    os.close(descriptor)
+
     def check_root(self) -> None:
         """Make sure that the root is there.
 

@@ -14,7 +14,6 @@ import stat
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.errors import Unsupported
@@ -43,9 +42,11 @@ from lakecli.objectstore.directory import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
     from lakecli.objectstore.local_batch import LocalBatch
+    from lakecli.objectstore.uri import NamespaceUri
 
 COPY_SIZE = 1 << 20
 COPY_LIMIT = 1 << 30
@@ -125,7 +126,7 @@ class LocalStore:
         above, slash, _ = wanted.rpartition(b"/")
         names = above.split(b"/") if slash else []
         self._directory.check_root()
-        if any(name in {b"", b".", b".."} for name in names):
+        if tuple(names[:2]) == TEMPORARY or not {b"", b".", b".."}.isdisjoint(names):
             return  # no key starts like this
         with self._directory.translated(prefix or "the root"):
             try:
@@ -176,6 +177,8 @@ class LocalStore:
             self.head(key)
         except ObjectNotFound:
             return None
+        from pathlib import Path
+
         return Path(self._directory.root, os.fsdecode(key_bytes(key)))
 
     def batch(self) -> LocalBatch:
@@ -334,3 +337,15 @@ def _descend(
 ) -> Iterator[ObjectInfo]:
     with suppress(FileNotFoundError):  # gone since it was listed
         yield from _walk(open_below(parent, name), key, wanted, floor)
+
+
+def open_namespace(uri: NamespaceUri, *, region: str) -> LocalStore:
+    """Return the store of a directory; see `registry.open_store`."""
+    del region
+    return LocalStore(uri.path)
+
+
+def prepare_namespace(uri: NamespaceUri) -> str:
+    """Make the directory and those above it; see `registry.prepare_namespace`."""
+    Directory(uri.path, clock_ns=time.time_ns).make_root()
+    return ""

@@ -1,17 +1,44 @@
 from __future__ import annotations
 
+import errno
+import gc
+import os
+import signal
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.errors import (
+    LakeError,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+    Unsupported,
+    UsageError,
+)
+from lakecli.objectstore import directory, local_batch
+from lakecli.objectstore.base import (
+    ABSENT,
+    ANY,
+    BucketNotFound,
+    Match,
+    ObjectNotFound,
+    PresignRequest,
+)
 from lakecli.objectstore.local import LocalStore
 from tests.objectstore.contract import ODD_NAMES, ObjectStoreContract, SpoolContract
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     from lakecli.objectstore.base import ObjectStore
+
+TEMPORARY = "_lakecli/tmp"
 
 
 class TestLocalStore(SpoolContract, ObjectStoreContract):
@@ -30,3 +57,485 @@ class TestLocalStore(SpoolContract, ObjectStoreContract):
     @pytest.fixture
     def store(self, make_store: Callable[[], ObjectStore]) -> ObjectStore:
         return make_store()
+
+
+class TestLocalStoreWithoutHardLinks(TestLocalStore):
+    """FAT and some network file systems."""
+
+    @pytest.fixture(autouse=True)
+    def no_hard_links(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError(errno.EPERM, "Operation not permitted")
+
+        monkeypatch.setattr(os, "link", refuse)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(str(tmp_path))
+
+
+def leftovers(root: Path) -> list[str]:
+    return [path.name for path in (root / TEMPORARY).glob("*") if path.name != "lock"]
+
+
+# Nothing outside the root
+
+
+BAD_KEYS = (
+    *("", "/", "/etc/passwd", "a//b", "a/", ".", "..", "../x", "a/../../x", "a/./b"),
+    *("a\0b", "n" * 256, "_lakecli/tmp/x", "\ud800"),
+)
+
+
+@pytest.mark.parametrize("key", BAD_KEYS)
+def test_keys_that_no_file_can_have_are_refused(store: LocalStore, key: str) -> None:
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: store.get(key),
+        lambda: store.open(key),
+        lambda: store.head(key),
+        lambda: store.put(key, b"", ANY),
+        lambda: store.put(key, b"", ABSENT),
+        lambda: store.delete([key]),
+        lambda: store.copy("a", key),
+        lambda: store.copy(key, "a"),
+        lambda: store.batch().put_new(key, b""),
+        lambda: store.local_path(key),
+    )
+    store.put("a", b"", ANY)
+    for call in calls:
+        with pytest.raises(UsageError):
+            call()
+    assert [info.key for info in store.list()] == ["a"]
+
+
+def test_symbolic_links_lead_nowhere(tmp_path: Path) -> None:
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    outside.mkdir()
+    root.mkdir()
+    (outside / "secret").write_bytes(b"secret")
+    (root / "data").symlink_to(outside)
+    (root / "file").symlink_to(outside / "secret")
+    store = LocalStore(str(root))
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: store.get("data/secret"),
+        lambda: store.get("file"),
+        lambda: store.head("data/secret"),
+        lambda: store.head("file"),
+        lambda: store.open("data/secret"),
+        lambda: store.put("data/new", b"", ANY),
+        lambda: store.put("data/new", b"", ABSENT),
+        lambda: store.put("file", b"", ANY),
+        lambda: store.put("file", b"", ABSENT),
+        lambda: store.delete(["data/secret"]),
+        lambda: store.delete(["file"]),
+        lambda: store.local_path("data/secret"),
+        lambda: store.local_path("file"),
+        lambda: list(store.list("data/")),
+    )
+    for call in calls:
+        with pytest.raises(Refused, match="symbolic link inside"):
+            call()
+    batch = store.batch()
+    batch.put_new("data/new", b"")
+    with pytest.raises(Refused, match="symbolic link inside"):
+        batch.flush()
+    assert list(store.list()) == []
+    assert [path.name for path in outside.iterdir()] == ["secret"]
+    assert (outside / "secret").read_bytes() == b"secret"
+
+
+def test_temporary_files_cannot_be_led_away_either(tmp_path: Path) -> None:
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    outside.mkdir()
+    root.mkdir()
+    (root / "_lakecli").symlink_to(outside)
+    store = LocalStore(str(root))
+    for call in (lambda: store.put("k", b"", ANY), store.batch):
+        with pytest.raises(Refused, match="symbolic link inside"):
+            call()
+    assert list(outside.iterdir()) == []
+
+
+def test_the_root_itself_may_be_a_symbolic_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    store = LocalStore(str(tmp_path / "link"))
+    store.put("a/b", b"1", ANY)
+    assert (tmp_path / "real/a/b").read_bytes() == b"1"
+    assert store.uri == f"local://{tmp_path}/link"
+
+
+def test_special_files_are_no_objects(store: LocalStore, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert list(store.list()) == []
+    with pytest.raises(ObjectNotFound):
+        store.get("pipe")
+    with pytest.raises(ObjectNotFound):
+        store.head("pipe")
+
+
+def test_a_directory_cannot_hold_an_object_below_another(store: LocalStore) -> None:
+    store.put("a", b"", ANY)
+    store.put("d/e", b"", ANY)
+    for key in ("a/b", "d"):
+        for condition in (ANY, ABSENT):
+            with pytest.raises(Unsupported) as raised:
+                store.put(key, b"", condition)
+            assert "'a/b'" in str(raised.value.hint)
+        batch = store.batch()
+        batch.put_new(key, b"")
+        with pytest.raises(Unsupported):
+            batch.flush()
+    assert [info.key for info in store.list()] == ["a", "d/e"]
+
+
+# Whole objects only
+
+
+def test_a_failed_write_leaves_nothing(store: LocalStore, tmp_path: Path) -> None:
+    class Broken:
+        def read(self, _: int) -> bytes:
+            raise RuntimeError
+
+    for condition in (ANY, ABSENT):
+        with pytest.raises(RuntimeError):
+            store.put("a/k", Broken(), condition)  # type: ignore[arg-type]
+    assert list(store.list()) == []
+    assert leftovers(tmp_path) == []
+
+
+def test_unfinished_files_are_never_listed(store: LocalStore, tmp_path: Path) -> None:
+    batch = store.batch()
+    batch.put_new("k", b"1")
+    _, stream = batch.spool()
+    with stream:
+        stream.write(b"2")
+    assert len(leftovers(tmp_path)) == 2
+    for prefix in ("", "_", "_lakecli/", "_lakecli/tmp", "_lakecli/tmp/"):
+        assert list(store.list(prefix)) == [], prefix
+    batch.flush()
+    assert [info.key for info in store.list()] == ["k"]
+
+
+def test_a_dropped_batch_takes_its_temporaries_along(store: LocalStore, tmp_path: Path) -> None:
+    batch = store.batch()
+    batch.put_new("published", b"1")
+    batch.flush()
+    batch.put_new("k", b"1")
+    batch.spool()[1].close()
+    assert len(leftovers(tmp_path)) == 2
+    del batch
+    gc.collect()
+    assert leftovers(tmp_path) == []
+    assert [info.key for info in store.list()] == ["published"]
+
+
+def test_a_spool_is_adopted_once_and_by_its_own_batch(store: LocalStore) -> None:
+    batch, other = store.batch(), store.batch()
+    temporary, stream = batch.spool()
+    stream.close()
+    with pytest.raises(ValueError, match="not a spool"):
+        other.adopt("k", temporary)
+    with pytest.raises(ValueError, match="not a spool"):
+        batch.adopt("k", "../../etc/passwd")
+    batch.adopt("k", temporary)
+    batch.flush()
+    with pytest.raises(ValueError, match="not a spool"):
+        batch.adopt("l", temporary)
+
+
+CRASHING = """
+import os, sys
+from lakecli.objectstore.base import ABSENT, ANY, Match
+from lakecli.objectstore.local import LocalStore
+
+left = int(sys.argv[2])
+def crashing(call):
+    def wrapper(*args, **kwargs):
+        global left
+        if left == 0:
+            os.kill(os.getpid(), 9)
+        left -= 1
+        return call(*args, **kwargs)
+    return wrapper
+for name in ("open", "write", "fsync", "mkdir", "link", "unlink", "rename", "utime"):
+    setattr(os, name, crashing(getattr(os, name)))
+
+store = LocalStore(sys.argv[1])
+version = store.put("ref", b"new-new-new", ABSENT)
+store.put("ref", b"newer-newer", Match(version))
+batch = store.batch()
+batch.put_new("data/00/small", b"small-small")
+temporary, stream = batch.spool()
+with stream:
+    stream.write(b"spool-spool")
+batch.adopt("data/01/spool", temporary)
+batch.flush()
+"""
+
+
+def test_a_process_killed_at_any_step_leaves_whole_objects(tmp_path: Path) -> None:
+    bodies = {
+        "ref": {b"new-new-new", b"newer-newer"},
+        "data/00/small": {b"small-small"},
+        "data/01/spool": {b"spool-spool"},
+    }
+    survived: set[int] = set()
+    for step in range(0, 200, 3):
+        root = tmp_path / str(step)
+        root.mkdir()
+        done = subprocess.run([sys.executable, "-c", CRASHING, str(root), str(step)], check=False)
+        store = LocalStore(str(root))
+        found = {info.key: store.get(info.key) for info in store.list()}
+        assert all(body in bodies[key] for key, body in found.items()), step
+        survived.add(len(found))
+        # The next process is not hindered by what was left.
+        store.put("ref", b"again", ANY)
+        if done.returncode == 0:
+            assert found.keys() == bodies.keys()
+            break
+        assert done.returncode == -signal.SIGKILL
+    else:
+        pytest.fail("the script never ran to its end")
+    assert survived == {0, 1, 2, 3}
+
+
+def test_content_is_durable_before_names_and_names_before_success(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+
+    def record(module: object, name: str) -> None:
+        call = getattr(module, name)
+
+        def wrapper(*args: object, **kwargs: object) -> object:
+            events.append(name)
+            return call(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, wrapper)
+
+    store.put("data/00/x", b"", ANY)  # so that no directory is missing
+    for name in ("write", "link", "rename"):
+        record(os, name)
+    from lakecli.objectstore import local
+
+    for module in (local, local_batch, directory):
+        for name in ("sync_file", "sync_names", "sync_file_system"):
+            if hasattr(module, name):
+                record(module, name)
+
+    store.put("data/00/new", b"1", ABSENT)
+    assert events == ["write", "sync_file", "link", "sync_names"]
+    events.clear()
+    store.put("data/00/new", b"2", ANY)
+    assert events == ["write", "sync_file", "rename", "sync_names"]
+    events.clear()
+    batch = store.batch()
+    batch.put_new("data/00/b1", b"1")
+    batch.flush()
+    assert events == ["write", "sync_file", "link", *["sync_names"] * 3]
+    events.clear()
+    count = 3 * local_batch.FEW
+    for number in range(count):
+        batch.put_new(f"data/{number}/many", b"1")
+    batch.flush()
+    assert events == [
+        *["write"] * count,
+        "sync_file_system",
+        *["link"] * count,
+        "sync_file_system",
+    ]
+
+
+def test_a_flush_that_failed_can_be_repeated(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = store.batch()
+    for number in range(5):
+        batch.put_new(f"k{number}", b"%d" % number)
+    link, calls = os.link, []
+
+    def full(source: str, *args: object, **kwargs: object) -> None:
+        calls.append(source)
+        if len(calls) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        link(source, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "link", full)
+    with pytest.raises(Unreachable, match="no space left on the disk"):
+        batch.flush()
+    assert len(list(store.list())) == 2
+    batch.flush()
+    assert {info.key: store.get(info.key) for info in store.list()} == {
+        f"k{number}": b"%d" % number for number in range(5)
+    }
+    assert leftovers(tmp_path) == []
+
+
+def test_versions_differ_even_if_the_clock_stands_still(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path), clock_ns=lambda: 10**18)
+    versions = [store.put("k", b"%03d" % number, ANY) for number in range(20)]
+    for number in range(20):
+        versions.append(store.put("k", b"%03d" % number, Match(versions[-1])))
+    assert len(set(versions)) == len(versions)
+
+
+# What the operating system says
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "said"),
+    [
+        (errno.EACCES, PermissionDenied, "permission denied"),
+        (errno.EPERM, PermissionDenied, "not permitted"),
+        (errno.EROFS, PermissionDenied, "read-only file system"),
+        (errno.ENOSPC, Unreachable, "no space left"),
+        (errno.EDQUOT, Unreachable, "no space left"),
+        (errno.EIO, Unreachable, "input/output error"),
+        (errno.ESTALE, Unreachable, "stale"),
+        (errno.EMFILE, Unreachable, "too many open files"),
+        (errno.EXDEV, Unsupported, "cross-device"),
+    ],
+)
+def test_errors_of_the_system_are_translated(
+    *,
+    store: LocalStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    error: type[LakeError],
+    said: str,
+) -> None:
+    store.put("a/k", b"1", ANY)
+    batch = store.batch()
+    batch.put_new("a/l", b"2")
+
+    def fail(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: store.get("a/k"),
+        lambda: store.head("a/k"),
+        lambda: store.put("a/k", b"", ANY),
+        lambda: store.delete(["a/k"]),
+        lambda: list(store.list()),
+        lambda: batch.put_new("a/m", b""),
+        batch.spool,
+        batch.flush,
+        store.batch,
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", fail)
+        for call in calls:
+            with pytest.raises(error) as raised:
+                call()
+            assert said in raised.value.message.lower()
+            assert str(tmp_path) in raised.value.message
+            assert raised.value.hint
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", fail)
+        with pytest.raises(error):
+            store.put("a/k", b"2", ANY)
+        with pytest.raises(error):
+            batch.put_new("a/k", b"2")
+    assert store.get("a/k") == b"1"
+
+
+def test_a_root_that_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for path in ("file", "file/below"):
+        with pytest.raises(BucketNotFound, match="not a directory"):
+            LocalStore(str(tmp_path / path)).get("k")
+
+
+def test_files_follow_the_umask(store: LocalStore, tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        store.put("a/k", b"", ANY)
+        batch = store.batch()
+        batch.put_new("a/l", b"")
+        batch.flush()
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE((tmp_path / key).stat().st_mode) for key in ("a/k", "a/l", "a")] == [
+        0o640,
+        0o640,
+        0o750,
+    ]
+
+
+def test_copy_without_help_of_the_kernel(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = bytes(range(256)) * 10_000
+    store.put("from", body, ANY)
+
+    def missing(*_: object) -> int:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(os, "copy_file_range", missing, raising=False)
+    store.copy("from", "to")
+    assert store.get("to") == body
+    monkeypatch.delattr(os, "copy_file_range")
+    store.copy("from", "to2")
+    assert store.get("to2") == body
+
+
+def test_local_path_is_the_file(store: LocalStore, tmp_path: Path) -> None:
+    for key in ("a/b", "not-utf-8-\udcff/é"):
+        store.put(key, b"here", ANY)
+        path = store.local_path(key)
+        assert path is not None
+        assert path.read_bytes() == b"here"
+        assert path.is_relative_to(tmp_path)
+
+
+def test_a_directory_has_no_urls(store: LocalStore) -> None:
+    request = PresignRequest("GET", timedelta(minutes=1))
+    with pytest.raises(Unsupported, match="cannot presign") as raised:
+        store.presign("k", request, now=datetime(2030, 1, 1, tzinfo=UTC))
+    assert "fs download" in str(raised.value.hint)
+
+
+def test_listing_survives_what_vanishes_meanwhile(store: LocalStore, tmp_path: Path) -> None:
+    for key in ("a/1", "b/1", "c"):
+        store.put(key, b"", ANY)
+    listing = store.list()
+    assert next(listing).key == "a/1"
+    store.delete(["b/1", "c"])
+    (tmp_path / "b").rmdir()
+    assert list(listing) == []
+
+
+def test_listing_left_early_closes_its_directories(store: LocalStore) -> None:
+    for key in ("a/b/c/1", "a/b/c/2"):
+        store.put(key, b"", ANY)
+    before = _open_descriptors()
+    listing = store.list()
+    next(listing)
+    assert len(_open_descriptors()) > len(before)
+    listing.close()  # type: ignore[attr-defined]
+    assert _open_descriptors() == before
+
+
+def test_nothing_stays_open(store: LocalStore) -> None:
+    before = _open_descriptors()
+    store.put("a/b", b"1", ANY)
+    store.get("a/b")
+    list(store.list())
+    store.copy("a/b", "a/c")
+    store.delete(["a/b"])
+    for key in ("a/b", "x/y"):
+        with pytest.raises(ObjectNotFound):
+            store.get(key)
+    batch = store.batch()
+    batch.put_new("a/b", b"2")
+    batch.flush()
+    del batch
+    assert _open_descriptors() == before
+
+
+def _open_descriptors() -> Sequence[str]:
+    gc.collect()  # what earlier tests left
+    return sorted(path.name for path in Path("/dev/fd").iterdir())

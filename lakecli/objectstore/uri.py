@@ -1,0 +1,113 @@
+"""Storage namespace URIs: where a repository's objects are, in one canonical spelling.
+
+::
+
+    s3://bucket/prefix        a prefix in a bucket
+    local:///absolute/path    a directory of this machine; also typed file:///… or /…
+
+Nothing is decoded: a percent sign, ``?`` or ``#`` is a character like any other. Trailing slashes
+do not count, since keys follow after one anyway.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lakecli.errors import UsageError
+
+SUPPORTED = "s3://BUCKET/PREFIX, local:///ABSOLUTE/PATH, file:///ABSOLUTE/PATH or /ABSOLUTE/PATH"
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://", re.ASCII)
+_BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceUri:
+    """A parsed namespace.
+
+    Attributes:
+        scheme: ``s3`` or ``local``.
+        bucket: empty for a directory.
+        path: the prefix in the bucket, without slashes at its end; or the directory.
+    """
+
+    scheme: str
+    bucket: str
+    path: str
+
+    def __str__(self) -> str:
+        """Return the canonical spelling, which `parse` takes back."""
+        if not self.bucket:
+            return f"{self.scheme}://{self.path}"
+        return f"{self.scheme}://{self.bucket}" + (f"/{self.path}" if self.path else "")
+
+
+def parse(text: str) -> NamespaceUri:
+    """Parse a storage namespace.
+
+    Raises:
+        UsageError: it is none, or its scheme is not supported.
+    """
+    if text.startswith("/"):
+        return _directory(text, text)
+    matched = _SCHEME.match(text)
+    if matched is None:
+        raise UsageError(
+            f"not a storage namespace: {text!r}",
+            hint=f"{SUPPORTED}; a directory needs its absolute path",
+        )
+    scheme, rest = matched[1].lower(), text[matched.end() :]
+    if scheme in {"local", "file"}:
+        return _directory(rest, text)
+    if scheme == "s3":
+        return _bucket(scheme, rest, text)
+    raise UsageError(
+        f"unsupported scheme {scheme!r} of a storage namespace: {text!r}", hint=SUPPORTED
+    )
+
+
+def normalise(text: str) -> str:
+    """Return the one spelling by which a namespace is compared and stored.
+
+    Raises:
+        UsageError: as `parse`.
+    """
+    return str(parse(text))
+
+
+def _bucket(scheme: str, rest: str, text: str) -> NamespaceUri:
+    bucket, _, prefix = rest.partition("/")
+    if not bucket:
+        raise UsageError(
+            f"no bucket in the storage namespace {text!r}", hint=f"{scheme}://BUCKET/PREFIX"
+        )
+    if not _BUCKET.fullmatch(bucket):
+        raise UsageError(
+            f"illegal bucket name {bucket!r} in the storage namespace {text!r}",
+            hint=f"{scheme}://BUCKET/PREFIX, the bucket of letters, digits, '.', '-' and '_'",
+        )
+    return NamespaceUri(scheme, bucket, prefix.rstrip("/"))
+
+
+def _directory(path: str, text: str) -> NamespaceUri:
+    if not path.startswith("/"):
+        raise UsageError(
+            f"the path of a local storage namespace must be absolute: {text!r}",
+            hint="local:///ABSOLUTE/PATH, with three slashes, or the plain path",
+        )
+    names = [name for name in path.split("/") if name not in {"", "."}]
+    if ".." in names:
+        # Taking it literally would be wrong after a symbolic link.
+        raise UsageError(
+            f"'..' in the path of a storage namespace: {text!r}",
+            hint="write the directory without it, as `realpath` prints it",
+        )
+    if "\0" in path:
+        raise UsageError(f"a NUL in the path of a storage namespace: {text!r}")
+    if not names:
+        raise UsageError(
+            f"the root directory cannot be a storage namespace: {text!r}",
+            hint="name a directory below it",
+        )
+    return NamespaceUri("local", "", "/" + "/".join(names))
