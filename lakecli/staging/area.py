@@ -1,0 +1,54 @@
+"""Staging areas: what was written to a branch and not committed, by staging token and path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lakecli.kv import paths
+from lakecli.kv.env import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lakecli.kv.env import ReadTransaction, WriteTransaction
+    from lakecli.model import StagingToken
+
+TOMBSTONE: Final = b""
+"""A staged record meaning "deleted here"; encoded values are never empty."""
+
+BATCH_SIZE: Final = 10_000
+"""Records to write in one transaction, at most: about as long as others should have to wait."""
+
+
+def get(txn: ReadTransaction, token: StagingToken, path: bytes) -> bytes | None:
+    """Return what is staged at a path, maybe a `TOMBSTONE`; ``None`` if nothing is."""
+    return paths.get(txn, Table.STAGING, token, path)
+
+
+def put_many(
+    txn: WriteTransaction, token: StagingToken, items: Iterable[tuple[bytes, bytes]]
+) -> None:
+    """Stage (path, encoded value or `TOMBSTONE`) in ascending order of paths."""
+    paths.put_many(txn, Table.STAGING, token, items)
+
+
+def remove(txn: WriteTransaction, token: StagingToken, path: bytes) -> bool:
+    """Forget what is staged at a path; return whether anything was."""
+    return paths.delete(txn, Table.STAGING, token, path)
+
+
+def scan(
+    txn: ReadTransaction, token: StagingToken, *, start: bytes = b"", prefix: bytes = b""
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield (path, value or `TOMBSTONE`) under `prefix` from `start` on, in path order."""
+    return paths.scan(txn, Table.STAGING, token, start=start, prefix=prefix)
+
+
+def is_empty(txn: ReadTransaction, token: StagingToken) -> bool:
+    """Return whether nothing is staged."""
+    return paths.is_empty(txn, Table.STAGING, token)
+
+
+def drop(txn: WriteTransaction, token: StagingToken, *, limit: int | None = None) -> int:
+    """Forget staged records, at most `limit`; fewer deleted than that means none are left."""
+    return paths.drop(txn, Table.STAGING, token, limit=limit)
