@@ -1,0 +1,284 @@
+"""Branches, tags and commits of a repository in the local store, as of one transaction.
+
+Keys are the repository's 16 UUID bytes and then the name, or the commit's 32 raw ID bytes. Values
+are compact JSON with times as unix seconds: quicker to start than protobuf, and what a later
+version adds to a branch or tag survives being rewritten by this one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from lakecli.errors import IntegrityError, LostRace, NotFound, UsageError
+from lakecli.kv.env import MAX_KEY_SIZE, Table, WriteTransaction
+from lakecli.model import Branch, Commit, CommitId, MetarangeId, StagingToken, Tag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.kv.env import ReadTransaction
+
+MAX_NAME_SIZE: Final = MAX_KEY_SIZE - 16
+"""Bytes of a branch's or tag's name that fit into a key."""
+
+_COMMIT_ID: Final = re.compile(r"[0-9a-f]{64}")
+_COMMIT_PREFIX: Final = re.compile(r"[0-9a-f]{0,64}")
+
+
+class RefStore:
+    """The branches, tags and commits of one repository, ordered by the bytes of their names.
+
+    What writes needs a write transaction.
+    """
+
+    def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
+        self._txn = txn
+        self._repository = repository
+
+    def find_branch(self, name: str) -> Branch | None:
+        """Return a branch, or ``None``."""
+        data = self._find(Table.BRANCHES, name)
+        return None if data is None else _load_branch(name, data)
+
+    def get_branch(self, name: str) -> Branch:
+        """Return a branch.
+
+        Raises:
+            NotFound: there is none of that name.
+        """
+        branch = self.find_branch(name)
+        if branch is None:
+            raise NotFound(f"no branch {name!r}")
+        return branch
+
+    def iter_branches(self, *, prefix: str = "", after: str = "") -> Iterator[Branch]:
+        """Yield the branches under `prefix` from the first behind `after`."""
+        for name, data in self._scan(Table.BRANCHES, prefix, after):
+            yield _load_branch(name, data)
+
+    def put_branch(self, branch: Branch) -> None:
+        """Write a branch, whatever it was; fields that this version does not know stay.
+
+        Raises:
+            UsageError: the name is too long for a key.
+        """
+        fields = {
+            "commit_id": branch.commit_id,
+            "staging_token": branch.staging_token.hex(),
+            "sealed_tokens": [token.hex() for token in branch.sealed_tokens],
+        }
+        self._put(Table.BRANCHES, branch.name, fields)
+
+    def compare_and_set_branch(self, expected: Branch, new: Branch) -> None:
+        """Write a branch if it still is what the new one was derived from.
+
+        Raises:
+            LostRace: it was deleted, or its head or its tokens are others; the message says which.
+        """
+        present = self.find_branch(expected.name)
+        if present != expected:
+            raise LostRace(f"branch {expected.name} {_what_moved(expected, present)}")
+        self.put_branch(new)
+
+    def delete_branch(self, name: str) -> bool:
+        """Delete a branch; return whether there was one."""
+        return self._delete(Table.BRANCHES, name)
+
+    def find_tag(self, name: str) -> Tag | None:
+        """Return a tag, or ``None``."""
+        data = self._find(Table.TAGS, name)
+        return None if data is None else _load_tag(name, data)
+
+    def get_tag(self, name: str) -> Tag:
+        """Return a tag.
+
+        Raises:
+            NotFound: there is none of that name.
+        """
+        tag = self.find_tag(name)
+        if tag is None:
+            raise NotFound(f"no tag {name!r}")
+        return tag
+
+    def iter_tags(self, *, prefix: str = "", after: str = "") -> Iterator[Tag]:
+        """Yield the tags under `prefix` from the first behind `after`."""
+        for name, data in self._scan(Table.TAGS, prefix, after):
+            yield _load_tag(name, data)
+
+    def put_tag(self, tag: Tag) -> None:
+        """Write a tag, whatever it was; fields that this version does not know stay.
+
+        Raises:
+            UsageError: the name is too long for a key.
+        """
+        self._put(Table.TAGS, tag.name, {"commit_id": tag.commit_id})
+
+    def delete_tag(self, name: str) -> bool:
+        """Delete a tag; return whether there was one."""
+        return self._delete(Table.TAGS, name)
+
+    def find_commit(self, id: CommitId) -> Commit | None:
+        """Return a commit, or ``None``."""
+        if not _COMMIT_ID.fullmatch(id):
+            return None
+        data = self._txn.get(Table.COMMITS, self._repository + bytes.fromhex(id))
+        return None if data is None else _load_commit(id, data)
+
+    def get_commit(self, id: CommitId) -> Commit:
+        """Return a commit.
+
+        Raises:
+            NotFound: this clone does not have it.
+        """
+        commit = self.find_commit(id)
+        if commit is None:
+            raise NotFound(f"no commit {id}")
+        return commit
+
+    def put_commit(self, commit: Commit) -> None:
+        """Write a commit under its ID, which is taken as it is."""
+        fields = {
+            "parents": commit.parents,
+            "metarange_id": commit.metarange_id,
+            "message": commit.message,
+            "committer": commit.committer,
+            "created_at": int(commit.created_at.timestamp()),
+            "metadata": dict(commit.metadata),
+            "generation": commit.generation,
+        }
+        key = self._repository + bytes.fromhex(commit.id)
+        self._writable().put(Table.COMMITS, key, _dump(fields))
+
+    def delete_commit(self, id: CommitId) -> bool:
+        """Delete a commit; return whether there was one."""
+        return self._writable().delete(Table.COMMITS, self._repository + bytes.fromhex(id))
+
+    def iter_commit_ids(self, prefix: str) -> Iterator[CommitId]:
+        """Yield the IDs that start with `prefix` (lowercase hex digits), ascending."""
+        if not _COMMIT_PREFIX.fullmatch(prefix):
+            return
+        whole = self._repository + bytes.fromhex(prefix[: len(prefix) & ~1])
+        for key in self._txn.scan_keys(Table.COMMITS, prefix=whole):
+            id = key[len(self._repository) :].hex()
+            if id.startswith(prefix):  # an odd last digit is half a byte
+                yield CommitId(id)
+
+    def iter_commits(self) -> Iterator[Commit]:
+        """Yield all commits by ascending ID."""
+        cut = len(self._repository)
+        for key, data in self._txn.scan(Table.COMMITS, prefix=self._repository):
+            yield _load_commit(CommitId(key[cut:].hex()), data)
+
+    def _find(self, table: Table, name: str) -> bytes | None:
+        key = _encode(name)
+        if not 1 <= len(key) <= MAX_NAME_SIZE:
+            return None
+        return self._txn.get(table, self._repository + key)
+
+    def _scan(self, table: Table, prefix: str, after: str) -> Iterator[tuple[str, bytes]]:
+        start = self._repository + _encode(after) + b"\0" if after else b""
+        under = self._repository + _encode(prefix)
+        if len(under) > MAX_KEY_SIZE:
+            return
+        cut = len(self._repository)
+        # A longer start than a key can have may lose its end: no name lies in between.
+        for key, data in self._txn.scan(table, prefix=under, start=start[:MAX_KEY_SIZE]):
+            name = key[cut:].decode("utf-8", "surrogateescape")
+            yield name, data
+
+    def _put(self, table: Table, name: str, fields: dict[str, Any]) -> None:
+        key = _encode(name)
+        if not 1 <= len(key) <= MAX_NAME_SIZE:
+            raise UsageError(
+                f"name of {len(key)} bytes: {name[:40]!r}",
+                hint=f"a name has from 1 to {MAX_NAME_SIZE} bytes",
+            )
+        present = self._txn.get(table, self._repository + key)
+        if present is not None:
+            fields = {**_parse(present, name), **fields}
+        self._writable().put(table, self._repository + key, _dump(fields))
+
+    def _delete(self, table: Table, name: str) -> bool:
+        if self._find(table, name) is None:
+            return False
+        return self._writable().delete(table, self._repository + _encode(name))
+
+    def _writable(self) -> WriteTransaction:
+        if not isinstance(self._txn, WriteTransaction):
+            raise TypeError("refs are written in a write transaction")
+        return self._txn
+
+
+def _what_moved(expected: Branch, present: Branch | None) -> str:
+    if present is None:
+        return "was deleted meanwhile"
+    if present.commit_id != expected.commit_id:
+        return f"moved meanwhile, to {present.commit_id}"
+    return "had its uncommitted changes sealed or reset meanwhile"
+
+
+def _encode(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _dump(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode("ascii")
+
+
+def _parse(data: bytes, name: str) -> dict[str, Any]:
+    try:
+        fields: dict[str, Any] = json.loads(data)
+    except ValueError as error:
+        raise _damaged(name) from error
+    return fields
+
+
+def _load_branch(name: str, data: bytes) -> Branch:
+    fields = _parse(data, name)
+    try:
+        return Branch(
+            name=name,
+            commit_id=fields["commit_id"],
+            staging_token=StagingToken(bytes.fromhex(fields["staging_token"])),
+            sealed_tokens=tuple(
+                [StagingToken(bytes.fromhex(token)) for token in fields["sealed_tokens"]]
+            ),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(name) from error
+
+
+def _load_tag(name: str, data: bytes) -> Tag:
+    fields = _parse(data, name)
+    try:
+        return Tag(name, fields["commit_id"])
+    except (KeyError, TypeError) as error:
+        raise _damaged(name) from error
+
+
+def _load_commit(id: CommitId, data: bytes) -> Commit:
+    from datetime import UTC, datetime  # `branch list` loads no commit
+
+    fields = _parse(data, id)
+    try:
+        return Commit(
+            id=id,
+            parents=tuple(fields["parents"]),
+            metarange_id=MetarangeId(fields["metarange_id"]),
+            message=fields["message"],
+            committer=fields["committer"],
+            created_at=datetime.fromtimestamp(fields["created_at"], UTC),
+            metadata=fields["metadata"],
+            generation=fields["generation"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(id) from error
+
+
+def _damaged(name: str) -> IntegrityError:
+    return IntegrityError(
+        f"a record in the local store makes no sense: {name}",
+        hint="it may be damaged: move it away, and clone brings back all that was pushed",
+    )
