@@ -1,0 +1,122 @@
+"""Which names branches and tags may have.
+
+A name must be reachable: through the ref grammar, through a URI (so no ``/``) and as one key of a
+bucket, where ``[a-z0-9._-]`` stand for themselves and every other byte takes three characters.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lakecli.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_KEY_SIZE = 255
+"""Bytes of a name once it is escaped as part of a key: what a directory takes as a file name."""
+
+_BRANCH = re.compile(r"\w[-\w:]*", re.ASCII)
+_FULL_COMMIT_ID = re.compile(r"[0-9a-fA-F]{64}")
+_LITERAL_IN_KEYS = re.compile(rb"[a-z0-9._-]")
+_GRAMMAR_MARKS = "~^@$"
+_RESERVED_IN_TAGS = "/?*[\\"
+
+_MARKS_HINT = (
+    f"no {' '.join(_GRAMMAR_MARKS)} in a tag: v1~1, v1^2, v1@ and v1$ mean more than their name"
+)
+_BRANCH_HINT = "letters, digits, '_', '-' and ':' of ASCII, starting with a letter, a digit or '_'"
+
+
+def is_full_commit_id(text: str) -> bool:
+    """Tell whether `text` is 64 hex digits of either case, and so can only mean a commit."""
+    return _FULL_COMMIT_ID.fullmatch(text) is not None
+
+
+def is_branch_name(text: str) -> bool:
+    """Tell whether a branch may be called `text`."""
+    return next(_branch_faults(text), None) is None
+
+
+def is_tag_name(text: str) -> bool:
+    """Tell whether a tag may be called `text`."""
+    return next(_tag_faults(text), None) is None
+
+
+def check_branch_name(name: str) -> None:
+    r"""Refuse what cannot be a branch: anything but ``\w[-\w:]*`` of ASCII.
+
+    64 hex digits are refused too: as a ref they always mean a commit.
+
+    Raises:
+        UsageError: with a hint that says the rule.
+    """
+    for fault, hint in _branch_faults(name):
+        raise UsageError(f"illegal branch name {name!r}: {fault}", hint=hint)
+
+
+def check_tag_name(name: str) -> None:
+    r"""Refuse what cannot be a tag.
+
+    The rules are git's as lakeFS applies them, with ``:`` allowed: not empty, no ``/``, ``?``,
+    ``*``, ``[``, ``\`` or ``..``, no white space or control characters, no ``.`` or ``.lock`` at
+    the end. In addition none of ``~ ^ @ $`` anywhere: lakeFS accepts most of these in a tag, but
+    they are the marks of its own ref grammar, so that such a tag could be made and then never be
+    named again. 64 hex digits are refused for the same reason: they always mean a commit.
+
+    Raises:
+        UsageError: with a hint that says the rule.
+    """
+    for fault, hint in _tag_faults(name):
+        raise UsageError(f"illegal tag name {name!r}: {fault}", hint=hint)
+
+
+def _branch_faults(name: str) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a branch name and the rule it breaks."""
+    if not name:
+        yield "it is empty", _BRANCH_HINT
+    elif not _BRANCH.fullmatch(name):
+        for position, char in enumerate(name):
+            if not _BRANCH.fullmatch(char if position == 0 else "_" + char):
+                yield f"{char!r} cannot {'start it' if position == 0 else 'be in it'}", _BRANCH_HINT
+    yield from _common_faults(name)
+
+
+def _tag_faults(name: str) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a tag name and the rule it breaks."""
+    if not name:
+        yield "it is empty", "a tag has at least one character"
+    for char in name:
+        if char in _GRAMMAR_MARKS:
+            yield f"{char!r} is a mark of ref expressions", _MARKS_HINT
+        elif char in _RESERVED_IN_TAGS:
+            yield f"{char!r} cannot be in it", f"no {' '.join(_RESERVED_IN_TAGS)} in a tag"
+        elif _is_unprintable(char):
+            yield (
+                f"{char!r} cannot be in it",
+                "no white space, control characters or undecodable bytes in a tag",
+            )
+    if ".." in name:
+        yield "'..' cannot be in it", "single dots only, and none at the end"
+    for end in (".", ".lock"):
+        if name.endswith(end):
+            yield f"it ends with {end!r}", "no '.' or '.lock' at the end of a tag"
+    yield from _common_faults(name)
+
+
+def _common_faults(name: str) -> Iterator[tuple[str, str]]:
+    if is_full_commit_id(name):
+        yield "64 hex digits always mean a commit", "use fewer or other characters"
+    data = name.encode("utf-8", "surrogatepass")  # only counted
+    key_size = 3 * len(data) - 2 * len(_LITERAL_IN_KEYS.findall(data))
+    if key_size > MAX_KEY_SIZE:
+        yield (
+            f"it is too long: {key_size} bytes as a key of the bucket",
+            f"at most {MAX_KEY_SIZE}; every byte other than a-z, 0-9, '.', '_' and '-' takes 3",
+        )
+
+
+def _is_unprintable(char: str) -> bool:
+    """Tell white space, control characters and surrogates, by rules no Unicode version changes."""
+    return char.isspace() or char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff"
