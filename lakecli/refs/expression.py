@@ -1,0 +1,196 @@
+"""The grammar of ref expressions: a base, then modifiers applied from left to right.
+
+::
+
+    expression := base modifier*
+    base       := one or more characters other than ~ ^ @ $ and white space
+    modifier   := a row of MODIFIERS; those that take a number read decimal digits, 1 if there
+                  are none
+
+Nothing is looked up here: a parsed expression may still name nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lakecli.errors import UsageError
+
+MAX_NUMBER = 2**31 - 1
+"""The largest number after a modifier: no history is longer, generations being 32-bit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModifierRule:
+    """How one modifier is written.
+
+    Attributes:
+        symbol: what starts it.
+        summary: what it means, for help texts; ``n`` stands for its number.
+        takes_number: whether digits may follow.
+        alone: it must be the only modifier, since it speaks of a branch rather than a commit.
+    """
+
+    symbol: str
+    summary: str
+    takes_number: bool
+    alone: bool
+
+
+MODIFIERS = (
+    ModifierRule(
+        symbol="~",
+        summary="the n-th ancestor, always by first parents; ~0 is the commit itself",
+        takes_number=True,
+        alone=False,
+    ),
+    ModifierRule(
+        symbol="^",
+        summary="the n-th parent; ^0 is the commit itself",
+        takes_number=True,
+        alone=False,
+    ),
+    ModifierRule(
+        symbol="@",
+        summary="the branch as committed, its staging area left out",
+        takes_number=False,
+        alone=True,
+    ),
+    ModifierRule(
+        symbol="$",
+        summary="the branch with its staging area, as the plain name reads",
+        takes_number=False,
+        alone=True,
+    ),
+)
+"""Every modifier there is. A new one takes a row here and its meaning in `resolve.py`."""
+
+_RULES = {rule.symbol: rule for rule in MODIFIERS}
+_SYMBOLS = re.escape("".join(_RULES))
+# One mark and whatever follows it up to the next one. `@{…}` comes before `@`, since what stands
+# in its braces may hold marks of its own.
+_TOKEN = re.compile(rf"@\{{[^}}]*\}}?|[{_SYMBOLS}][^{_SYMBOLS}]*")
+_BASE = re.compile(rf"[^{_SYMBOLS}]*")
+_BLANK = re.compile(r"[\s\x00-\x1f\x7f]")
+_DIGITS = re.compile(r"[0-9]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Modifier:
+    """One modifier as written.
+
+    Attributes:
+        symbol: of its row in `MODIFIERS`.
+        number: what was written after it, 1 if nothing was.
+        text: as typed.
+    """
+
+    symbol: str
+    number: int
+    text: str
+
+    @property
+    def rule(self) -> ModifierRule:
+        """Its row in `MODIFIERS`."""
+        return _RULES[self.symbol]
+
+
+@dataclass(frozen=True, slots=True)
+class RefExpression:
+    """A parsed ref expression.
+
+    Attributes:
+        base: a branch, a tag, a commit ID or a prefix of one, as typed.
+        modifiers: in the order they apply.
+    """
+
+    base: str
+    modifiers: tuple[Modifier, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the text it was parsed from."""
+        return self.base + "".join(modifier.text for modifier in self.modifiers)
+
+
+def parse(text: str) -> RefExpression:
+    """Parse a ref expression.
+
+    Raises:
+        UsageError: it is malformed; the message shows the expression, the part that is wrong and
+            where it stands, characters counted from 1.
+    """
+    if not text:
+        raise UsageError("empty ref expression", hint="name a branch, a tag or a commit ID")
+    blank = _BLANK.search(text)
+    # Inside braces a date may have spaces; what is wrong with those is not the space.
+    if blank and "@{" not in text[: blank.start()]:
+        raise _malformed(text, blank.start(), f"{blank[0]!r} cannot be in a ref")
+    base = _match(_BASE, text, 0)
+    if not base:
+        raise _malformed(text, 0, f"no branch, tag or commit ID before {text[0]!r}")
+    position = len(base)
+    modifiers: list[Modifier] = []
+    while position < len(text):
+        token = _match(_TOKEN, text, position)
+        modifiers.append(_parse_modifier(text, position, token))
+        position += len(token)
+    if len(modifiers) > 1:
+        position = len(base)
+        for modifier in modifiers:
+            if modifier.rule.alone:
+                reason = f"{modifier.symbol!r} must be the only modifier"
+                raise _malformed(
+                    text, position, reason, hint=f"{base}{modifier.symbol}, or leave it out"
+                )
+            position += len(modifier.text)
+    return RefExpression(base, tuple(modifiers))
+
+
+def _match(pattern: re.Pattern[str], text: str, position: int) -> str:
+    """Return what a pattern that always matches finds at `position`."""
+    found = pattern.match(text, position)
+    assert found is not None
+    return found[0]
+
+
+def _parse_modifier(text: str, position: int, token: str) -> Modifier:
+    if token.startswith("@{"):
+        if not token.endswith("}"):
+            raise _malformed(text, position, f"no '}}' after {token!r}")
+        raise _malformed(
+            text,
+            position,
+            f"{token!r}: refs at a date and upstream branches are not supported, "
+            "since no reflog is kept yet",
+            hint="find the commit by its date in `lakecli log` and name it by its ID",
+        )
+    rule = _RULES[token[0]]
+    argument = token[1:]
+    if argument and not rule.takes_number:
+        raise _malformed(
+            text, position + 1, f"{rule.symbol!r} takes nothing after it: {argument!r}"
+        )
+    digits = _match(_DIGITS, argument, 0)
+    if digits != argument:
+        raise _malformed(
+            text,
+            position + 1 + len(digits),
+            f"only digits may follow {rule.symbol!r}, not {argument[len(digits) :]!r}",
+        )
+    # Compared by length first: converting a million digits takes a while.
+    significant = digits.lstrip("0")
+    if len(significant) > len(str(MAX_NUMBER)) or int(significant or 0) > MAX_NUMBER:
+        shown = digits if len(digits) <= len(str(MAX_NUMBER)) else f"{len(digits)} digits"
+        raise _malformed(
+            text, position + 1, f"the number after {rule.symbol!r} is over {MAX_NUMBER}: {shown}"
+        )
+    return Modifier(rule.symbol, int(digits) if digits else 1, token)
+
+
+def _malformed(text: str, position: int, reason: str, *, hint: str | None = None) -> UsageError:
+    """Return the error about the character at `position`, counted from 0."""
+    return UsageError(
+        f"malformed ref expression {text!r}: {reason} (character {position + 1})",
+        hint=hint or "a branch, tag or commit ID, then ~n, ^n, or one of @ and $: main~2, v1.0^2",
+    )

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakecli.errors import UsageError
+from lakecli.refs import resolve
+from lakecli.refs.expression import (
+    MAX_NUMBER,
+    MODIFIERS,
+    Modifier,
+    ModifierRule,
+    RefExpression,
+    parse,
+)
+
+LEGAL = {
+    "main": ("main", []),
+    "dev:joe": ("dev:joe", []),
+    "v1.0": ("v1.0", []),
+    "main~": ("main", [("~", 1)]),
+    "main~1": ("main", [("~", 1)]),
+    "main~0": ("main", [("~", 0)]),
+    "main~007": ("main", [("~", 7)]),
+    "main^": ("main", [("^", 1)]),
+    "main^2": ("main", [("^", 2)]),
+    "main^^": ("main", [("^", 1), ("^", 1)]),
+    "main~^~3": ("main", [("~", 1), ("^", 1), ("~", 3)]),
+    "main@": ("main", [("@", 1)]),
+    "main$": ("main", [("$", 1)]),
+    f"main~{MAX_NUMBER}": ("main", [("~", MAX_NUMBER)]),
+    f"main^000{MAX_NUMBER}": ("main", [("^", MAX_NUMBER)]),
+    "a{1}": ("a{1}", []),
+    "naïve~2": ("naïve", [("~", 2)]),
+}
+# What is wrong, and at which character.
+ILLEGAL = {
+    "": ("empty ref expression", None),
+    "~1": ("no branch, tag or commit ID before '~'", 1),
+    "@": ("no branch, tag or commit ID before '@'", 1),
+    "@{upstream}": ("no branch, tag or commit ID before '@'", 1),
+    "$": ("no branch, tag or commit ID before '$'", 1),
+    "branch1@1": ("'@' takes nothing after it: '1'", 9),
+    "branch1@^": ("'@' must be the only modifier", 8),
+    "branch1^@": ("'@' must be the only modifier", 9),
+    "main@@": ("'@' must be the only modifier", 5),
+    "main@$": ("'@' must be the only modifier", 5),
+    "main~2$": ("'$' must be the only modifier", 7),
+    "main$x": ("'$' takes nothing after it: 'x'", 6),
+    "main~-1": ("only digits may follow '~', not '-1'", 6),
+    "main^-1": ("only digits may follow '^', not '-1'", 6),
+    "main~+1": ("only digits may follow '~', not '+1'", 6),
+    "main~1x": ("only digits may follow '~', not 'x'", 7),
+    "main~2^{commit}": ("only digits may follow '^', not '{commit}'", 8),
+    "main~٣": ("only digits may follow '~', not '٣'", 6),
+    "main~1_0": ("only digits may follow '~', not '_0'", 7),
+    f"main~{MAX_NUMBER + 1}": (f"the number after '~' is over {MAX_NUMBER}: 2147483648", 6),
+    "main~" + "9" * 5000: ("is over 2147483647: 5000 digits", 6),
+    "main 1": ("' ' cannot be in a ref", 5),
+    "main~ 1": ("' ' cannot be in a ref", 6),
+    " main": ("' ' cannot be in a ref", 1),
+    "main\n": (r"'\n' cannot be in a ref", 5),
+    "ma\0in": (r"'\x00' cannot be in a ref", 3),
+    "main@{yesterday}": ("'@{yesterday}': refs at a date and upstream branches", 5),
+    "main@{2 days ago}": ("no reflog is kept yet", 5),
+    "main@{a~1^$@}~2": ("'@{a~1^$@}': refs at a date", 5),
+    "main~1@{1}": ("no reflog is kept yet", 7),
+    "main@{": ("no '}' after '@{'", 5),
+    "main@{1~2": ("no '}' after '@{1~2'", 5),
+}
+
+
+@pytest.mark.parametrize("text", LEGAL)
+def test_legal(text: str) -> None:
+    base, modifiers = LEGAL[text]
+    expression = parse(text)
+    assert expression.base == base
+    assert [(found.symbol, found.number) for found in expression.modifiers] == modifiers
+    assert str(expression) == text
+
+
+@pytest.mark.parametrize("text", ILLEGAL, ids=lambda text: repr(text)[:30])
+def test_illegal(text: str) -> None:
+    reason, position = ILLEGAL[text]
+    with pytest.raises(UsageError) as caught:
+        parse(text)
+    assert reason in caught.value.message
+    assert caught.value.hint
+    if position is not None:
+        assert f"malformed ref expression {text!r}" in caught.value.message
+        assert caught.value.message.endswith(f"(character {position})")
+
+
+@pytest.mark.parametrize("rule", MODIFIERS, ids=lambda rule: rule.symbol)
+def test_every_row_of_the_table(rule: ModifierRule) -> None:
+    """What a row says is what the parser does, and `resolve` knows what it means."""
+    assert rule.summary
+    assert len(rule.symbol) == 1
+    text = f"main{rule.symbol}"
+    assert parse(text) == RefExpression("main", (Modifier(rule.symbol, 1, rule.symbol),))
+    if rule.takes_number:
+        assert parse(f"{text}12").modifiers[0].number == 12
+    else:
+        with pytest.raises(UsageError, match="takes nothing"):
+            parse(f"{text}12")
+    for combined in (f"{text}~", f"main~{rule.symbol}"):
+        if rule.alone:
+            with pytest.raises(UsageError, match="must be the only modifier"):
+                parse(combined)
+        else:
+            assert len(parse(combined).modifiers) == 2
+    assert (rule.symbol in resolve.STAGING) == rule.alone
+    assert (rule.symbol in resolve.WALKS) == (not rule.alone)
+
+
+def test_the_symbols_are_distinct() -> None:
+    assert len({rule.symbol for rule in MODIFIERS}) == len(MODIFIERS)
+
+
+@given(st.text(max_size=30) | st.text("ab1~^@${} -0", max_size=14))
+def test_any_text_parses_or_is_a_usage_error(text: str) -> None:
+    outcome = _parse_or_error(text)
+    if isinstance(outcome, UsageError):
+        assert "\n" not in outcome.message  # shown quoted, so that one line stays one line
+        assert outcome.hint
+        return
+    assert str(outcome) == text
+    assert re.fullmatch(r"[^~^@$\s]+", outcome.base)
+    assert all(0 <= found.number <= MAX_NUMBER for found in outcome.modifiers)
+
+
+def _parse_or_error(text: str) -> RefExpression | UsageError:
+    try:
+        return parse(text)
+    except UsageError as error:
+        return error
+
+
+@given(st.lists(st.tuples(st.sampled_from("~^"), st.none() | st.integers(0, MAX_NUMBER))))
+def test_numbers_survive(modifiers: list[tuple[str, int | None]]) -> None:
+    text = "b" + "".join(f"{symbol}{'' if n is None else n}" for symbol, n in modifiers)
+    assert [(found.symbol, found.number) for found in parse(text).modifiers] == [
+        (symbol, 1 if n is None else n) for symbol, n in modifiers
+    ]
