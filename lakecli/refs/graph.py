@@ -1,0 +1,181 @@
+"""Ancestry: merge bases, ancestor tests and how far two commits have parted.
+
+One rule carries everything here: a commit's generation is above that of each of its parents.
+Visited in descending order of generation, every commit comes after all of its descendants, so what
+is known about it when its turn comes is final, whatever the dates say, and a walk can stop at the
+generation where the answer lies. Each step down is checked against the rule.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from lakecli.errors import IntegrityError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.model import Commit, CommitId
+    from lakecli.refs.reader import CommitReader
+
+# How a commit was reached. Below a common ancestor every commit is one too, but not a best one.
+_LEFT = 1
+_RIGHT = 2
+_COMMON = _LEFT | _RIGHT
+_BELOW = 4
+
+
+class DamagedHistory(IntegrityError):
+    """A commit that should be there is missing, or contradicts its parents."""
+
+
+def get_commit(reader: CommitReader, id: CommitId) -> Commit:
+    """Return a commit that something else in the repository names.
+
+    Raises:
+        DamagedHistory: this clone does not have it.
+    """
+    commit = reader.find_commit(id)
+    if commit is None:
+        raise DamagedHistory(f"missing commit {id}", hint="look for more damage: lakecli fsck")
+    return commit
+
+
+def get_parent(reader: CommitReader, child: Commit, id: CommitId) -> Commit:
+    """Return one of the parents of a commit.
+
+    Raises:
+        DamagedHistory: this clone does not have it, or its generation is not below its child's.
+    """
+    parent = reader.find_commit(id)
+    if parent is None:
+        raise DamagedHistory(
+            f"missing commit {id}, a parent of {child.id}",
+            hint="look for more damage: lakecli fsck",
+        )
+    if parent.generation >= child.generation:
+        raise DamagedHistory(
+            f"generation {child.generation} of commit {child.id} is not above "
+            f"{parent.generation}, that of its parent {id}",
+            hint="look for more damage: lakecli fsck",
+        )
+    return parent
+
+
+def merge_base(reader: CommitReader, left: CommitId, right: CommitId) -> Commit | None:
+    """Return the best common ancestor of two commits, or ``None`` if they share no history.
+
+    Best is what ``git merge-base`` means: no other common ancestor descends from it. Of several,
+    the one with the highest generation, then the newest, then the one with the smallest ID.
+
+    Raises:
+        DamagedHistory: the history between the two and the answer is broken.
+    """
+    return next(iter_merge_bases(reader, left, right), None)
+
+
+def merge_bases(reader: CommitReader, left: CommitId, right: CommitId) -> list[Commit]:
+    """Return every best common ancestor, as ``git merge-base --all``; the first is `merge_base`."""
+    return list(iter_merge_bases(reader, left, right))
+
+
+def iter_merge_bases(reader: CommitReader, left: CommitId, right: CommitId) -> Iterator[Commit]:
+    """Yield the best common ancestors: highest generation first, then newest, then smallest ID.
+
+    A commit is visited when all of its descendants were. If both sides reached it, and not through
+    another common ancestor, no other can descend from it. Once one side has nothing left to visit
+    that is its own, whatever remains is reached by the other side alone, or is below a base.
+    """
+    frontier = _Frontier(reader)
+    frontier.add(get_commit(reader, left), _LEFT)
+    frontier.add(get_commit(reader, right), _RIGHT)
+    count = frontier.count
+    while count[_COMMON] or (count[_LEFT] and count[_RIGHT]):
+        commit, reached = frontier.pop()
+        if reached == _COMMON:
+            yield commit
+            reached |= _BELOW
+            if not (count[_COMMON] or (count[_LEFT] and count[_RIGHT])):
+                return  # spares reading the parents of the last base
+        frontier.add_parents(commit, reached)
+
+
+def is_ancestor(reader: CommitReader, ancestor: CommitId, descendant: CommitId) -> bool:
+    """Tell whether `descendant` can reach `ancestor` through parents; a commit reaches itself.
+
+    Visits only commits of a generation above the ancestor's.
+
+    Raises:
+        DamagedHistory: the history between the two is broken.
+    """
+    if ancestor == descendant:
+        return True
+    floor = get_commit(reader, ancestor).generation
+    frontier = _Frontier(reader)
+    frontier.add(get_commit(reader, descendant), _LEFT)
+    while frontier.count[_LEFT]:
+        commit, reached = frontier.pop()
+        if commit.generation <= floor:
+            return False  # and so is everything left
+        if ancestor in commit.parents:
+            return True
+        frontier.add_parents(commit, reached)
+    return False
+
+
+def count_ahead_behind(reader: CommitReader, left: CommitId, right: CommitId) -> tuple[int, int]:
+    """Return how many commits only `left` reaches, and how many only `right` does.
+
+    Raises:
+        DamagedHistory: the history between the two is broken.
+    """
+    frontier = _Frontier(reader)
+    frontier.add(get_commit(reader, left), _LEFT)
+    frontier.add(get_commit(reader, right), _RIGHT)
+    ahead = behind = 0
+    while frontier.count[_LEFT] or frontier.count[_RIGHT]:
+        commit, reached = frontier.pop()
+        ahead += reached == _LEFT
+        behind += reached == _RIGHT
+        frontier.add_parents(commit, reached)
+    return ahead, behind
+
+
+class _Frontier:
+    """Commits found and not yet visited, and how they were reached.
+
+    Holds the frontier only: a visited commit cannot be found again, for all of its children have
+    higher generations and were visited before it.
+    """
+
+    def __init__(self, reader: CommitReader) -> None:
+        self._reader = reader
+        self._heap: list[tuple[int, float, CommitId]] = []
+        self._found: dict[CommitId, tuple[Commit, int]] = {}
+        self.count = [0] * ((_COMMON | _BELOW) + 1)
+        """How many wait here, by how they were reached."""
+
+    def add(self, commit: Commit, reached: int) -> None:
+        """Put a commit here, or note one more way to reach it."""
+        known = self._found.get(commit.id)
+        if known is None:
+            heappush(self._heap, (-commit.generation, -commit.created_at.timestamp(), commit.id))
+        else:
+            self.count[known[1]] -= 1
+            reached |= known[1]
+        self.count[reached] += 1
+        self._found[commit.id] = (commit, reached)
+
+    def add_parents(self, commit: Commit, reached: int) -> None:
+        """Put the parents of a visited commit here, reading those that are new."""
+        for parent_id in commit.parents:
+            known = self._found.get(parent_id)
+            parent = known[0] if known else get_parent(self._reader, commit, parent_id)
+            self.add(parent, reached)
+
+    def pop(self) -> tuple[Commit, int]:
+        """Visit the commit of the highest generation; of several, the newest, then the least ID."""
+        commit, reached = self._found.pop(heappop(self._heap)[2])
+        self.count[reached] -= 1
+        return commit, reached
