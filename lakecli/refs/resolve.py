@@ -1,0 +1,227 @@
+"""From a ref expression to a commit.
+
+The base is looked for in this order, and the first that fits is it: 64 hex digits are a commit
+and nothing else; a branch; a tag; up to 63 hex digits are the beginning of exactly one commit ID.
+Hex digits may be of either case, as in Git; branch and tag names are taken as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from lakecli.errors import NotFound, UsageError
+from lakecli.model import CommitId
+from lakecli.refs.graph import get_commit, get_parent
+from lakecli.refs.names import is_branch_name, is_full_commit_id, is_tag_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lakecli.model import Branch, Commit
+    from lakecli.refs.expression import Modifier, RefExpression
+    from lakecli.refs.reader import RefReader
+
+MAX_CANDIDATES = 10
+"""How many of the commits that an ambiguous prefix may mean are shown."""
+
+_MESSAGE_WIDTH = 50
+_COMMIT_PREFIX = re.compile(r"[0-9a-fA-F]{1,64}")
+
+
+class RefKind(StrEnum):
+    """What the base of an expression names."""
+
+    BRANCH = "branch"
+    TAG = "tag"
+    COMMIT = "commit"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Where one modifier led.
+
+    Attributes:
+        modifier: as typed, ``~2``.
+        commit_id: what the expression up to here names.
+    """
+
+    modifier: str
+    commit_id: CommitId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """What a ref expression names.
+
+    Attributes:
+        commit: where all modifiers led; for a branch that is read with staging, its head.
+        kind: of the base.
+        name: of the branch or tag, or the full commit ID that the base stands for.
+        base_id: the commit of the base, before any modifier.
+        branch: if the base is one, whatever the modifiers.
+        staging: whether reads include the branch's staging area: a plain branch, or ``$``.
+        steps: one per modifier, in order.
+    """
+
+    commit: Commit
+    kind: RefKind
+    name: str
+    base_id: CommitId
+    branch: Branch | None
+    staging: bool
+    steps: tuple[Step, ...]
+
+
+class AmbiguousRef(NotFound):
+    """A prefix that several commit IDs share.
+
+    Attributes:
+        candidates: some of those commits, by ID; `MAX_CANDIDATES` at most.
+    """
+
+    def __init__(self, message: str, *, hint: str, candidates: Sequence[Commit]) -> None:
+        super().__init__(message, hint=hint)
+        self.candidates = tuple(candidates)
+
+
+def resolve(expression: RefExpression, reader: RefReader) -> Resolved:
+    """Resolve an expression for reading.
+
+    Raises:
+        NotFound: the base names nothing (no hint then: the caller knows which repository to list),
+            or a modifier goes past the first commit or the last parent.
+        AmbiguousRef: the base begins several commit IDs.
+        UsageError: ``@`` or ``$`` after what is no branch.
+        DamagedHistory: a commit on the way is missing.
+    """
+    kind, name, branch, commit_id = _resolve_base(expression, reader)
+    commit = base = get_commit(reader, commit_id)
+    staging = branch is not None
+    steps: list[Step] = []
+    for modifier in expression.modifiers:
+        walk = WALKS.get(modifier.symbol)
+        if walk is not None:
+            commit = walk(reader, commit, modifier, expression)
+            staging = False
+        elif branch is None:
+            raise UsageError(
+                f"{str(expression)!r}: {modifier.symbol!r} is for branches, and "
+                f"{expression.base!r} is a {kind}",
+                hint=f"leave it out: {expression.base}",
+            )
+        else:
+            staging = STAGING[modifier.symbol]
+        steps.append(Step(modifier.text, commit.id))
+    return Resolved(
+        commit=commit,
+        kind=kind,
+        name=name,
+        base_id=base.id,
+        branch=branch,
+        staging=staging,
+        steps=tuple(steps),
+    )
+
+
+def resolve_commit(expression: RefExpression, reader: RefReader) -> Commit:
+    """Resolve an expression where a commit is needed; a plain branch means its head.
+
+    Raises:
+        UsageError: it asks for a staging area (``$``), which is no commit, or as `resolve`.
+        NotFound: as `resolve`.
+    """
+    resolved = resolve(expression, reader)
+    if resolved.staging and expression.modifiers:
+        raise UsageError(
+            f"{str(expression)!r} is a branch with its staging area, not a commit",
+            hint=f"commit first, or name the branch's head: {expression.base}",
+        )
+    return resolved.commit
+
+
+def _resolve_base(
+    expression: RefExpression, reader: RefReader
+) -> tuple[RefKind, str, Branch | None, CommitId]:
+    base = expression.base
+    if is_full_commit_id(base):
+        commit_id = CommitId(base.lower())
+        if reader.find_commit(commit_id) is None:
+            raise NotFound(f"no commit {commit_id}")
+        return RefKind.COMMIT, commit_id, None, commit_id
+    # What cannot be a name is not asked for: a store need not know what to do with it.
+    branch = reader.find_branch(base) if is_branch_name(base) else None
+    if branch is not None:
+        return RefKind.BRANCH, branch.name, branch, branch.commit_id
+    tag = reader.find_tag(base) if is_tag_name(base) else None
+    if tag is not None:
+        return RefKind.TAG, tag.name, None, tag.commit_id
+    if _COMMIT_PREFIX.fullmatch(base):
+        commit_id = _find_by_prefix(reader, base)
+        return RefKind.COMMIT, commit_id, None, commit_id
+    raise NotFound(f"no branch or tag {base!r}")
+
+
+def _find_by_prefix(reader: RefReader, prefix: str) -> CommitId:
+    """Return the only commit ID that starts with `prefix`."""
+    found = list(islice(reader.iter_commit_ids(prefix.lower()), MAX_CANDIDATES + 1))
+    if not found:
+        raise NotFound(f"no branch, tag or commit {prefix!r}")
+    if len(found) == 1:
+        return found[0]
+    candidates = [get_commit(reader, commit_id) for commit_id in found[:MAX_CANDIDATES]]
+    count = str(len(found)) if len(found) <= MAX_CANDIDATES else f"more than {MAX_CANDIDATES}"
+    lines = "\n".join(f"  {commit.id}  {_shorten(commit.message)}" for commit in candidates)
+    raise AmbiguousRef(
+        f"ambiguous commit ID {prefix!r}: {count} commits begin with it",
+        hint=f"type more of one of them:\n{lines}",
+        candidates=candidates,
+    )
+
+
+def _shorten(message: str) -> str:
+    """Return the first line of a message, cut to a width, safe for a terminal."""
+    line = message.partition("\n")[0]
+    if len(line) > _MESSAGE_WIDTH:
+        line = line[: _MESSAGE_WIDTH - 1] + "…"
+    return "".join(char if char.isprintable() else "?" for char in line)
+
+
+def _walk_ancestors(
+    reader: RefReader, commit: Commit, modifier: Modifier, expression: RefExpression
+) -> Commit:
+    for gone in range(modifier.number):
+        if not commit.parents:
+            raise NotFound(
+                f"{str(expression)!r} goes past the first commit: {modifier.text!r} is applied to "
+                f"a commit with {gone} before it, by first parents"
+            )
+        commit = get_parent(reader, commit, commit.parents[0])
+    return commit
+
+
+def _walk_to_parent(
+    reader: RefReader, commit: Commit, modifier: Modifier, expression: RefExpression
+) -> Commit:
+    if modifier.number == 0:
+        return commit
+    if modifier.number > len(commit.parents):
+        count = len(commit.parents)
+        raise NotFound(
+            f"{str(expression)!r} names a parent that is not there: {modifier.text!r} is applied "
+            f"to a commit with {count} parent{'s' * (count != 1)}"
+        )
+    return get_parent(reader, commit, commit.parents[modifier.number - 1])
+
+
+WALKS: dict[str, Callable[[RefReader, Commit, Modifier, RefExpression], Commit]] = {
+    "~": _walk_ancestors,
+    "^": _walk_to_parent,
+}
+"""Modifiers that lead from a commit to another one, which has no staging area."""
+
+STAGING = {"@": False, "$": True}
+"""Modifiers that say whether a branch is read with its staging area."""
