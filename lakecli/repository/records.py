@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -65,3 +66,32 @@ def put_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
 def delete_repository(txn: WriteTransaction, name: str) -> None:
     """Forget a name; rows under the repository's UUID stay for the operation log to take back."""
     txn.delete(Table.REPOSITORIES, name.encode())
+
+
+def with_region(record: RepositoryRecord, region: str) -> RepositoryRecord:
+    """Return the record with the region of its bucket."""
+    return replace(record, region=region)
+
+
+def _intention_key(name: str) -> bytes:
+    return b"creating/" + name.encode()
+
+
+def find_intention(txn: ReadTransaction, name: str, storage_namespace: str) -> RepositoryRecord | None:
+    """Return what an interrupted creation of this name in this namespace wrote down."""
+    data = txn.get(Table.META, _intention_key(name))
+    if data is None:
+        return None
+    record = _load(data)
+    return record if record.storage_namespace == storage_namespace else None
+
+
+def put_intention(txn: WriteTransaction, record: RepositoryRecord) -> None:
+    """Write down that a repository is about to be created."""
+    data = json.dumps(to_json(record), separators=(",", ":")).encode()
+    txn.put(Table.META, _intention_key(record.name), data)
+
+
+def delete_intention(txn: WriteTransaction, record: RepositoryRecord) -> None:
+    """Forget it: the repository exists now."""
+    txn.delete(Table.META, _intention_key(record.name))

@@ -1,0 +1,180 @@
+"""Creating, listing, showing, deleting and resetting branches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakecli.errors import AlreadyExists, NotFound, Refused
+from lakecli.model import Branch
+from lakecli.refs.names import check_branch_name
+from lakecli.refs.store import RefStore
+from lakecli.repository import operations, tokens
+from lakecli.repository.view import View, commit_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.kv.env import WriteTransaction
+    from lakecli.model import StagingToken
+    from lakecli.repository.lake import Repository
+
+
+def create(repository: Repository, name: str, *, source: str) -> Branch:
+    """Create a branch at the commit of a ref expression; uncommitted changes stay where they are.
+
+    Raises:
+        UsageError: an illegal name or expression.
+        NotFound: the source names nothing.
+        AlreadyExists: a branch, a tag or a commit has this name.
+    """
+    check_branch_name(name)
+    with repository.lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        commit = commit_at(repository, txn, source)
+        check_free(refs, name)
+        branch = Branch(
+            name=name,
+            commit_id=commit.id,
+            staging_token=tokens.start(txn, repository, name, commit.id),
+        )
+        refs.put_branch(branch)
+        operations.append(
+            txn, repository, kind="branch create", refs=[operations.branch_change(None, branch)]
+        )
+    return branch
+
+
+def check_free(refs: RefStore, name: str) -> None:
+    """Refuse a name that a branch, a tag or a commit has.
+
+    Raises:
+        AlreadyExists: saying which.
+    """
+    if refs.find_branch(name) is not None:
+        raise AlreadyExists(f"branch {name} exists already", hint="choose another name")
+    if refs.find_tag(name) is not None:
+        raise AlreadyExists(f"a tag has the name {name}", hint="choose another name")
+    if any(refs.iter_commit_ids(name) if _is_commit_id(name) else ()):
+        raise AlreadyExists(f"a commit has the ID {name}", hint="choose another name")
+
+
+def _is_commit_id(name: str) -> bool:
+    from lakecli.refs.names import is_full_commit_id
+
+    return is_full_commit_id(name)
+
+
+def iter_branches(repository: Repository, *, prefix: str = "", after: str = "") -> Iterator[Branch]:
+    """Yield branches ordered by name, from the first behind `after`."""
+    with repository.lake.kv.read() as txn:
+        yield from RefStore(txn, repository.key).iter_branches(prefix=prefix, after=after)
+
+
+def show(repository: Repository, name: str) -> Branch:
+    """Return a branch.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    with repository.lake.kv.read() as txn:
+        return RefStore(txn, repository.key).get_branch(name)
+
+
+def delete(repository: Repository, name: str) -> Branch:
+    """Delete a branch with what is staged on it; the operation log can bring both back.
+
+    Raises:
+        NotFound: no such branch.
+        Refused: it is the default branch.
+    """
+    with repository.lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        branch = refs.get_branch(name)
+        if name == repository.record.default_branch:
+            raise Refused(
+                f"cannot delete the default branch {name}",
+                hint=f"throw away its uncommitted changes: lakecli branch reset "
+                f"{repository.uri}/{name}",
+            )
+        refs.delete_branch(name)
+        operations.append(
+            txn,
+            repository,
+            kind="branch delete",
+            refs=[operations.branch_change(branch, None)],
+            sealed=(branch.staging_token, *branch.sealed_tokens),
+        )
+    return branch
+
+
+def reset(repository: Repository, name: str) -> None:
+    """Throw away everything uncommitted on a branch; the operation log can bring it back.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    with repository.lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        before = refs.get_branch(name)
+        after = replace(
+            before,
+            staging_token=tokens.start(txn, repository, name, before.commit_id),
+            sealed_tokens=(),
+        )
+        refs.put_branch(after)
+        operations.append(
+            txn,
+            repository,
+            kind="branch reset",
+            refs=[operations.branch_change(before, after)],
+            sealed=(before.staging_token, *before.sealed_tokens),
+        )
+
+
+def reset_prefix(repository: Repository, name: str, prefix: bytes) -> int:
+    """Throw away the uncommitted changes under a prefix, and return how many.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    with repository.lake.kv.read() as txn:
+        view = _everything(repository, txn, name)
+        paths = [path for path, _ in view.staged(prefix=prefix)]
+    return _restore(repository, name, paths)
+
+
+def reset_object(repository: Repository, name: str, path: bytes) -> int:
+    """Throw away the uncommitted change of one path; return 1, or 0 where there was none.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    from lakecli.staging import area
+
+    with repository.lake.kv.read() as txn:
+        view = _everything(repository, txn, name)
+        staged = any(area.get(txn, token, path) is not None for token in view.tokens)
+    return _restore(repository, name, [path] if staged else [])
+
+
+def _everything(repository: Repository, txn: ReadTransaction, name: str) -> View:
+    refs = RefStore(txn, repository.key)
+    branch = refs.get_branch(name)
+    return View(
+        repository,
+        txn,
+        commit=refs.get_commit(branch.commit_id),
+        tokens=(branch.staging_token, *branch.sealed_tokens),
+        name=name,
+    )
+
+
+def _restore(repository: Repository, name: str, paths: list[bytes]) -> int:
+    """Unstage paths; where a sealed token has one too, stage what is committed over it."""
+    from lakecli.repository.stage import Stager
+
+    if not paths:
+        return 0
+    Stager(repository, name, kind="branch reset").unstage(paths)
+    return len(paths)

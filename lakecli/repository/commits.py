@@ -1,0 +1,76 @@
+"""Making commit records: the ID, the generation and the texts lakecli writes by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.identity import commit_id
+from lakecli.model import EMPTY_TREE, Commit, CommitId
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from lakecli.model import MetarangeId
+
+INITIAL_MESSAGE = "Repository created"
+MERGE_STRATEGY = ".lakefs.merge.strategy"
+CHERRY_PICK_ORIGIN = "cherry-pick-origin"
+CHERRY_PICK_COMMITTER = "cherry-pick-committer"
+
+
+def make_commit(
+    *,
+    parents: Sequence[Commit],
+    generation_parents: Sequence[Commit] | None = None,
+    metarange_id: MetarangeId,
+    message: str,
+    committer: str,
+    created_at: datetime,
+    metadata: Mapping[str, str],
+) -> Commit:
+    """Return a commit with its ID and generation.
+
+    Args:
+        parents: first parent first.
+        generation_parents: whose generations count, where that is more than the parents: a
+            squash merge counts its source.
+        metarange_id: the tree.
+        message: stored as given.
+        committer: stored as given.
+        created_at: whole seconds.
+        metadata: stored as given.
+    """
+    ids = tuple(parent.id for parent in parents)
+    counted = parents if generation_parents is None else generation_parents
+    return Commit(
+        id=CommitId(
+            commit_id(
+                committer=committer,
+                message=message,
+                metarange_id=metarange_id,
+                created_at=int(created_at.timestamp()),
+                metadata=metadata,
+                parents=ids,
+            )
+        ),
+        parents=ids,
+        metarange_id=metarange_id,
+        message=message,
+        committer=committer,
+        created_at=created_at,
+        metadata=dict(metadata),
+        generation=1 + max((parent.generation for parent in counted), default=0),
+    )
+
+
+def initial_commit(created_at: datetime) -> Commit:
+    """Return the commit every repository starts with: lakeFS's, with the empty tree."""
+    return make_commit(
+        parents=(),
+        metarange_id=EMPTY_TREE,
+        message=INITIAL_MESSAGE,
+        committer="",
+        created_at=created_at,
+        metadata={},
+    )

@@ -1,0 +1,135 @@
+"""Merging a ref into a branch."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakecli.errors import NothingToDo, Refused
+from lakecli.model import MergeStrategy
+from lakecli.refs.graph import merge_base
+from lakecli.refs.store import RefStore
+from lakecli.repository.commits import MERGE_STRATEGY
+from lakecli.repository.transaction import Draft, check_clean, commit_clean
+from lakecli.repository.view import View, commit_at, open_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.model import Commit, Difference
+    from lakecli.repository.lake import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOptions:
+    """How a merge is recorded and decided.
+
+    Attributes:
+        message: ``None`` for ``Merge 'S' into 'D'``.
+        strategy: decides conflicting paths, and only those.
+        squash: leave the source out of the parents.
+        allow_empty: commit even if the source brings nothing.
+    """
+
+    committer: str
+    message: str | None = None
+    metadata: Mapping[str, str] | None = None
+    strategy: MergeStrategy = MergeStrategy.FAIL
+    squash: bool = False
+    allow_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MergePoints:
+    """The three commits of a merge."""
+
+    base: Commit
+    source: Commit
+    destination: Commit
+
+
+def find_merge_points(
+    repository: Repository, txn: ReadTransaction, *, source: str, destination: str
+) -> MergePoints:
+    """Return the commits that two ref expressions name, and their best common ancestor.
+
+    Raises:
+        NotFound: one of them names nothing.
+        Refused: they have no common ancestor.
+    """
+    from_commit = commit_at(repository, txn, source)
+    into_commit = commit_at(repository, txn, destination)
+    base = merge_base(RefStore(txn, repository.key), from_commit.id, into_commit.id)
+    if base is None:
+        raise Refused(f"{source} and {destination} have no common ancestor")
+    return MergePoints(base, from_commit, into_commit)
+
+
+def merge(
+    repository: Repository, source: str, destination: str, options: MergeOptions
+) -> Commit:
+    """Merge what a ref expression names into a branch; there is always a merge commit.
+
+    Uncommitted changes of the source are ignored.
+
+    Raises:
+        NotFound: the source or the branch does not exist.
+        DirtyBranch: the destination has uncommitted changes.
+        MergeConflict: both sides changed the same paths differently, and no strategy decides.
+        NothingToDo: the source brings nothing that the destination lacks.
+    """
+
+    def build(view: View) -> Draft:
+        from lakecli.committed.merge import merge as merge_trees
+
+        points = find_merge_points(
+            repository, view.txn, source=source, destination=view.commit.id
+        )
+        if not options.allow_empty and points.source.metarange_id == points.base.metarange_id:
+            raise NothingToDo(f"{source} brings nothing new to {destination}")
+        merged = merge_trees(
+            repository.trees,
+            base=points.base.metarange_id,
+            source=points.source.metarange_id,
+            destination=points.destination.metarange_id,
+            strategy=options.strategy,
+        )
+        message = options.message
+        return Draft(
+            metarange_id=merged.metarange_id,
+            parents=[view.commit] if options.squash else [view.commit, points.source],
+            also_counts=[points.source],
+            message=f"Merge '{source}' into '{destination}'" if message is None else message,
+            committer=options.committer,
+            created_at=repository.lake.now(),
+            metadata={MERGE_STRATEGY: str(options.strategy), **(options.metadata or {})},
+        )
+
+    return commit_clean(repository, destination, build, kind="merge")
+
+
+@contextmanager
+def preview(
+    repository: Repository, source: str, destination: str
+) -> Iterator[Iterator[Difference]]:
+    """Open the stream of what a merge would change on its destination, conflicts included.
+
+    Raises:
+        NotFound: the source or the branch does not exist.
+        DirtyBranch: the destination has uncommitted changes.
+    """
+    from lakecli.committed.diff import compare
+
+    with open_view(repository, destination) as view:
+        check_clean(view)
+        points = find_merge_points(
+            repository, view.txn, source=source, destination=view.commit.id
+        )
+        yield compare(
+            repository.trees,
+            base=points.base.metarange_id,
+            left=points.destination.metarange_id,
+            right=points.source.metarange_id,
+        )

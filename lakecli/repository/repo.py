@@ -1,0 +1,136 @@
+"""Creating and forgetting repositories."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lakecli.errors import AlreadyExists, NotFound, UsageError
+from lakecli.kv.operations import RefChange
+from lakecli.model import Branch, RepositoryRecord
+from lakecli.refs.names import check_branch_name
+from lakecli.refs.store import RefStore
+from lakecli.repository import namespace, operations, records, tokens
+from lakecli.repository.commits import initial_commit
+from lakecli.repository.lake import Repository
+
+if TYPE_CHECKING:
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.lake import Lake
+
+DEFAULT_BRANCH: Final = "main"
+DEFAULT_RANGE_ENTRIES: Final = 8192
+MIN_RANGE_ENTRIES: Final = 16
+MAX_RANGE_ENTRIES: Final = 1 << 20
+
+
+def create(
+    lake: Lake,
+    name: str,
+    storage_namespace: str,
+    *,
+    default_branch: str = DEFAULT_BRANCH,
+    range_entries: int = DEFAULT_RANGE_ENTRIES,
+) -> Repository:
+    """Create a repository: claim its storage namespace, then its first commit and branch.
+
+    A run that was interrupted is finished by the same call again.
+
+    Args:
+        lake: where its refs and staging live.
+        name: legal, as `lakecli.uri` checks it.
+        storage_namespace: a URI or an absolute path; a local directory is made where needed.
+        default_branch: cannot be deleted later.
+        range_entries: the tree parameter N: a power of two; ranges hold about 0.7 N entries.
+
+    Raises:
+        UsageError: an illegal branch name, namespace or `range_entries`.
+        AlreadyExists: the name or the namespace is taken.
+        NotFound: the bucket does not exist.
+    """
+    from lakecli.objectstore.registry import open_store
+    from lakecli.objectstore.uri import normalise
+
+    check_branch_name(default_branch)
+    _check_range_entries(range_entries)
+    uri = normalise(storage_namespace)
+    store = open_store(uri, create=True)
+    record = _intend(lake, name, uri, default_branch=default_branch, range_entries=range_entries)
+    lake.surroundings.on_step("claim")
+    namespace.claim(store, record)
+    lake.surroundings.on_step("register")
+    return _register(lake, record, store)
+
+
+def _check_range_entries(value: int) -> None:
+    if not MIN_RANGE_ENTRIES <= value <= MAX_RANGE_ENTRIES or value & (value - 1):
+        raise UsageError(
+            f"range entries must be a power of two from {MIN_RANGE_ENTRIES} to "
+            f"{MAX_RANGE_ENTRIES}, not {value}",
+            hint=f"leave it at {DEFAULT_RANGE_ENTRIES} unless you have measured",
+        )
+
+
+def _intend(
+    lake: Lake, name: str, uri: str, *, default_branch: str, range_entries: int
+) -> RepositoryRecord:
+    """Write down the UUID before the claim, so that a second run knows its own claim again."""
+    with lake.kv.write() as txn:
+        if records.find_repository(txn, name) is not None:
+            raise AlreadyExists(
+                f"repository {name!r} exists already on this machine",
+                hint="choose another name, or look: lakecli repo list",
+            )
+        intended = records.find_intention(txn, name, uri)
+        if intended is not None:
+            return intended
+        record = RepositoryRecord(
+            name=name,
+            uuid=lake.surroundings.new_id().hex(),
+            storage_namespace=uri,
+            default_branch=default_branch,
+            created_at=lake.now(),
+            range_entries=range_entries,
+        )
+        records.put_intention(txn, record)
+        return record
+
+
+def _register(lake: Lake, intended: RepositoryRecord, store: ObjectStore) -> Repository:
+    record = records.with_region(intended, store.region)
+    repository = Repository(lake, record)
+    first = initial_commit(record.created_at)
+    with lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        branch = Branch(
+            name=record.default_branch,
+            commit_id=first.id,
+            staging_token=tokens.start(txn, repository, record.default_branch, first.id),
+        )
+        records.put_repository(txn, record)
+        records.delete_intention(txn, record)
+        refs.put_commit(first)
+        refs.put_branch(branch)
+        changes = [
+            RefChange("repository", record.name, before=None, after=records.to_json(record)),
+            operations.branch_change(None, branch),
+        ]
+        operations.append(txn, repository, kind="repo create", refs=changes)
+    return repository
+
+
+def delete(lake: Lake, name: str) -> RepositoryRecord:
+    """Forget a repository on this machine; nothing in its storage namespace is touched.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    with lake.kv.write() as txn:
+        record = records.find_repository(txn, name)
+        if record is None:
+            raise NotFound(
+                f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
+            )
+        records.delete_repository(txn, name)
+        change = RefChange("repository", name, before=records.to_json(record), after=None)
+        operations.append(txn, Repository(lake, record), kind="repo delete", refs=[change])
+    return record

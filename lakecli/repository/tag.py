@@ -1,0 +1,84 @@
+"""Creating, listing, showing and deleting tags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.errors import AlreadyExists
+from lakecli.model import Tag
+from lakecli.refs.names import check_tag_name
+from lakecli.refs.store import RefStore
+from lakecli.repository import operations
+from lakecli.repository.branch import check_free
+from lakecli.repository.view import commit_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.repository.lake import Repository
+
+
+def create(repository: Repository, name: str, ref: str, *, force: bool = False) -> Tag:
+    """Name the commit of a ref expression.
+
+    Args:
+        repository: whose tag.
+        name: legal, and free unless `force`.
+        ref: what to name.
+        force: move the tag if it exists, in one step.
+
+    Raises:
+        UsageError: an illegal name or expression.
+        NotFound: `ref` names nothing.
+        AlreadyExists: the name is taken.
+    """
+    check_tag_name(name)
+    with repository.lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        commit = commit_at(repository, txn, ref)
+        before = refs.find_tag(name)
+        if before is None:
+            check_free(refs, name)
+        elif not force:
+            raise AlreadyExists(
+                f"tag {name} exists already, at {before.commit_id}",
+                hint="a tag stays where it is; --force moves it",
+            )
+        tag = Tag(name, commit.id)
+        refs.put_tag(tag)
+        operations.append(
+            txn, repository, kind="tag create", refs=[operations.tag_change(before, tag)]
+        )
+    return tag
+
+
+def iter_tags(repository: Repository, *, prefix: str = "", after: str = "") -> Iterator[Tag]:
+    """Yield tags ordered by name, from the first behind `after`."""
+    with repository.lake.kv.read() as txn:
+        yield from RefStore(txn, repository.key).iter_tags(prefix=prefix, after=after)
+
+
+def show(repository: Repository, name: str) -> Tag:
+    """Return a tag.
+
+    Raises:
+        NotFound: no such tag.
+    """
+    with repository.lake.kv.read() as txn:
+        return RefStore(txn, repository.key).get_tag(name)
+
+
+def delete(repository: Repository, name: str) -> Tag:
+    """Delete a tag; the operation log can bring it back.
+
+    Raises:
+        NotFound: no such tag.
+    """
+    with repository.lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        tag = refs.get_tag(name)
+        refs.delete_tag(name)
+        operations.append(
+            txn, repository, kind="tag delete", refs=[operations.tag_change(tag, None)]
+        )
+    return tag

@@ -1,0 +1,34 @@
+"""Staging tokens: which branch one belongs to, and the commit it was started on."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from lakecli.kv.env import Table
+from lakecli.model import CommitId, StagingToken
+
+if TYPE_CHECKING:
+    from lakecli.kv.env import ReadTransaction, WriteTransaction
+    from lakecli.repository.lake import Repository
+
+
+def start(
+    txn: WriteTransaction, repository: Repository, branch: str, head: CommitId
+) -> StagingToken:
+    """Make a fresh token for a branch whose head is `head`."""
+    token = StagingToken(repository.lake.surroundings.new_id())
+    fields = {"repository": repository.record.uuid, "branch": branch, "started_on": head}
+    txn.put(Table.TOKENS, token, json.dumps(fields, separators=(",", ":")).encode())
+    return token
+
+
+def started_on(txn: ReadTransaction, token: StagingToken) -> CommitId | None:
+    """Return the commit that a token was started on, or ``None`` for an unknown token."""
+    data = txn.get(Table.TOKENS, token)
+    return None if data is None else CommitId(json.loads(data)["started_on"])
+
+
+def forget(txn: WriteTransaction, token: StagingToken) -> None:
+    """Drop a token's row; its staged records go with `lakecli.staging.area.drop`."""
+    txn.delete(Table.TOKENS, token)

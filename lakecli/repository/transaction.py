@@ -1,0 +1,211 @@
+"""Moving a branch: the one protocol that commit, merge, revert and cherry-pick go through.
+
+1. **Seal** the staging area, where its changes are wanted: new writes go to a fresh token, which
+   remembers the commit it was started on.
+2. **Build** the tree from the head and the sealed changes. Its ranges and its metarange are in
+   the storage namespace, durably, before anything refers to them.
+3. **Move**: one transaction of the local store writes the commit, compares the branch with what
+   was built from (head commit, exactly these sealed tokens), moves it and appends the operation.
+
+The store's write lock is held in steps 1 and 3 only. A crash between any two leaves garbage, never
+damage: sealed changes stay visible on the branch and the same command takes them up again.
+Whoever loses the comparison builds again on the new head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from lakecli.errors import DirtyBranch, LostRace
+from lakecli.kv.operations import Operation, RefChange
+from lakecli.refs.store import RefStore
+from lakecli.repository import housekeeping, operations, tokens
+from lakecli.repository.commits import make_commit
+from lakecli.repository.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from lakecli.kv.env import WriteTransaction
+    from lakecli.model import Branch, Commit, MetarangeId, StagingToken
+    from lakecli.repository.lake import Repository
+
+MAX_ATTEMPTS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A commit before it has an ID.
+
+    Attributes:
+        parents: first parent first.
+        also_counts: commits that count for the generation without being parents.
+    """
+
+    metarange_id: MetarangeId
+    parents: Sequence[Commit]
+    message: str
+    committer: str
+    created_at: datetime
+    metadata: Mapping[str, str]
+    also_counts: Sequence[Commit] = ()
+
+
+class _BranchMoved(LostRace):
+    """The comparison of step 3 failed; the branch is built again."""
+
+
+def commit_staged(
+    repository: Repository, name: str, build: Callable[[View], Draft], *, kind: str
+) -> Commit:
+    """Move a branch to a commit built from its head and its staging area.
+
+    Args:
+        repository: whose branch.
+        name: of the branch.
+        build: gets the head with the sealed changes on top; called again after a lost race.
+        kind: of the operation, as the log shows it.
+
+    Raises:
+        NotFound: no such branch.
+        LostRace: another commit took the staged changes, or the branch kept moving.
+    """
+    taken_by_us: tuple[StagingToken, ...] = ()
+    for _ in range(MAX_ATTEMPTS):
+        branch = _seal(repository, name)
+        if taken_by_us and not set(taken_by_us) & set(branch.sealed_tokens):
+            raise LostRace(
+                f"another commit took the staged changes of {name}: {branch.commit_id}",
+                hint=f"look at it: lakecli show commit {repository.uri}/{branch.commit_id}",
+            )
+        taken_by_us = branch.sealed_tokens
+        commit = _try(repository, branch, build, kind=kind, sealed=branch.sealed_tokens)
+        if commit is not None:
+            return commit
+    raise _kept_moving(name)
+
+
+def commit_clean(
+    repository: Repository, name: str, build: Callable[[View], Draft], *, kind: str
+) -> Commit:
+    """Move a branch without uncommitted changes to a commit built from its head.
+
+    What is staged while this runs stays staged, on top of the new head.
+
+    Raises:
+        NotFound: no such branch.
+        DirtyBranch: it has uncommitted changes.
+        LostRace: the branch kept moving.
+    """
+    for _ in range(MAX_ATTEMPTS):
+        with repository.lake.kv.read() as txn:
+            branch = RefStore(txn, repository.key).get_branch(name)
+        commit = _try(repository, branch, build, kind=kind, sealed=(), must_be_clean=True)
+        if commit is not None:
+            return commit
+    raise _kept_moving(name)
+
+
+def _kept_moving(name: str) -> LostRace:
+    return LostRace(
+        f"branch {name} moved {MAX_ATTEMPTS} times while this was built", hint="try again"
+    )
+
+
+def _seal(repository: Repository, name: str) -> Branch:
+    from lakecli.staging import area
+
+    lake = repository.lake
+    lake.surroundings.on_step("seal")
+    with lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        branch = refs.get_branch(name)
+        if area.is_empty(txn, branch.staging_token):
+            return branch
+        sealed = replace(
+            branch,
+            staging_token=tokens.start(txn, repository, name, branch.commit_id),
+            sealed_tokens=(branch.staging_token, *branch.sealed_tokens),
+        )
+        refs.put_branch(sealed)
+        return sealed
+
+
+def _try(
+    repository: Repository,
+    branch: Branch,
+    build: Callable[[View], Draft],
+    *,
+    kind: str,
+    sealed: tuple[StagingToken, ...],
+    must_be_clean: bool = False,
+) -> Commit | None:
+    """Build and move once; return ``None`` where the branch moved meanwhile."""
+    lake = repository.lake
+    lake.surroundings.on_step("build")
+    with lake.kv.read() as txn:
+        head = RefStore(txn, repository.key).get_commit(branch.commit_id)
+        if must_be_clean:
+            everything = (branch.staging_token, *branch.sealed_tokens)
+            check_clean(View(repository, txn, commit=head, tokens=everything, name=branch.name))
+        draft = build(View(repository, txn, commit=head, tokens=sealed, name=branch.name))
+    commit = make_commit(
+        parents=draft.parents,
+        generation_parents=[*draft.parents, *draft.also_counts],
+        metarange_id=draft.metarange_id,
+        message=draft.message,
+        committer=draft.committer,
+        created_at=draft.created_at,
+        metadata=draft.metadata,
+    )
+    lake.surroundings.on_step("move")
+    try:
+        with lake.kv.write() as txn:
+            _move(txn, repository, branch, commit, kind=kind, sealed=sealed)
+    except _BranchMoved:
+        return None
+    lake.surroundings.on_step("tidy")
+    housekeeping.tidy(repository)
+    return commit
+
+
+def _move(
+    txn: WriteTransaction,
+    repository: Repository,
+    built_from: Branch,
+    commit: Commit,
+    *,
+    kind: str,
+    sealed: tuple[StagingToken, ...],
+) -> None:
+    refs = RefStore(txn, repository.key)
+    before = refs.get_branch(built_from.name)
+    # Tokens sealed meanwhile are newer, so ours must still be the oldest ones.
+    newer = before.sealed_tokens[: len(before.sealed_tokens) - len(sealed)]
+    if before.commit_id != built_from.commit_id or (*newer, *sealed) != before.sealed_tokens:
+        raise _BranchMoved(f"branch {built_from.name} moved meanwhile")
+    after = replace(before, commit_id=commit.id, sealed_tokens=newer)
+    refs.put_commit(commit)
+    refs.put_branch(after)
+    operations.append(
+        txn, repository, kind=kind, refs=[operations.branch_change(before, after)], sealed=sealed
+    )
+
+
+def check_clean(view: View) -> None:
+    """Refuse a branch with uncommitted changes.
+
+    Raises:
+        DirtyBranch: naming the first changed path.
+    """
+    from lakecli.repository.diff import uncommitted
+
+    for difference in uncommitted(view):
+        uri = f"{view.repository.uri}/{view.name}"
+        raise DirtyBranch(
+            f"branch {view.name} has uncommitted changes",
+            hint=f"commit them, or throw them away: lakecli branch reset {uri}",
+            paths=[difference.path],
+        )

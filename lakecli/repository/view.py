@@ -1,0 +1,156 @@
+"""What a ref reads as: its committed tree, and for a branch the staging area on top.
+
+A view is one consistent moment: branch record, staging and commit come from one read transaction
+that stays open as long as the view.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from lakecli.errors import NotFound
+from lakecli.refs.expression import parse
+from lakecli.refs.resolve import resolve, resolve_commit
+from lakecli.refs.store import RefStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.model import Commit, Entry, StagingToken
+    from lakecli.refs.resolve import Resolved
+    from lakecli.repository.lake import Repository
+
+
+class View:
+    """A readable state of a repository; get one from `open_view` or `view_of_branch`."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        txn: ReadTransaction,
+        *,
+        commit: Commit,
+        tokens: tuple[StagingToken, ...],
+        name: str,
+    ) -> None:
+        self.repository = repository
+        self.txn = txn
+        self.commit = commit
+        self.tokens = tokens
+        """Staging areas on top of the commit, newest first."""
+        self.name = name
+
+    def find(self, path: bytes) -> bytes | None:
+        """Return the encoded value at a path, or ``None``."""
+        from lakecli.staging import area
+
+        for token in self.tokens:
+            staged = area.get(self.txn, token, path)
+            if staged is not None:
+                return None if staged == area.TOMBSTONE else staged
+        return self.find_committed(path)
+
+    def find_committed(self, path: bytes) -> bytes | None:
+        """Return the encoded value at a path in the commit, staging ignored, or ``None``."""
+        from lakecli.committed.lookup import find
+
+        return find(self.repository.trees, self.commit.metarange_id, path)
+
+    def entry(self, path: bytes) -> Entry:
+        """Return the entry at a path.
+
+        Raises:
+            NotFound: nothing is there.
+        """
+        from lakecli.committed.values import decode_entry
+
+        value = self.find(path)
+        if value is None:
+            raise no_such_path(self.repository, self.name, path)
+        return decode_entry(value)
+
+    def scan(self, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield (path, encoded value) in path order, from the first path at or after `start`."""
+        from lakecli.committed.lookup import scan
+        from lakecli.staging.overlay import overlay
+
+        committed = scan(
+            self.repository.trees, self.commit.metarange_id, start=start, prefix=prefix
+        )
+        if not self.tokens:
+            return committed
+        return overlay(self.staged(prefix=prefix, start=start), committed)
+
+    def staged(self, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield (path, encoded value or tombstone) of the staging areas, in path order."""
+        from lakecli.staging import area
+        from lakecli.staging.overlay import merge_newest
+
+        return merge_newest(
+            [area.scan(self.txn, token, start=start, prefix=prefix) for token in self.tokens]
+        )
+
+
+def no_such_path(repository: Repository, ref: str, path: bytes) -> NotFound:
+    """Return the error for a path that a ref does not have."""
+    parent = path.rpartition(b"/")[0]
+    shown = os.fsdecode(parent + b"/") if parent else ""
+    return NotFound(
+        f"no object at {repository.uri}/{ref}/{os.fsdecode(path)}",
+        hint=f"list what is there: lakecli fs ls {repository.uri}/{ref}/{shown}",
+        paths=[path],
+    )
+
+
+def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -> Resolved:
+    """Resolve a ref expression for reading, with hints that name this repository.
+
+    Raises:
+        UsageError: it is malformed.
+        NotFound: it names nothing, or too much.
+    """
+    with _hinting(repository):
+        return resolve(parse(expression), RefStore(txn, repository.key))
+
+
+def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> Commit:
+    """Resolve a ref expression where a commit is needed; a plain branch means its head.
+
+    Raises:
+        UsageError: it is malformed, or names a staging area.
+        NotFound: it names nothing, or too much.
+    """
+    with _hinting(repository):
+        return resolve_commit(parse(expression), RefStore(txn, repository.key))
+
+
+@contextmanager
+def _hinting(repository: Repository) -> Iterator[None]:
+    try:
+        yield
+    except NotFound as error:
+        if error.hint is None:
+            error.hint = (
+                f"list them: lakecli branch list {repository.uri}, lakecli tag list "
+                f"{repository.uri}, lakecli log {repository.uri}/{repository.record.default_branch}"
+            )
+        raise
+
+
+@contextmanager
+def open_view(repository: Repository, expression: str) -> Iterator[View]:
+    """Open the state that a ref expression names; a plain branch includes its staging area.
+
+    Raises:
+        UsageError: the expression is malformed.
+        NotFound: it names nothing.
+    """
+    with repository.lake.kv.read() as txn:
+        resolved = resolve_ref(repository, txn, expression)
+        tokens: tuple[StagingToken, ...] = ()
+        if resolved.staging and resolved.branch is not None:
+            tokens = (resolved.branch.staging_token, *resolved.branch.sealed_tokens)
+        yield View(repository, txn, commit=resolved.commit, tokens=tokens, name=expression)
