@@ -1,0 +1,182 @@
+"""One run: find the command, build it, run it, and turn whatever happens into an exit code.
+
+This is the one error boundary. Commands and the library raise; here it is said on stderr, as
+``error: …`` and ``hint: …`` or with ``--json`` as one JSON object, and becomes an exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from lakecli.cli.argv import Globals, normalise, split
+from lakecli.cli.context import Context, World
+from lakecli.cli.exit_codes import EXIT_CODES, ExitCode, kind_of_os_error
+from lakecli.cli.text import one_line
+from lakecli.cli.tree import COMMANDS, GROUPS, PROGRAM, find_command, is_prefix
+from lakecli.errors import ErrorKind, LakeError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TextIO
+
+    from lakecli.cli.build import Built
+
+INTERRUPTED = "interrupted"
+"""What an error is called in JSON that is the user's own doing."""
+
+
+def main() -> None:
+    """Run the command line of this process, and exit."""
+    argv = sys.argv[1:]
+    # Paths are bytes: what is not UTF-8 came in as surrogates, and goes out as it came.
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
+    code = run(argv, World(os.environ, sys.stdin, sys.stdout, sys.stderr))
+    if code == ExitCode.BROKEN_PIPE:
+        # The interpreter flushes stdout once more at its end, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def run(argv: Sequence[str], world: World) -> int:
+    """Run one command line and return its exit code; whatever was raised has been told."""
+    given = Globals()
+    context: Context | None = None
+    try:
+        action = _parse(argv, given)
+        context = Context(world, given, argv)
+        try:
+            if given.verbose:
+                _log_to(world.stderr)
+            code = action(context)
+            context.out.flush()
+        finally:
+            context.close()
+    except BrokenPipeError:
+        return ExitCode.BROKEN_PIPE
+    except BaseException as error:  # noqa: BLE001 - the one boundary
+        return _report(error, context or Context(world, given, argv))
+    return code
+
+
+def _parse(argv: Sequence[str], given: Globals) -> Callable[[Context], int]:
+    """Find out what is asked for.
+
+    Raises:
+        UsageError: the line makes no sense; the global options on it were taken all the same.
+    """
+    words, rest = split(argv, given, is_prefix=is_prefix)
+    if not words and rest[:1] == ["help"]:
+        given.help = True
+        words, rest = split(rest[1:], given, is_prefix=is_prefix)
+    if given.version:
+        words, rest = ("version",), []
+    joined = " ".join(words)
+    if joined not in COMMANDS:
+        if not rest and (given.help or not words):
+            return lambda context: _show_group(context, joined)
+        normalise(rest, given, ())
+        find_command(words, rest[0] if rest else None)
+    from lakecli.cli.build import build
+
+    built = build(COMMANDS[joined].load(), joined)
+    arguments = normalise(rest, given, built.option_syntax())
+    if given.help:
+        return lambda context: _show_command(context, built)
+    if given.problem is not None:
+        raise given.problem
+    return lambda context: built.run(context, arguments)
+
+
+def _show_command(context: Context, built: Built) -> int:
+    from lakecli.cli.describe import describe
+    from lakecli.cli.help import command_help
+
+    lines = list(command_help(describe(built)))
+    context.out.emit({"help": lines}, text=lambda: lines)
+    return ExitCode.OK
+
+
+def _show_group(context: Context, group: str) -> int:
+    from lakecli.cli.describe import describe_all
+    from lakecli.cli.help import group_help, root_help
+
+    commands = describe_all()
+    if group:
+        inside = [item for item in commands if item.words.startswith(group + " ")]
+        lines = list(group_help(group, GROUPS[group], inside))
+    else:
+        lines = list(root_help(commands, GROUPS))
+    context.out.emit({"help": lines}, text=lambda: lines)
+    return ExitCode.OK
+
+
+def _report(error: BaseException, context: Context) -> int:
+    """Tell what happened on stderr, and return its exit code."""
+    kind, told = _translate(error)
+    code = ExitCode.INTERRUPTED if kind == INTERRUPTED else EXIT_CODES[ErrorKind(kind)]
+    try:
+        if context.verbose and not isinstance(error, KeyboardInterrupt):
+            context.out.traceback(error)
+        message = one_line(told.message)
+        hint = one_line(told.hint) if told.hint else None
+        if context.out.json:
+            record = {"kind": kind, "exit_code": int(code), "message": message, "hint": hint}
+            context.out.error_record({**record, "paths": list(told.paths)})
+        else:
+            context.out.error(message, hint=hint, paths=told.paths)
+    except BrokenPipeError:
+        return ExitCode.BROKEN_PIPE
+    return code
+
+
+def _translate(error: BaseException) -> tuple[str, LakeError]:
+    """Return the kind of an error, and the error as lakecli would have put it."""
+    if isinstance(error, LakeError):
+        return error.kind, error
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, LakeError("interrupted")
+    if isinstance(error, OSError):
+        kind = kind_of_os_error(error)
+        if kind != ErrorKind.UNEXPECTED:
+            named = f": {os.fsdecode(error.filename)}" if error.filename else ""
+            reason = error.strerror or str(error)
+            return kind, LakeError(reason[:1].lower() + reason[1:] + named)
+    usage = _usage_of_typer(error)
+    if usage is not None:
+        return usage.kind, usage
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return ErrorKind.UNEXPECTED, LakeError(
+        f"unexpected {text}", hint="run it again with --verbose to see where"
+    )
+
+
+def _usage_of_typer(error: BaseException) -> UsageError | None:
+    """Put Typer's usage errors into our form."""
+    from typer.exceptions import TyperException
+
+    if not isinstance(error, TyperException):
+        return None
+    message = error.format_message().removesuffix(".")
+    options = getattr(error, "possibilities", None)
+    if options:
+        message = error.message
+        hint = "did you mean " + " or ".join(sorted(options)) + "?"
+    else:
+        typer_context = getattr(error, "ctx", None)
+        path = typer_context.command_path if typer_context else PROGRAM
+        hint = f"{path} --help"
+    return UsageError(message[:1].lower() + message[1:], hint=hint)
+
+
+def _log_to(stderr: TextIO) -> None:
+    """Show lakecli's own debug messages."""
+    import logging
+
+    handler = logging.StreamHandler(stderr)
+    handler.setFormatter(logging.Formatter("debug: %(name)s: %(message)s"))
+    logger = logging.getLogger("lakecli")
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.DEBUG)

@@ -1,0 +1,233 @@
+"""From lakectl's spelling to Typer's: global options anywhere, ``--flag=false``, ``-n=5``.
+
+Two steps, since what an option takes depends on the command: `split` finds the command's words
+and the global options before and between them; `normalise` then walks the rest, knowing the
+command's own options. Values of options are never looked into, nor is anything after ``--``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+class GlobalOption(NamedTuple):
+    """An option that every command takes.
+
+    Attributes:
+        name: of the field it sets in `Globals`.
+        flags: its spellings, the short one first.
+        metavar: what its value is, ``None`` for a boolean.
+        summary: for help and the man page.
+    """
+
+    name: str
+    flags: tuple[str, ...]
+    metavar: str | None
+    summary: str
+
+
+GLOBAL_OPTIONS: Final = (
+    GlobalOption("base_uri", ("--base-uri",), "URI", "Put before every URI without lakefs://"),
+    GlobalOption("config", ("--config",), "FILE", "Use this configuration file"),
+    GlobalOption("json", ("--json",), None, "Answer in JSON"),
+    GlobalOption("quiet", ("-q", "--quiet"), None, "Show no progress and no notes"),
+    GlobalOption("no_color", ("--no-color",), None, "No colours, no boxed tables, no bars"),
+    GlobalOption("verbose", ("--verbose",), None, "Show debug messages and tracebacks"),
+    GlobalOption("help", ("-h", "--help"), None, "Show the help of a command"),
+)
+VERSION_FLAGS: Final = ("-v", "--version")
+
+_GLOBALS: Final = {flag: option for option in GLOBAL_OPTIONS for flag in option.flags}
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+@dataclass(slots=True)
+class Globals:
+    """The global options that were given; `problem` is what was wrong with them, if anything.
+
+    A problem is raised only once all of the line has been read: whether it is reported as JSON
+    may be said at its end.
+    """
+
+    base_uri: str | None = None
+    config: str | None = None
+    json: bool = False
+    quiet: bool = False
+    no_color: bool = False
+    verbose: bool = False
+    help: bool = False
+    version: bool = False
+    problem: UsageError | None = field(default=None)
+
+    def take(self, flag: str, value: str | None, rest: list[str]) -> None:
+        """Set the option `flag`, with its attached `value` or, if it takes one, from `rest`."""
+        option = _GLOBALS[flag]
+        if option.metavar is None:
+            setattr(self, option.name, True if value is None else self.boolean(flag, value))
+        elif value is not None:
+            setattr(self, option.name, value)
+        elif rest:
+            setattr(self, option.name, rest.pop(0))
+        else:
+            self.fail(UsageError(f"option {flag} needs a value: {option.metavar}"))
+
+    def boolean(self, flag: str, value: str) -> bool:
+        """Read the value of ``--flag=value`` as Go does."""
+        if value not in _TRUE and value not in _FALSE:
+            self.fail(
+                UsageError(f"option {flag} takes true or false, not {value!r}", hint=f"{flag}=true")
+            )
+        return value in _TRUE
+
+    def fail(self, problem: UsageError) -> None:
+        """Keep the first problem."""
+        self.problem = self.problem or problem
+
+
+class CommandLine(NamedTuple):
+    """The words of a command, and what came after them."""
+
+    words: tuple[str, ...]
+    rest: list[str]
+
+
+def split(
+    argv: Sequence[str], given: Globals, *, is_prefix: Callable[[tuple[str, ...]], bool]
+) -> CommandLine:
+    """Take the longest run of words that begins some command, and the global options among them.
+
+    Args:
+        argv: the command line without the program's name.
+        given: takes the options.
+        is_prefix: whether words begin, or are, a command.
+    """
+    rest = list(argv)
+    words: tuple[str, ...] = ()
+    while rest:
+        word = rest[0]
+        flag, equals, value = word.partition("=")
+        if flag in _GLOBALS:
+            rest.pop(0)
+            given.take(flag, value if equals else None, rest)
+        elif not words and word in VERSION_FLAGS:
+            rest.pop(0)
+            given.version = True
+        elif word.startswith("-") or not is_prefix((*words, word)):
+            break
+        else:
+            words = (*words, rest.pop(0))
+    return CommandLine(words, rest)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSyntax:
+    """How one option of a command is written.
+
+    Attributes:
+        flags: all its spellings that say yes or take the value.
+        negative: the spelling that says no, if it has one.
+        takes_value: else it is a boolean.
+    """
+
+    flags: tuple[str, ...]
+    negative: str | None
+    takes_value: bool
+
+
+def normalise(rest: Sequence[str], given: Globals, options: Sequence[OptionSyntax]) -> list[str]:
+    """Return the arguments in Typer's form, with the global options taken out.
+
+    Args:
+        rest: what came after the command's words.
+        given: takes the global options.
+        options: the command's own; they come before global ones of the same spelling.
+    """
+    syntax = {flag: option for option in options for flag in option.flags}
+    todo = list(rest)
+    done: list[str] = []
+    while todo:
+        word = todo.pop(0)
+        if word == "--":
+            return [*done, "--", *todo]
+        if word.startswith("--"):
+            _take_long(word, todo, done, given=given, syntax=syntax)
+        elif word.startswith("-") and len(word) > 1:
+            _take_short(word, todo, done, given=given, syntax=syntax)
+        else:
+            done.append(word)
+    return done
+
+
+def _take_long(
+    word: str,
+    todo: list[str],
+    done: list[str],
+    *,
+    given: Globals,
+    syntax: Mapping[str, OptionSyntax],
+) -> None:
+    flag, equals, value = word.partition("=")
+    option = syntax.get(flag)
+    if option is None:
+        if flag in _GLOBALS:
+            given.take(flag, value if equals else None, todo)
+        else:
+            done.append(word)
+    elif option.takes_value:
+        # Flag and value stay one word, so that no value is ever taken for a flag.
+        done.append(word if equals or not todo else f"{word}={todo.pop(0)}")
+    elif equals:
+        _set_boolean(flag, option, done, value=given.boolean(flag, value))
+    else:
+        done.append(flag)
+
+
+def _take_short(
+    word: str,
+    todo: list[str],
+    done: list[str],
+    *,
+    given: Globals,
+    syntax: Mapping[str, OptionSyntax],
+) -> None:
+    """Take apart ``-rq``, ``-mtext``, ``-m=text`` and ``-r=false``."""
+    letters = word[1:]
+    while letters:
+        flag, letters = "-" + letters[0], letters[1:]
+        option = syntax.get(flag)
+        attached = letters[1:] if letters.startswith("=") else None
+        if option is None and flag in _GLOBALS:
+            given.take(flag, attached, todo)
+        elif option is None:
+            done.append(flag + letters)
+            return
+        elif option.takes_value:
+            if letters:
+                value = [letters if attached is None else attached]
+            else:
+                value = [todo.pop(0)] if todo else []
+            done.extend([flag + value[0]] if value and value[0] else [flag, *value])
+            return
+        elif attached is not None:
+            _set_boolean(flag, option, done, value=given.boolean(flag, attached))
+        else:
+            done.append(flag)
+        if attached is not None:
+            return
+
+
+def _set_boolean(flag: str, option: OptionSyntax, done: list[str], *, value: bool) -> None:
+    """Say yes, or no: by its negative form, or by forgetting that it was given before."""
+    if value:
+        done.append(flag)
+    elif option.negative is not None:
+        done.append(option.negative)
+    else:
+        done[:] = [word for word in done if word not in option.flags]

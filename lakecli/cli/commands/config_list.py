@@ -1,0 +1,49 @@
+"""``lakecli config list``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.config import OriginKind
+
+if TYPE_CHECKING:
+    from lakecli.config import Setting
+
+
+def config_list(
+    context: Context,
+    *,
+    show_origin: Annotated[
+        bool, typer.Option("--show-origin", help="Say where each value comes from")
+    ] = False,
+) -> None:
+    """List all settings and their values.
+
+    A value comes from a flag, else from the environment, else from the configuration file, else
+    it is the default.
+
+    Examples:
+        lakecli config list
+        lakecli config list --show-origin
+    """
+    columns = ("Key", "Value", "Origin") if show_origin else ("Key", "Value")
+
+    def row(setting: Setting) -> tuple[str, ...]:
+        cells = (setting.key.name, setting.text or "")
+        return (*cells, origin_of(setting)) if show_origin else cells
+
+    def record(setting: Setting) -> dict[str, object]:
+        fields: dict[str, object] = {"key": setting.key.name, "value": setting.text}
+        if show_origin:
+            fields |= {"origin": setting.origin, "place": setting.place or None}
+        return fields
+
+    context.out.table(columns, context.settings, row=row, record=record)
+
+
+def origin_of(setting: Setting) -> str:
+    """Return where a value came from: a flag, a variable, a file, or ``default``."""
+    return setting.place if setting.origin != OriginKind.DEFAULT else "default"

@@ -1,0 +1,32 @@
+"""``lakecli config set``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakecli.cli.config_file import set_value
+from lakecli.cli.context import Context
+from lakecli.cli.params import SettingName
+from lakecli.config import OriginKind
+
+
+def config_set(
+    context: Context,
+    key: SettingName,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="What to set it to")],
+) -> None:
+    """Change a setting in the configuration file.
+
+    The file is made if there is none. Comments and everything else in it stay as they are.
+
+    Examples:
+        lakecli config set user.name "Ada Lovelace"
+        lakecli config set cache.size "2 GiB"
+    """
+    set_value(context.config_file, key, value)
+    stronger = context.settings.find(key)
+    if stronger.origin in (OriginKind.FLAG, OriginKind.ENVIRONMENT):
+        context.out.warn(f"{stronger.place} still decides {key} here")
+    context.out.emit({"key": key, "value": value, "file": str(context.config_file)})

@@ -1,0 +1,164 @@
+"""The configuration file: read with tomllib, edited with tomlkit so that comments survive."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakecli.config import KEYS, find_key
+from lakecli.errors import NotFound, PermissionDenied, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tomlkit import TOMLDocument
+
+
+def read_file(path: Path, *, required: bool = False) -> Mapping[str, str]:
+    """Return the settings of a file by key name, as text; none where there is no file.
+
+    Raises:
+        UsageError: it is no TOML, or holds what is no setting; file and line are named.
+        NotFound: it is `required` and not there.
+        PermissionDenied: it cannot be read.
+    """
+    text = _read(path, required=required)
+    if text is None:
+        return {}
+    import tomllib
+
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"malformed configuration in {path}: {error}") from None
+    values: dict[str, str] = {}
+    for name, value in _flatten(document, ""):
+        where = f"{path}, line {_line_of(text, name)}"
+        try:
+            key = find_key(name)
+        except UsageError as error:
+            raise UsageError(f"{error.message} in {where}", hint=error.hint) from None
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise UsageError(
+                f"{name} in {where} is no text or number", hint=f'write "{key.example}"'
+            )
+        values[name] = str(value)
+    return values
+
+
+def _read(path: Path, *, required: bool) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        if required:
+            raise NotFound(f"no configuration file {path}") from None
+        return None
+    except UnicodeDecodeError:
+        raise UsageError(f"malformed configuration in {path}: not UTF-8") from None
+    except OSError as error:
+        raise PermissionDenied(f"cannot read {path}: {error.strerror}") from None
+
+
+def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
+    """Yield dotted names and values; an empty or unknown table counts as one unknown name."""
+    tables = {key.name.rpartition(".")[0] for key in KEYS}
+    for name, value in table.items():
+        dotted = prefix + name
+        if isinstance(value, dict) and dotted in tables:
+            yield from _flatten(value, dotted + ".")
+        else:
+            yield dotted, value
+
+
+def _line_of(text: str, name: str) -> int:
+    """Return the line that most likely sets `name`; TOML's parser does not tell."""
+    table, _, leaf = name.rpartition(".")
+    current = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split("#")[0].strip()
+        if words.startswith("["):
+            current = words.strip("[] ")
+            if current == name:
+                return number
+        left = words.partition("=")[0].strip().strip("\"'")
+        if (left == leaf and current == table) or (left == name and not current):
+            return number
+    return 1
+
+
+def set_value(path: Path, name: str, text: str) -> None:
+    """Write one setting, keeping everything else of the file as it is.
+
+    Raises:
+        UsageError: there is no such setting, the value is malformed, or the file is.
+    """
+    import tomlkit
+    from tomlkit.items import Table
+
+    value = find_key(name).parse(text)
+    document = _load(path)
+    table, _, leaf = name.rpartition(".")
+    stored: str | int = value if isinstance(value, int) and text.strip().isdecimal() else text
+    if not table:
+        document[leaf] = stored
+    else:
+        section = document.get(table)
+        if not isinstance(section, Table):
+            section = tomlkit.table()
+            document[table] = section
+        section[leaf] = stored
+    _write(path, tomlkit.dumps(document))
+
+
+def unset_value(path: Path, name: str) -> None:
+    """Remove one setting from the file.
+
+    Raises:
+        UsageError: there is no such setting, or the file is malformed.
+        NotFound: the file does not set it.
+    """
+    import tomlkit
+
+    find_key(name)
+    if name not in read_file(path):
+        raise NotFound(f"{name} is not set in {path}", hint="lakecli config list --show-origin")
+    document = _load(path)
+    table, _, leaf = name.rpartition(".")
+    if not table:
+        del document[leaf]
+    else:
+        section = document[table]
+        assert isinstance(section, dict)
+        del section[leaf]
+        if not section:
+            del document[table]
+    _write(path, tomlkit.dumps(document))
+
+
+def _load(path: Path) -> TOMLDocument:
+    """Parse the file for editing; one that could not be read back is refused."""
+    import tomlkit
+
+    read_file(path)
+    return tomlkit.parse(_read(path, required=False) or "")
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace the file in one step, readable by its owner only; a symlink keeps pointing to it."""
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise PermissionDenied(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,213 @@
+"""What a command is given: settings, the lake, the clock, and its output; each on first use."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
+
+from lakecli.cli.output import Output
+from lakecli.config import Settings
+from lakecli.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lakecli.cli.argv import Globals
+    from lakecli.repository.lake import Lake, Repository
+    from lakecli.uri import LakeUri
+
+HOME_VARIABLE: Final = "LAKECLI_HOME"
+_MAX_COMMAND = 500
+"""Characters of the command line that the operation log keeps."""
+
+
+def system_now() -> datetime:
+    """Return the present by the machine's clock, in UTC."""
+    return datetime.now(UTC)  # noqa: TID251 - this is the clock that everything else is given
+
+
+def random_id() -> bytes:
+    """Return 16 random bytes."""
+    return os.urandom(16)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a run touches of the machine; tests hand in another one.
+
+    Attributes:
+        environ: the environment.
+        stdin: answers to questions, and ``-`` as a source.
+        stdout: the answer.
+        stderr: errors, hints and progress.
+        now: the clock.
+        new_id: 16 random bytes at each call.
+    """
+
+    environ: Mapping[str, str]
+    stdin: TextIO
+    stdout: TextIO
+    stderr: TextIO
+    now: Callable[[], datetime] = system_now
+    new_id: Callable[[], bytes] = random_id
+
+
+class HomePaths(NamedTuple):
+    """Where things lie on this machine."""
+
+    config: Path
+    store: Path
+    cache: Path
+
+
+class Context:
+    """One run of one command.
+
+    Attributes:
+        out: how to answer.
+        environ: the environment.
+        stdin: standard input.
+        verbose: whether debug messages and tracebacks are wanted.
+    """
+
+    def __init__(self, world: World, given: Globals, argv: Sequence[str] = ()) -> None:
+        self._world = world
+        self._given = given
+        self._argv = argv
+        self._lake: Lake | None = None
+        self.environ = world.environ
+        self.stdin = world.stdin
+        self.verbose = given.verbose
+        self.out = Output(
+            world.stdout,
+            world.stderr,
+            json=given.json,
+            quiet=given.quiet,
+            color=not given.no_color and world.environ.get("NO_COLOR", "") in ("", "0"),
+        )
+
+    # -- settings ----------------------------------------------------------------------------
+
+    @cached_property
+    def home(self) -> HomePaths:
+        """Where configuration, store and cache lie."""
+        home = self.environ.get(HOME_VARIABLE)
+        if home:
+            root = Path(home).absolute()
+            return HomePaths(root / "config.toml", root / "store", root / "cache")
+        from platformdirs import PlatformDirs
+
+        dirs = PlatformDirs("lakecli", appauthor=False)
+        return HomePaths(
+            dirs.user_config_path / "config.toml",
+            dirs.user_data_path / "store",
+            dirs.user_cache_path,
+        )
+
+    @cached_property
+    def config_file(self) -> Path:
+        """The configuration file: ``--config``, else the one in the home."""
+        if self._given.config is not None:
+            return Path(self._given.config).absolute()
+        return self.home.config
+
+    @cached_property
+    def settings(self) -> Settings:
+        """All settings: flag over environment over file over default."""
+        flags = {} if self._given.base_uri is None else {"base_uri": self._given.base_uri}
+        return Settings(
+            flags=flags,
+            environ=self.environ,
+            read_file=self._read_config_file,
+            file=self.config_file,
+        )
+
+    def _read_config_file(self) -> Mapping[str, str]:
+        required = self._given.config is not None
+        if not required and not self.config_file.exists():
+            return {}
+        from lakecli.cli.config_file import read_file
+
+        return read_file(self.config_file, required=required)
+
+    @property
+    def base_uri(self) -> str:
+        """What comes before a URI that does not start with ``lakefs://``; may be empty."""
+        return self.settings.base_uri
+
+    def committer(self) -> str:
+        """Return who commits: ``Name <email>`` of the settings, else git's, else user@host."""
+        from lakecli.cli.committer import committer
+
+        return committer(self.settings, self.environ)
+
+    # -- the world ---------------------------------------------------------------------------
+
+    def now(self) -> datetime:
+        """Return the present, an aware UTC datetime."""
+        return self._world.now()
+
+    def new_id(self) -> bytes:
+        """Return 16 random bytes."""
+        return self._world.new_id()
+
+    def lake(self) -> Lake:
+        """Return the lake of this home, opened at the first call and closed when the run ends.
+
+        Raises:
+            PermissionDenied: the home cannot be written.
+            Refused: the store is newer than this lakecli, or lies on a network file system.
+        """
+        if self._lake is None:
+            from lakecli.repository.lake import Home, Lake, Surroundings
+
+            home = Home(self.home.store, self.home.cache, self.settings.cache_size)
+            surroundings = Surroundings(self.now, self.new_id, self._command_line())
+            self._lake = Lake.open(home, surroundings)
+        return self._lake
+
+    def repository(self, uri: LakeUri) -> Repository:
+        """Return a handle to the repository that a URI names.
+
+        Raises:
+            NotFound: there is none of that name on this machine.
+        """
+        return self.lake().repository(uri.repository)
+
+    def _command_line(self) -> str:
+        """Return the command as the operation log records it."""
+        import shlex
+
+        return shlex.join(self._argv)[:_MAX_COMMAND]
+
+    def close(self) -> None:
+        """Close what was opened; safe to repeat."""
+        if self._lake is not None:
+            self._lake.close()
+            self._lake = None
+
+    # -- questions ---------------------------------------------------------------------------
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask before something that cannot be taken back, unless `yes` was given.
+
+        Args:
+            question: without a question mark: ``delete repository 'r'``.
+            yes: whether ``--yes`` was given.
+
+        Raises:
+            Refused: the answer is no, or there is nobody to ask.
+        """
+        if yes:
+            return
+        if not (self.stdin.isatty() and self.out.stderr_terminal):
+            raise Refused(
+                f"cannot ask whether to {question} without a terminal", hint="answer yes with -y"
+            )
+        self.out.ask(f"Are you sure you want to {question} [y/N]? ")
+        if self.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise Refused(f"did not {question}")

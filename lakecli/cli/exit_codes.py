@@ -1,0 +1,79 @@
+"""What the process exits with: the one table, which the man page prints too."""
+
+from __future__ import annotations
+
+import errno
+from enum import IntEnum
+from typing import Final
+
+from lakecli.errors import ErrorKind
+
+
+class ExitCode(IntEnum):
+    """Documented exit codes; scripts branch on them, so they never change their meaning."""
+
+    OK = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    PARTIAL = 3
+    CONFLICT = 4
+    LOST_RACE = 5
+    NOT_FOUND = 6
+    REFUSED = 7
+    INTEGRITY = 8
+    PERMISSION = 9
+    UNREACHABLE = 10
+    NOTHING_TO_DO = 11
+    OUTCOME_UNKNOWN = 12
+    DIFFERENCES = 13
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+EXIT_CODES: Final = {kind: ExitCode[kind.name] for kind in ErrorKind}
+"""The exit code of every error family."""
+
+MEANINGS: Final = {
+    ExitCode.OK: "done",
+    ExitCode.UNEXPECTED: "an unexpected error; --verbose shows where",
+    ExitCode.USAGE: "usage: an unknown option, a malformed URI, name, expression or setting",
+    ExitCode.PARTIAL: "some objects failed, all others are done",
+    ExitCode.CONFLICT: "both sides changed the same paths; they are listed",
+    ExitCode.LOST_RACE: "somebody else moved the same ref first; look again and repeat",
+    ExitCode.NOT_FOUND: "no such repository, ref, commit, path or object",
+    ExitCode.REFUSED: (
+        "refused: exists already, uncommitted changes, default branch, namespace taken, cannot "
+        "presign, a newer store, a question without a terminal or -y"
+    ),
+    ExitCode.INTEGRITY: "damaged or mismatching data",
+    ExitCode.PERMISSION: "missing credentials or permission, or a home that cannot be written",
+    ExitCode.UNREACHABLE: "store unreachable, or disk full",
+    ExitCode.NOTHING_TO_DO: "nothing to do",
+    ExitCode.OUTCOME_UNKNOWN: "it could not be found out whether the change was made",
+    ExitCode.DIFFERENCES: "there are differences (diff --exit-code)",
+    ExitCode.INTERRUPTED: "interrupted",
+    ExitCode.BROKEN_PIPE: "the reader of standard output went away",
+}
+"""What each code tells, for people."""
+
+_ERRNO_KINDS: Final = {
+    errno.ENOENT: ErrorKind.NOT_FOUND,
+    errno.EACCES: ErrorKind.PERMISSION,
+    errno.EPERM: ErrorKind.PERMISSION,
+    errno.EROFS: ErrorKind.PERMISSION,
+    errno.ENOTDIR: ErrorKind.REFUSED,
+    errno.EISDIR: ErrorKind.REFUSED,
+    errno.EEXIST: ErrorKind.REFUSED,
+    errno.ENOTEMPTY: ErrorKind.REFUSED,
+    errno.ENAMETOOLONG: ErrorKind.REFUSED,
+    errno.ELOOP: ErrorKind.REFUSED,
+    errno.ENOSPC: ErrorKind.UNREACHABLE,
+    errno.EDQUOT: ErrorKind.UNREACHABLE,
+    errno.EIO: ErrorKind.UNREACHABLE,
+    errno.ESTALE: ErrorKind.UNREACHABLE,
+}
+
+
+def kind_of_os_error(error: OSError) -> ErrorKind:
+    """Return the family of an error of the operating system that nobody translated."""
+    return _ERRNO_KINDS.get(error.errno or 0, ErrorKind.UNEXPECTED)

@@ -1,0 +1,111 @@
+"""The text that ``--help`` prints, for one command, a group, or everything."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Final
+
+from lakecli.cli.describe import global_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lakecli.cli.describe import ArgumentHelp, CommandHelp, OptionHelp
+
+PURPOSE: Final = "Git for the objects of a data lake: lakeFS without the server"
+_WIDTH: Final = 80
+_COLUMN: Final = 26
+
+
+def command_help(command: CommandHelp) -> Iterator[str]:
+    """Yield the help of one command, line by line."""
+    yield f"Usage: lakecli {command.words} {command.synopsis}"
+    yield ""
+    yield from textwrap.wrap(command.summary + ".", _WIDTH)
+    for paragraph in command.description:
+        yield ""
+        yield from paragraph_lines(paragraph)
+    if command.arguments:
+        yield from _section("Arguments", [_argument_row(item) for item in command.arguments])
+    if command.options:
+        yield from _section("Options", [option_row(item) for item in command.options])
+    yield from _section("Global options", [option_row(item) for item in global_options()])
+    if command.examples:
+        yield ""
+        yield "Examples:"
+        yield from (f"  {line}".rstrip() for line in command.examples)
+
+
+def root_help(commands: Sequence[CommandHelp], groups: Mapping[str, str]) -> Iterator[str]:
+    """Yield the help of the whole program: single commands, and groups by their summary."""
+    yield "Usage: lakecli COMMAND [ARGUMENTS] [OPTIONS]"
+    yield ""
+    yield PURPOSE + "."
+    single = {item.words: item.summary for item in commands if " " not in item.words}
+    yield from _section("Commands", sorted((single | dict(groups)).items()))
+    yield from _section("Global options", [option_row(item) for item in global_options()])
+    yield ""
+    yield "lakecli COMMAND --help tells more; so does man lakecli."
+
+
+def group_help(group: str, summary: str, commands: Sequence[CommandHelp]) -> Iterator[str]:
+    """Yield the help of the commands that share a first word."""
+    yield f"Usage: lakecli {group} COMMAND [ARGUMENTS] [OPTIONS]"
+    yield ""
+    yield summary + "."
+    rows = [(item.words.removeprefix(group + " "), item.summary) for item in commands]
+    yield from _section("Commands", rows)
+    yield ""
+    yield f"lakecli {group} COMMAND --help tells more."
+
+
+def paragraph_lines(paragraph: str) -> Iterator[str]:
+    """Yield a paragraph filled anew, or as it is where it is indented."""
+    if paragraph.startswith(" "):
+        yield from paragraph.splitlines()
+    else:
+        yield from textwrap.wrap(" ".join(paragraph.split()), _WIDTH)
+
+
+def _argument_row(argument: ArgumentHelp) -> tuple[str, str]:
+    extra = [] if argument.required else ["optional"]
+    return argument.metavar, _with_extra(argument.summary, extra)
+
+
+def option_row(option: OptionHelp) -> tuple[str, str]:
+    """Return what stands left and right for one option."""
+    indent = "    " if option.flags[0].startswith("--") else ""
+    left = indent + ", ".join(option.flags)
+    if option.metavar:
+        left += f" {option.metavar}"
+    elif option.negatable:
+        left += "[=true|false]"
+    return left, _with_extra(option.summary, option_extras(option))
+
+
+def option_extras(option: OptionHelp) -> list[str]:
+    """Return what is said in brackets after an option's summary."""
+    extra = ["required"] if option.required else []
+    if option.repeatable:
+        extra.append("repeatable")
+    if option.default:
+        extra.append(f"default: {option.default}")
+    return extra
+
+
+def _with_extra(summary: str, extra: Sequence[str]) -> str:
+    return f"{summary} [{', '.join(extra)}]" if extra else summary
+
+
+def _section(title: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    yield ""
+    yield f"{title}:"
+    column = min(_COLUMN, max((len(left) for left, _ in rows), default=0) + 4)
+    for left, right in rows:
+        lines = textwrap.wrap(right, _WIDTH - column) or [""]
+        head = f"  {left}"
+        if len(head) + 2 > column:
+            yield head
+        else:
+            yield f"{head:<{column}}{lines.pop(0)}".rstrip()
+        yield from (" " * column + line for line in lines)

@@ -1,0 +1,250 @@
+"""How a command answers: text for people or JSON for programs on stdout, the rest on stderr.
+
+A command never prints by itself. It hands over what it found, once as fields and once as a
+function that gives lines of text; which of the two is used is decided here. Text is written as
+lakectl writes it: boxed tables on a terminal, rows joined by tabs elsewhere. Whatever was written
+to stdout is out before anything goes to stderr, so that a combined log reads in order.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
+
+from lakecli.cli import text as format_
+from lakecli.cli.progress import PlainProgress, Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from lakecli.cli.progress_bar import BarProgress
+
+T = TypeVar("T")
+
+STYLES: Final = {
+    "red": "\033[31m",
+    "green": "\033[32m",
+    "yellow": "\033[33m",
+    "bright red": "\033[91m",
+    "bright yellow": "\033[93m",
+    "bold": "\033[1m",
+    "dim": "\033[2m",
+}
+_RESET = "\033[0m"
+
+
+class Output:
+    """One command's answer.
+
+    Attributes:
+        json: stdout holds JSON only.
+        quiet: no progress and no notes.
+        terminal: stdout is a terminal and colour is wanted: tables are boxed.
+    """
+
+    def __init__(
+        self,
+        stdout: TextIO,
+        stderr: TextIO,
+        *,
+        json: bool = False,
+        quiet: bool = False,
+        color: bool = True,
+    ) -> None:
+        self._stdout = stdout
+        self._stderr = stderr
+        self._bar: BarProgress | None = None
+        self.json = json
+        self.quiet = quiet
+        self.terminal = color and stdout.isatty()
+        self.stderr_terminal = stderr.isatty()
+        self._stderr_color = color and self.stderr_terminal
+
+    # -- answers -----------------------------------------------------------------------------
+
+    def emit(
+        self, record: Mapping[str, object], *, text: Callable[[], Iterable[str]] | None = None
+    ) -> None:
+        """Answer with one object: as JSON its fields, as text the lines that `text` gives."""
+        if self.json:
+            self._write(to_json(record) + "\n")
+        elif text is not None:
+            for line in text():
+                self._write(line + "\n")
+
+    def stream(
+        self,
+        items: Iterable[T],
+        *,
+        record: Callable[[T], Mapping[str, object]],
+        text: Callable[[T], str],
+    ) -> int:
+        """Answer with one JSON object or one text per item, as they come; return how many.
+
+        A text may have several lines; it is ended by a newline here.
+        """
+        count = 0
+        for item in items:
+            self._write((to_json(record(item)) if self.json else text(item)) + "\n")
+            count += 1
+        return count
+
+    def table(
+        self,
+        columns: Sequence[str],
+        items: Iterable[T],
+        *,
+        row: Callable[[T], Sequence[str]],
+        record: Callable[[T], Mapping[str, object]],
+    ) -> None:
+        """Answer with a table: boxed on a terminal, else one tab-joined row a line, no header."""
+        if self.json or not self.terminal:
+            self.stream(items, record=record, text=lambda item: "\t".join(row(item)))
+            return
+        for line in format_.table_lines(columns, map(row, items)):
+            self._write(line + "\n")
+
+    def page(self, items: Iterable[T], *, amount: int, name: Callable[[T], str]) -> Iterable[T]:
+        """Yield the first `amount` items (all of them for 0), then say how to get the rest.
+
+        The hint goes to stderr in text and in JSON, so that no list is cut in silence. `name`
+        gives what ``--after`` takes to go on behind an item.
+        """
+        if not amount:
+            yield from items
+            return
+        source = iter(items)
+        last: T | None = None
+        for last in islice(source, amount):
+            yield last
+        for _ in source:
+            after = name(cast("T", last))
+            self.hint(f'for more results run with --amount {amount} --after "{after}"')
+            break
+
+    def say(self, *lines: str) -> None:
+        """Write lines of text; nothing in JSON mode. For what lakectl prints besides its answer."""
+        if not self.json:
+            for line in lines:
+                self._write(line + "\n")
+
+    def binary(self) -> BinaryIO:
+        """Return stdout for bytes, everything written so far being out already."""
+        self.flush()
+        return self._stdout.buffer
+
+    # -- stderr ------------------------------------------------------------------------------
+
+    def note(self, message: str) -> None:
+        """Tell something in passing on stderr; not with ``--quiet``."""
+        if not self.quiet:
+            self._write_error(message)
+
+    def warn(self, message: str) -> None:
+        """Warn on stderr: ``warning: …``."""
+        self._write_error(self._style_error("warning:", "yellow") + " " + message)
+
+    def hint(self, message: str) -> None:
+        """Name the command or change that helps, on stderr: ``hint: …``."""
+        self._write_error(f"hint: {message}")
+
+    def error(self, message: str, *, hint: str | None, paths: Iterable[bytes]) -> None:
+        """Write an error for people: what happened, the paths it concerns, the way out."""
+        self._write_error(self._style_error("error:", "bright red") + " " + message)
+        for path in paths:
+            self._write_error("  " + format_.quote_path(path))
+        if hint:
+            self.hint(hint)
+
+    def ask(self, question: str) -> None:
+        """Write a question to stderr and stay on its line."""
+        self.flush()
+        self._stderr.write(question)
+        self._stderr.flush()
+
+    def traceback(self, error: BaseException) -> None:
+        """Write where an error came from."""
+        from traceback import format_exception
+
+        self._write_error("".join(format_exception(error)).rstrip())
+
+    def error_record(self, record: Mapping[str, object]) -> None:
+        """Write an error for programs: one JSON object, the last line of stderr."""
+        self._write_error(to_json({"error": record}))
+
+    # -- looks -------------------------------------------------------------------------------
+
+    def style(self, text: str, name: str) -> str:
+        """Return `text` in one of `STYLES` where stdout is a terminal, else unchanged."""
+        return f"{STYLES[name]}{text}{_RESET}" if self.terminal else text
+
+    def _style_error(self, text: str, name: str) -> str:
+        return f"{STYLES[name]}{text}{_RESET}" if self._stderr_color else text
+
+    @contextmanager
+    def progress(
+        self, verb: str, *, items: int | None = None, size: int | None = None
+    ) -> Iterator[Progress]:
+        """Show how far a long operation is, on stderr, for as long as the context lasts.
+
+        A bar on a terminal, elsewhere one plain line every few seconds, nothing with ``--quiet``.
+
+        Args:
+            verb: what is being done: ``upload``.
+            items: how many objects there are, if known.
+            size: how many bytes there are, if known.
+        """
+        if self.quiet:
+            yield Progress()
+        elif not self._stderr_color:
+            yield PlainProgress(verb, self._write_error, items=items, size=size)
+        else:
+            from lakecli.cli.progress_bar import BarProgress
+
+            bar = BarProgress(verb, self._stderr, items=items, size=size)
+            with bar:
+                self._bar = bar
+                try:
+                    yield bar
+                finally:
+                    self._bar = None
+
+    # -- streams -----------------------------------------------------------------------------
+
+    def _write(self, text: str) -> None:
+        if self._bar is not None and self.terminal:
+            self._bar.write(text)
+        else:
+            self._stdout.write(text)
+
+    def _write_error(self, line: str) -> None:
+        self.flush()
+        if self._bar is not None:
+            self._bar.write(line + "\n")
+        else:
+            self._stderr.write(line + "\n")
+            self._stderr.flush()
+
+    def flush(self) -> None:
+        """Get everything written to stdout out."""
+        self._stdout.flush()
+
+
+def to_json(record: Mapping[str, object]) -> str:
+    """Return one line of JSON: times as RFC 3339, bytes as text with surrogate escapes."""
+    import json
+
+    return json.dumps(record, default=_json_default, separators=(", ", ": "))
+
+
+def _json_default(value: object) -> object:
+    if isinstance(value, datetime):
+        return format_.rfc3339(value)
+    if isinstance(value, bytes):
+        return os.fsdecode(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"no JSON for {value!r}")

@@ -1,0 +1,216 @@
+"""The arguments and options that commands share: what they are called and what they become.
+
+A command's parameter says what type it wants, and which words on the command line it comes from::
+
+    def branch_create(context: Context, branch: BranchUri, *, source: SourceRef) -> None:
+
+`Reads` turns the typed text into that type with the context at hand, since a URI depends on the
+base URI, after Typer took the line apart. Names that complete dynamically say so by `Completes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from lakecli import uri
+from lakecli.config import parse_duration
+from lakecli.errors import UsageError
+from lakecli.uri import LakeUri
+
+if TYPE_CHECKING:
+    from lakecli.cli.context import Context
+
+NO_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Kind(StrEnum):
+    """What a word on the command line names, for completion."""
+
+    REPOSITORY = "repository"
+    BRANCH = "branch"
+    TAG = "tag"
+    REF = "ref"
+    PATH = "path"
+    FILE = "file"
+    DIRECTORY = "directory"
+    SETTING = "setting"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Completes:
+    """Marks what a parameter names."""
+
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Marks how typed text becomes a parameter's value.
+
+    Attributes:
+        read: called with the text, or for a repeatable option with the list of texts, and the
+            context; raises `UsageError`. Not called where nothing was typed: the function's own
+            default is used.
+        repeatable: the option may be given several times.
+    """
+
+    read: Callable[[Any, Context], object]
+    repeatable: bool = False
+
+
+def read_repository(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a repository; a trailing slash is forgiven."""
+    return uri.parse_repository(text, base=context.base_uri)
+
+
+def read_ref(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a branch, a tag or a ref expression; a trailing slash is forgiven."""
+    return uri.parse_ref(text, base=context.base_uri)
+
+
+def read_path(text: str, context: Context) -> LakeUri:
+    """Read a URI that names an object."""
+    return uri.parse_path(text, base=context.base_uri)
+
+
+def read_prefix(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a prefix, or all of a ref: ``lakefs://r/main`` and ``…/main/``."""
+    return uri.parse_path(text, base=context.base_uri, allow_empty=True)
+
+
+def read_refs(texts: list[str], context: Context) -> list[LakeUri]:
+    """Read URIs that name refs."""
+    return [read_ref(text, context) for text in texts]
+
+
+def read_metadata(texts: list[str], _context: Context) -> Mapping[str, str]:
+    """Read ``--meta``: pairs split at the first ``=``, several in one value by CSV's rules.
+
+    Raises:
+        UsageError: a pair without ``=``, or without a key.
+    """
+    metadata: dict[str, str] = {}
+    for text in texts:
+        for pair in split_csv(text):
+            key, equals, value = pair.partition("=")
+            if not equals or not key:
+                raise UsageError(
+                    f'invalid key/value pair {pair!r}: should be separated by "="',
+                    hint="--meta key=value; write '\"key=a,b\"' where a value holds a comma",
+                )
+            metadata[key] = value
+    return metadata
+
+
+def read_list(texts: list[str], _context: Context) -> list[str]:
+    """Read an option that may be repeated and holds comma-separated values by CSV's rules."""
+    return [item for text in texts for item in split_csv(text)]
+
+
+def split_csv(text: str) -> list[str]:
+    """Split one value at commas; double quotes keep a comma, as in lakectl.
+
+    Raises:
+        UsageError: a quote that does not end.
+    """
+    if '"' not in text:
+        return text.split(",")
+    import csv
+
+    try:
+        (row,) = csv.reader([text], strict=True)
+    except (csv.Error, ValueError):
+        raise UsageError(f"malformed quotes in {text!r}") from None
+    return row
+
+
+def read_duration(text: str, _context: Context) -> timedelta:
+    """Read ``90s``, ``30m``, ``12h`` or ``7d``."""
+    return parse_duration(text)
+
+
+RepositoryUri = Annotated[
+    LakeUri,
+    typer.Argument(metavar="REPOSITORY", help="lakefs://REPOSITORY"),
+    Reads(read_repository),
+    Completes(Kind.REPOSITORY),
+]
+BranchUri = Annotated[
+    LakeUri,
+    typer.Argument(metavar="BRANCH", help="lakefs://REPOSITORY/BRANCH"),
+    Reads(read_ref),
+    Completes(Kind.BRANCH),
+]
+TagUri = Annotated[
+    LakeUri,
+    typer.Argument(metavar="TAG", help="lakefs://REPOSITORY/TAG"),
+    Reads(read_ref),
+    Completes(Kind.TAG),
+]
+RefUri = Annotated[
+    LakeUri,
+    typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF, with modifiers such as ~2"),
+    Reads(read_ref),
+    Completes(Kind.REF),
+]
+RefUris = Annotated[
+    list[LakeUri],
+    typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF, with modifiers such as ~2"),
+    Reads(read_refs, repeatable=True),
+    Completes(Kind.REF),
+]
+PathUri = Annotated[
+    LakeUri,
+    typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
+    Reads(read_path),
+    Completes(Kind.PATH),
+]
+PrefixUri = Annotated[
+    LakeUri,
+    typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/[PREFIX]"),
+    Reads(read_prefix),
+    Completes(Kind.PATH),
+]
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")]
+Message = Annotated[str, typer.Option("--message", "-m", metavar="TEXT", help="Commit message")]
+Metadata = Annotated[
+    Mapping[str, str],
+    typer.Option("--meta", metavar="KEY=VALUE", help="Metadata to record"),
+    Reads(read_metadata, repeatable=True),
+]
+Amount = Annotated[
+    int, typer.Option("--amount", min=0, metavar="N", help="How many to show; 0 for all")
+]
+After = Annotated[str, typer.Option("--after", metavar="NAME", help="Show what follows this name")]
+Prefix = Annotated[str, typer.Option("--prefix", metavar="TEXT", help="Show what begins with this")]
+Expires = Annotated[
+    timedelta | None,
+    typer.Option("--expires", metavar="TIME", help="How long the URL works: 90s, 30m, 12h, 7d"),
+    Reads(read_duration),
+]
+Recursive = Annotated[bool, typer.Option("--recursive", "-r", help="All objects below the path")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing")]
+Parallelism = Annotated[
+    int | None,
+    typer.Option(
+        "--parallelism",
+        "-p",
+        min=1,
+        metavar="N",
+        help="Objects moved at a time; default: transfer.parallelism",
+    ),
+]
+SettingName = Annotated[
+    str,
+    typer.Argument(metavar="KEY", help="Name of a setting, as in lakecli config list"),
+    Completes(Kind.SETTING),
+]

@@ -1,0 +1,81 @@
+"""The progress bar on a terminal, by Rich; imported only where stderr is one."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Self, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+from rich.text import Text
+
+from lakecli.cli.progress import Progress
+from lakecli.cli.text import human_size
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+class BarProgress(Progress):
+    """A bar by bytes where sizes are known, else by objects; gone when it ends."""
+
+    def __init__(self, verb: str, stderr: TextIO, *, items: int | None, size: int | None) -> None:
+        self._items, self._size = items, size
+        self._done_items = self._done_size = 0
+        self._lock = threading.Lock()
+        # Rich would redirect stdout into its console, which is stderr here, so lines of text
+        # come through `write` instead.
+        self._rich = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[counts]}"),
+            TimeRemainingColumn(),
+            console=Console(file=stderr),
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._task = self._rich.add_task(verb, total=size or items, counts="")
+
+    def __enter__(self) -> Self:
+        """Show the bar."""
+        self._rich.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Take the bar away."""
+        self._rich.stop()
+
+    def advance(self, *, items: int = 0, size: int = 0) -> None:
+        """Count; the bar redraws itself a few times a second."""
+        with self._lock:
+            self._done_items += items
+            self._done_size += size
+            self._update()
+
+    def expect(self, *, items: int = 0, size: int = 0) -> None:
+        """Add to the totals."""
+        with self._lock:
+            self._items = (self._items or 0) + items
+            self._size = (self._size or 0) + size
+            self._update()
+
+    def write(self, text: str) -> None:
+        """Write lines of text above the bar."""
+        self._rich.console.print(Text.from_ansi(text.removesuffix("\n")), soft_wrap=True)
+
+    def _update(self) -> None:
+        objects = f"{self._done_items}/{self._items}" if self._items else f"{self._done_items}"
+        self._rich.update(
+            self._task,
+            total=self._size or self._items,
+            completed=self._done_size if self._size else self._done_items,
+            counts=f"{objects} objects, {human_size(self._done_size)}",
+        )

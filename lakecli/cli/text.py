@@ -1,0 +1,154 @@
+"""How values look in text output: sizes, dates, paths, metadata, tables."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from lakecli.model import Commit, Entry
+
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")
+_STEP = 1000
+_ESCAPES: Final = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\v": "\\v",
+    "\f": "\\f",
+    "\r": "\\r",
+    '"': '\\"',
+    "\\": "\\\\",
+}
+_MISREADABLE: Final = re.compile('[\x00-\x1f"\\\\\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]')
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_METADATA_KEY_WIDTH = 18
+
+
+def human_size(size: int) -> str:
+    """Return a size in bytes with an SI unit: ``999 B``, ``1.0 kB``, ``1.7 MB``."""
+    if size < _STEP:
+        return f"{size} B"
+    amount, power = float(size), 0
+    while round(amount, 1) >= _STEP:
+        amount, power = amount / _STEP, power + 1
+    return f"{amount:.1f} {_UNITS[power]}"
+
+
+def local_date(when: datetime) -> str:
+    """Return a time in the local zone: ``2026-03-01 12:00:00 +0000 UTC``."""
+    return when.astimezone().strftime("%Y-%m-%d %H:%M:%S %z %Z")
+
+
+def rfc3339(when: datetime) -> str:
+    """Return a time in UTC as RFC 3339: ``2026-03-01T12:00:00Z``."""
+    return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def quote_path(path: bytes | str) -> str:
+    r"""Return a path as git prints it: as it is, or quoted where a terminal could misread it.
+
+    Quoted are paths with control characters, double quotes, backslashes, marks that change the
+    direction of writing, or bytes that are not UTF-8: ``"a\nb"``, ``"\377"``.
+    """
+    text = path if isinstance(path, str) else path.decode("utf-8", "surrogateescape")
+    if not _MISREADABLE.search(text):
+        return text
+    return '"' + _MISREADABLE.sub(_escape, text) + '"'
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    octal = "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
+    return _ESCAPES.get(character, octal)
+
+
+def one_line(text: str) -> str:
+    """Return a message with control characters escaped, so that it stays one harmless line."""
+    return _CONTROL.sub(_escape, text)
+
+
+def metadata_lines(metadata: Mapping[str, str]) -> Iterator[str]:
+    """Yield lakectl's ``Metadata:`` block, ordered by key; nothing where there is none."""
+    if not metadata:
+        return
+    yield "Metadata:"
+    for key in sorted(metadata):
+        yield f"\t{quote_path(key):<{_METADATA_KEY_WIDTH}} = {quote_path(metadata[key])}"
+
+
+def commit_lines(commit: Commit, *, branch: str) -> Iterator[str]:
+    """Yield what commit and cherry-pick print once a branch has moved."""
+    yield f'Commit for branch "{branch}" completed.'
+    yield ""
+    yield f"ID: {commit.id}"
+    yield f"Message: {commit.message}"
+    yield f"Timestamp: {local_date(commit.created_at)}"
+    yield f"Parents: {', '.join(commit.parents)}"
+    yield ""
+
+
+def log_lines(commit: Commit, *, show_metarange: bool = False) -> Iterator[str]:
+    """Yield one commit as ``log`` and ``show commit`` print it; the first line is empty."""
+    yield ""
+    yield f"ID:            {commit.id}"
+    if commit.committer:
+        yield f"Author:        {commit.committer}"
+    yield f"Date:          {local_date(commit.created_at)}"
+    if show_metarange:
+        yield f"Meta Range ID: {commit.metarange_id}"
+    if len(commit.parents) > 1:
+        yield f"Merge:         {', '.join(commit.parents)}"
+    yield ""
+    yield from (f"\t{line}" for line in commit.message.split("\n"))
+    if commit.metadata:
+        yield ""
+        yield from metadata_lines(commit.metadata)
+
+
+def entry_lines(
+    path: bytes, entry: Entry, *, physical_address: str, expires_at: datetime | None = None
+) -> Iterator[str]:
+    """Yield one object as ``fs stat`` and ``fs upload`` print it."""
+    yield f"Path: {quote_path(path)}"
+    yield f"Modified Time: {local_date(entry.modified_at)}"
+    yield f"Size: {entry.size} bytes"
+    yield f"Human Size: {human_size(entry.size)}"
+    yield f"Physical Address: {one_line(physical_address)}"
+    if expires_at is not None:
+        yield f"Physical Address Expires: {local_date(expires_at)}"
+    yield f"Checksum: {entry.checksum}"
+    yield f"Content-Type: {entry.content_type}"
+    yield from metadata_lines(entry.metadata)
+
+
+def table_lines(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield a boxed table with upper-case headers, as wide as its widest cells."""
+    cells = [[column.upper() for column in columns], *rows]
+    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
+    rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
+    yield rule
+    for number, row in enumerate(cells):
+        padded = (
+            cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)
+        )
+        yield "| " + " | ".join(padded) + " |"
+        if number == 0:
+            yield rule
+    yield rule
+
+
+def _width(cell: str) -> int:
+    if cell.isascii():
+        return len(cell)
+    from unicodedata import combining, east_asian_width
+
+    return sum(
+        0 if combining(character) else 2 if east_asian_width(character) in "WF" else 1
+        for character in cell
+    )
