@@ -186,15 +186,19 @@ class ReadTransaction:
                 return
             yield key[cut:]
 
-    def find_last(self, table: Table, *, prefix: bytes = b"") -> tuple[bytes, bytes] | None:
-        """Return the last record under `prefix`, or ``None``."""
+    def scan_reverse(self, table: Table, *, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield the records under `prefix` from the last one back."""
         cursor = self._txn.cursor()
         within = table + prefix
         stem = within.rstrip(b"\xff")  # never empty: no table's byte is 255
         above = stem[:-1] + bytes([stem[-1] + 1])
-        found = cursor.prev() if cursor.set_range(above) else cursor.last()
-        key = cursor.key()
-        return (key[len(table) :], cursor.value()) if found and key.startswith(within) else None
+        if not (cursor.prev() if cursor.set_range(above) else cursor.last()):
+            return
+        cut = len(table)
+        for key, value in cursor.iterprev():
+            if not key.startswith(within):
+                return
+            yield key[cut:], value
 
 
 class WriteTransaction(ReadTransaction):
@@ -226,17 +230,23 @@ class WriteTransaction(ReadTransaction):
         return self._txn.put(table + key, value, overwrite=False)
 
     def put_sorted(
-        self, table: Table, items: Iterable[tuple[bytes, bytes]], *, prefix: bytes = b""
+        self,
+        table: Table,
+        items: Iterable[tuple[bytes, bytes]],
+        *,
+        prefix: bytes = b"",
+        overwrite: bool = True,
     ) -> None:
         """Write many records, each under `prefix` + key, in ascending order.
 
         Several times faster than `put`. Any order is correct, only the ascending one is fast.
+        Without `overwrite` a record that is there already stays.
         """
         lead = table + prefix
         cursor = self._txn.cursor()
         remaining = iter(items)
         while batch := [(lead + key, value) for key, value in islice(remaining, _LARGEST_BATCH)]:
-            cursor.putmulti(batch)
+            cursor.putmulti(batch, overwrite=overwrite)
 
     def delete(self, table: Table, key: bytes) -> bool:
         """Delete a record; return whether there was one."""

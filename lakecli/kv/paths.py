@@ -52,15 +52,19 @@ def put(
     path: bytes,
     value: bytes,
     *,
+    overwrite: bool = True,
     chunk: int = CHUNK,
 ) -> None:
-    """Write the value at a path of at least one byte."""
+    """Write the value at a path of at least one byte; without `overwrite`, unless it has one."""
     while len(path) > chunk:
         head = path[:chunk]
         child = _child(owner, head)
         txn.put_new(table, owner + head + _LINK, child)
         owner, path = child, path[chunk:]
-    txn.put(table, owner + path, value)
+    if overwrite:
+        txn.put(table, owner + path, value)
+    else:
+        txn.put_new(table, owner + path, value)
 
 
 def put_many(
@@ -69,17 +73,21 @@ def put_many(
     owner: bytes,
     items: Iterable[Record],
     *,
+    overwrite: bool = True,
     chunk: int = CHUNK,
 ) -> None:
-    """Write many records; ascending paths are several times faster than any other order."""
+    """Write many records; ascending paths are several times faster than any other order.
+
+    Without `overwrite` a path that has a value keeps it.
+    """
     remaining = iter(items)
     while batch := list(islice(remaining, _BATCH)):
         if max([len(path) for path, _ in batch]) > chunk:
             for path, value in batch:
                 if len(path) > chunk:
-                    put(txn, table, owner, path, value, chunk=chunk)
+                    put(txn, table, owner, path, value, overwrite=overwrite, chunk=chunk)
             batch = [record for record in batch if len(record[0]) <= chunk]
-        txn.put_sorted(table, batch, prefix=owner)
+        txn.put_sorted(table, batch, prefix=owner, overwrite=overwrite)
 
 
 def delete(

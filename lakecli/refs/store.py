@@ -161,9 +161,9 @@ class RefStore:
             return
         whole = self._repository + bytes.fromhex(prefix[: len(prefix) & ~1])
         for key in self._txn.scan_keys(Table.COMMITS, prefix=whole):
-            id = key[len(self._repository) :].hex()
-            if id.startswith(prefix):  # an odd last digit is half a byte
-                yield CommitId(id)
+            full = key[len(self._repository) :].hex()
+            if full.startswith(prefix):  # an odd last digit is half a byte
+                yield CommitId(full)
 
     def iter_commits(self) -> Iterator[Commit]:
         """Yield all commits by ascending ID."""
@@ -180,11 +180,8 @@ class RefStore:
     def _scan(self, table: Table, prefix: str, after: str) -> Iterator[tuple[str, bytes]]:
         start = self._repository + _encode(after) + b"\0" if after else b""
         under = self._repository + _encode(prefix)
-        if len(under) > MAX_KEY_SIZE:
-            return
         cut = len(self._repository)
-        # A longer start than a key can have may lose its end: no name lies in between.
-        for key, data in self._txn.scan(table, prefix=under, start=start[:MAX_KEY_SIZE]):
+        for key, data in self._txn.scan(table, prefix=under, start=start):
             name = key[cut:].decode("utf-8", "surrogateescape")
             yield name, data
 

@@ -1,0 +1,248 @@
+"""The operation log: what each command changed in a repository, and how to take it back.
+
+Every command that changes refs or staging appends one operation, in the transaction that makes
+the change. It holds the refs before and after. Of staged records it holds what each path had
+before (its image), written at the latest together with the first change of that path. The staging
+tokens that it sealed are kept for as long as the operation is.
+
+::
+
+    OPERATIONS  n ‖ repository              -> the last sequence number given out
+                s ‖ repository ‖ sequence   -> the operation as JSON, times as unix seconds
+                i ‖ repository ‖ id         -> its sequence number
+    IMAGES      paths under h(id ‖ token)   -> 00, nothing was staged | 01 ‖ what was staged
+
+    sequence numbers: 8 bytes, big-endian
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from lakecli.errors import IntegrityError, NotFound
+from lakecli.kv import paths
+from lakecli.kv.env import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    from lakecli.kv.env import ReadTransaction, WriteTransaction
+
+_COUNTER: Final = b"n"
+_BY_SEQUENCE: Final = b"s"
+_BY_ID: Final = b"i"
+_SEQUENCE_SIZE: Final = 8
+_NOTHING: Final = b"\0"
+_STAGED: Final = b"\1"
+_BATCH: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RefChange:
+    """One ref or repository record that an operation changed.
+
+    Attributes:
+        kind: ``branch``, ``tag`` or ``repository``.
+        name: of the ref or repository.
+        before: its fields as JSON takes them; ``None`` where it was not there.
+        after: likewise, ``None`` where it is gone.
+    """
+
+    kind: str
+    name: str
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class StagingChange:
+    """One staging area that an operation wrote to; its images tell the paths.
+
+    Attributes:
+        branch: whose area it was.
+        token: of the area.
+    """
+
+    branch: str
+    token: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One command's changes.
+
+    Attributes:
+        id: 16 random bytes.
+        repository: the 16 bytes of its UUID.
+        at: when it was appended, whole seconds.
+        command: what the user typed, without secrets; may be empty.
+        kind: what was done: ``commit``, ``branch create``, …
+        refs: what it changed, in the order of changing.
+        staging: the staging areas it wrote to.
+        sealed: staging tokens it closed, committed or thrown away: kept to take it back.
+        metadata: whatever else the log should show.
+        sequence: counts the operations of a repository from 1; given by `append`.
+    """
+
+    id: bytes
+    repository: bytes
+    at: datetime
+    command: str
+    kind: str
+    refs: tuple[RefChange, ...] = ()
+    staging: tuple[StagingChange, ...] = ()
+    sealed: tuple[bytes, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    sequence: int = 0
+
+
+def append(txn: WriteTransaction, operation: Operation) -> Operation:
+    """Write an operation as the newest of its repository; return it with its sequence number."""
+    repository = operation.repository
+    last = txn.get(Table.OPERATIONS, _COUNTER + repository) or b""
+    numbered = replace(operation, sequence=int.from_bytes(last) + 1)
+    sequence = numbered.sequence.to_bytes(_SEQUENCE_SIZE)
+    txn.put(Table.OPERATIONS, _COUNTER + repository, sequence)
+    txn.put(Table.OPERATIONS, _BY_SEQUENCE + repository + sequence, _dump(numbered))
+    txn.put(Table.OPERATIONS, _BY_ID + repository + operation.id, sequence)
+    return numbered
+
+
+def find(txn: ReadTransaction, repository: bytes, id: bytes) -> Operation | None:
+    """Return an operation by its ID, or ``None``."""
+    sequence = txn.get(Table.OPERATIONS, _BY_ID + repository + id)
+    if sequence is None:
+        return None
+    data = txn.get(Table.OPERATIONS, _BY_SEQUENCE + repository + sequence)
+    return None if data is None else _load(repository, data)
+
+
+def get(txn: ReadTransaction, repository: bytes, id: bytes) -> Operation:
+    """Return an operation by its ID.
+
+    Raises:
+        NotFound: it is not in the log, or no longer.
+    """
+    operation = find(txn, repository, id)
+    if operation is None:
+        raise NotFound(f"no operation {id.hex()}")
+    return operation
+
+
+def iter_operations(txn: ReadTransaction, repository: bytes) -> Iterator[Operation]:
+    """Yield a repository's operations, newest first."""
+    for _, data in txn.scan_reverse(Table.OPERATIONS, prefix=_BY_SEQUENCE + repository):
+        yield _load(repository, data)
+
+
+def save_images(txn: WriteTransaction, id: bytes, token: bytes, changed: Iterable[bytes]) -> None:
+    """Remember what paths have staged, before an operation writes to them.
+
+    Only the first image of a path counts, so that one operation may write in several parts.
+
+    Args:
+        txn: the transaction that will write to them.
+        id: of the operation.
+        token: of the staging area.
+        changed: the paths, ascending.
+    """
+    owner = _image_owner(id, token)
+    nothing_staged = paths.is_empty(txn, Table.STAGING, token)
+    remaining = iter(changed)
+    while batch := list(islice(remaining, _BATCH)):
+        if nothing_staged:
+            images = [(path, _NOTHING) for path in batch]
+        else:
+            images = [
+                (path, _NOTHING if value is None else _STAGED + value)
+                for path in batch
+                for value in (paths.get(txn, Table.STAGING, token, path),)
+            ]
+        paths.put_many(txn, Table.IMAGES, owner, images, overwrite=False)
+
+
+def iter_images(
+    txn: ReadTransaction, id: bytes, token: bytes
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield (path, what was staged before the operation; ``None``: nothing) in path order."""
+    for path, image in paths.scan(txn, Table.IMAGES, _image_owner(id, token)):
+        yield path, None if image == _NOTHING else image[len(_STAGED) :]
+
+
+def remove(txn: WriteTransaction, operation: Operation, *, limit: int | None = None) -> int:
+    """Delete an operation with its images, at most `limit` records, and return how many.
+
+    Fewer than `limit` means that it is gone; otherwise call it again. What its `sealed` tokens
+    hold is left to the caller, who knows which of them are in use again.
+    """
+    deleted = 0
+    for change in operation.staging:
+        owner = _image_owner(operation.id, change.token)
+        room = None if limit is None else limit - deleted
+        deleted += paths.drop(txn, Table.IMAGES, owner, limit=room)
+        if deleted == limit:
+            return deleted
+    sequence = operation.sequence.to_bytes(_SEQUENCE_SIZE)
+    txn.delete(Table.OPERATIONS, _BY_ID + operation.repository + operation.id)
+    deleted += txn.delete(Table.OPERATIONS, _BY_SEQUENCE + operation.repository + sequence)
+    return deleted
+
+
+def _image_owner(id: bytes, token: bytes) -> bytes:
+    from lakecli.identity import h  # reading the log needs no digests
+
+    return h(id + token)[: paths.OWNER_SIZE]
+
+
+def _dump(operation: Operation) -> bytes:
+    fields = {
+        "id": operation.id.hex(),
+        "sequence": operation.sequence,
+        "at": int(operation.at.timestamp()),
+        "command": operation.command,
+        "kind": operation.kind,
+        "refs": [
+            {"kind": ref.kind, "name": ref.name, "before": ref.before, "after": ref.after}
+            for ref in operation.refs
+        ],
+        "staging": [
+            {"branch": change.branch, "token": change.token.hex()} for change in operation.staging
+        ],
+        "sealed": [token.hex() for token in operation.sealed],
+        "metadata": dict(operation.metadata),
+    }
+    return json.dumps(fields, separators=(",", ":")).encode("ascii")
+
+
+def _load(repository: bytes, data: bytes) -> Operation:
+    from datetime import UTC, datetime
+
+    try:
+        fields = json.loads(data)
+        return Operation(
+            id=bytes.fromhex(fields["id"]),
+            repository=repository,
+            at=datetime.fromtimestamp(fields["at"], UTC),
+            command=fields["command"],
+            kind=fields["kind"],
+            refs=tuple(
+                RefChange(ref["kind"], ref["name"], before=ref["before"], after=ref["after"])
+                for ref in fields["refs"]
+            ),
+            staging=tuple(
+                StagingChange(change["branch"], bytes.fromhex(change["token"]))
+                for change in fields["staging"]
+            ),
+            sealed=tuple(bytes.fromhex(token) for token in fields["sealed"]),
+            metadata=fields["metadata"],
+            sequence=fields["sequence"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise IntegrityError(
+            "an operation in the local store makes no sense",
+            hint="the store may be damaged: move it away, and clone brings back what was pushed",
+        ) from error
