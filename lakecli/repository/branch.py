@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakecli.errors import AlreadyExists, NotFound, Refused
+from lakecli.errors import AlreadyExists, Refused
 from lakecli.model import Branch
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.store import RefStore
@@ -15,8 +15,7 @@ from lakecli.repository.view import View, commit_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.kv.env import WriteTransaction
-    from lakecli.model import StagingToken
+    from lakecli.kv.env import ReadTransaction
     from lakecli.repository.lake import Repository
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from blake3 import blake3
 
@@ -39,7 +39,7 @@ class Destination:
         """Let go of the directory."""
         os.close(self._root)
 
-    def __enter__(self) -> Destination:
+    def __enter__(self) -> Self:
         """Return the destination itself."""
         return self
 
@@ -172,7 +172,13 @@ def translated(name: bytes) -> Iterator[None]:
             raise PermissionDenied(f"cannot write {shown!r}: {reason}") from error
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise Unreachable(f"no room to write {shown!r}", hint="free some space") from error
-        if error.errno in (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EEXIST,
-                           errno.EINVAL, errno.ELOOP):
+        if error.errno in (
+            errno.ENAMETOOLONG,
+            errno.EISDIR,
+            errno.ENOTDIR,
+            errno.EEXIST,
+            errno.EINVAL,
+            errno.ELOOP,
+        ):
             raise UnsafeName(f"cannot write {shown!r}: {reason}") from error
         raise

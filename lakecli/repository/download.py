@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakecli.errors import IntegrityError, NotFound, UsageError
@@ -17,6 +16,7 @@ from lakecli.repository.view import no_such_path, open_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from lakecli.model import Entry
     from lakecli.repository.lake import Repository

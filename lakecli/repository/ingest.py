@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from blake3 import blake3
 
@@ -135,8 +136,10 @@ class Ingest:
         self._remember(key, digest)
         return digest
 
-    def stream(self, source: BinaryIO, *, on_bytes: Callable[[int], None] | None = None) -> Ingested:
-        """Bring in a stream of unknown length, such as standard input; it has no time of its own."""
+    def stream(
+        self, source: BinaryIO, *, on_bytes: Callable[[int], None] | None = None
+    ) -> Ingested:
+        """Bring in a stream of unknown length, such as standard input; it has no own time."""
         first = _read_fully(source, SMALL + 1)
         if len(first) <= SMALL:
             digest = blake3(first).hexdigest()
@@ -189,12 +192,9 @@ class Ingest:
         if self._present(digest, size):
             return digest
         file.seek(0)
-        try:
-            self._store.put(
-                data_key(digest), VerifyingReader(file, digest, size, on_bytes), ABSENT
-            )
-        except ConditionFailed:
-            pass  # somebody else brought the same bytes meanwhile
+        verifying = cast("BinaryIO", VerifyingReader(file, digest, size, on_bytes))
+        with suppress(ConditionFailed):  # somebody else brought the same bytes meanwhile
+            self._store.put(data_key(digest), verifying, ABSENT)
         return digest
 
     def flush(self) -> None:

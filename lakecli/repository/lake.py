@@ -156,5 +156,5 @@ class Repository:
         from lakecli.committed.store import TreeStore
 
         home = self.lake.home
-        cache = SstableCache(home.cache / self.record.uuid, max_size=home.cache_size)
+        cache = SstableCache(home.cache / self.record.uuid, size_limit=home.cache_size)
         return TreeStore(self.store, cache=cache, range_entries=self.record.range_entries)

@@ -67,9 +67,7 @@ def log(repository: Repository, ref: str, options: LogOptions) -> Iterator[Itera
         yield commits
 
 
-def _touches(
-    repository: Repository, refs: RefStore, commit: Commit, options: LogOptions
-) -> bool:
+def _touches(repository: Repository, refs: RefStore, commit: Commit, options: LogOptions) -> bool:
     from lakecli.committed.diff import diff
     from lakecli.committed.lookup import find
     from lakecli.committed.values import identity_of

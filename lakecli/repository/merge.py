@@ -67,9 +67,7 @@ def find_merge_points(
     return MergePoints(base, from_commit, into_commit)
 
 
-def merge(
-    repository: Repository, source: str, destination: str, options: MergeOptions
-) -> Commit:
+def merge(repository: Repository, source: str, destination: str, options: MergeOptions) -> Commit:
     """Merge what a ref expression names into a branch; there is always a merge commit.
 
     Uncommitted changes of the source are ignored.
@@ -84,9 +82,7 @@ def merge(
     def build(view: View) -> Draft:
         from lakecli.committed.merge import merge as merge_trees
 
-        points = find_merge_points(
-            repository, view.txn, source=source, destination=view.commit.id
-        )
+        points = find_merge_points(repository, view.txn, source=source, destination=view.commit.id)
         if not options.allow_empty and points.source.metarange_id == points.base.metarange_id:
             raise NothingToDo(f"{source} brings nothing new to {destination}")
         merged = merge_trees(
@@ -124,9 +120,7 @@ def preview(
 
     with open_view(repository, destination) as view:
         check_clean(view)
-        points = find_merge_points(
-            repository, view.txn, source=source, destination=view.commit.id
-        )
+        points = find_merge_points(repository, view.txn, source=source, destination=view.commit.id)
         yield compare(
             repository.trees,
             base=points.base.metarange_id,

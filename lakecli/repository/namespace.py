@@ -7,6 +7,7 @@ it comes lakeFS's own marker, so that both systems see a taken namespace.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakecli import layout
@@ -66,17 +67,13 @@ def claim(store: ObjectStore, record: RepositoryRecord) -> None:
     if owner is None:
         _refuse_lakefs(store)
         try:
-            store.put(
-                layout.REPOSITORY, _document(record), ABSENT, content_type="application/json"
-            )
+            store.put(layout.REPOSITORY, _document(record), ABSENT, content_type="application/json")
         except ConditionFailed:
             owner = owner_of(store)
     if owner is not None and owner != record.uuid:
         raise _taken(store, f"repository {owner}")
-    try:
+    with suppress(ConditionFailed):  # written by an earlier attempt of this very claim
         store.put(layout.LAKEFS_MARKER, layout.LAKEFS_MARKER_BODY, ABSENT)
-    except ConditionFailed:
-        pass  # written by an earlier attempt of this very claim
 
 
 def _refuse_lakefs(store: ObjectStore) -> None:

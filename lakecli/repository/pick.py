@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.errors import NothingToDo, NotFound, Refused, UsageError
+from lakecli.errors import NotFound, NothingToDo, Refused, UsageError
 from lakecli.model import EMPTY_TREE, MergeStrategy
 from lakecli.refs.store import RefStore
 from lakecli.repository.commits import CHERRY_PICK_COMMITTER, CHERRY_PICK_ORIGIN

@@ -77,7 +77,9 @@ def _intention_key(name: str) -> bytes:
     return b"creating/" + name.encode()
 
 
-def find_intention(txn: ReadTransaction, name: str, storage_namespace: str) -> RepositoryRecord | None:
+def find_intention(
+    txn: ReadTransaction, name: str, storage_namespace: str
+) -> RepositoryRecord | None:
     """Return what an interrupted creation of this name in this namespace wrote down."""
     data = txn.get(Table.META, _intention_key(name))
     if data is None:

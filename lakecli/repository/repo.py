@@ -14,7 +14,6 @@ from lakecli.repository.commits import initial_commit
 from lakecli.repository.lake import Repository
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.lake import Lake
 
 DEFAULT_BRANCH: Final = "main"
@@ -47,18 +46,18 @@ def create(
         AlreadyExists: the name or the namespace is taken.
         NotFound: the bucket does not exist.
     """
-    from lakecli.objectstore.registry import open_store
+    from lakecli.objectstore.registry import open_store, prepare_namespace
     from lakecli.objectstore.uri import normalise
 
     check_branch_name(default_branch)
     _check_range_entries(range_entries)
     uri = normalise(storage_namespace)
-    store = open_store(uri, create=True)
     record = _intend(lake, name, uri, default_branch=default_branch, range_entries=range_entries)
     lake.surroundings.on_step("claim")
-    namespace.claim(store, record)
+    region = prepare_namespace(uri)
+    namespace.claim(open_store(uri, region=region), record)
     lake.surroundings.on_step("register")
-    return _register(lake, record, store)
+    return _register(lake, records.with_region(record, region))
 
 
 def _check_range_entries(value: int) -> None:
@@ -95,8 +94,7 @@ def _intend(
         return record
 
 
-def _register(lake: Lake, intended: RepositoryRecord, store: ObjectStore) -> Repository:
-    record = records.with_region(intended, store.region)
+def _register(lake: Lake, record: RepositoryRecord) -> Repository:
     repository = Repository(lake, record)
     first = initial_commit(record.created_at)
     with lake.kv.write() as txn:

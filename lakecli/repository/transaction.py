@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import DirtyBranch, LostRace
-from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.store import RefStore
 from lakecli.repository import housekeeping, operations, tokens
 from lakecli.repository.commits import make_commit

@@ -32,8 +32,8 @@ def walk(root: bytes, policy: LinkPolicy) -> Iterator[Found]:
     """Yield every regular file below a directory, in byte order of the relative names.
 
     Symbolic links and special files are yielded with a problem, left out, or followed, as the
-    policy says; sockets, pipes and devices cannot be followed. A directory that cannot be read, or a
-    link that leads back into itself, is a problem too.
+    policy says; sockets, pipes and devices cannot be followed. A directory that cannot be read,
+    or a link that leads back into itself, is a problem too.
     """
     yield from _walk(root, b"", policy, frozenset())
 

@@ -1,0 +1,101 @@
+"""Writing to staging areas, in short transactions that add up to one operation of the log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from lakecli.kv import operations as log
+from lakecli.kv.operations import StagingChange
+from lakecli.refs.store import RefStore
+from lakecli.repository import operations
+from lakecli.repository.view import View
+from lakecli.staging import area
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakecli.kv.env import WriteTransaction
+    from lakecli.kv.operations import Operation
+    from lakecli.model import Branch, StagingToken
+    from lakecli.repository.lake import Repository
+
+BATCH: Final = 8_192
+"""Records written in one transaction: other processes wait for no more than these."""
+
+
+class Stager:
+    """Stages changes on branches of one repository, as one operation.
+
+    Args:
+        repository: whose branches.
+        branch: where changes go unless `write` is told otherwise.
+        kind: of the operation, as the log shows it.
+    """
+
+    def __init__(self, repository: Repository, branch: str, *, kind: str) -> None:
+        self._repository = repository
+        self._branch = branch
+        self._kind = kind
+        self._operation: Operation | None = None
+
+    def write(self, changes: Sequence[tuple[bytes, bytes]], *, branch: str | None = None) -> None:
+        """Stage (path, encoded value or tombstone), in ascending order of paths.
+
+        Raises:
+            NotFound: no such branch.
+        """
+        name = self._branch if branch is None else branch
+        for start in range(0, len(changes), BATCH):
+            part = changes[start : start + BATCH]
+            with self._repository.lake.kv.write() as txn:
+                present = RefStore(txn, self._repository.key).get_branch(name)
+                self._log(txn, present, [path for path, _ in part])
+                area.put_many(txn, present.staging_token, part)
+
+    def unstage(self, paths: Sequence[bytes]) -> None:
+        """Make paths, in ascending order, read as they are committed again.
+
+        Where a sealed area has a path too, what is committed is staged over it.
+
+        Raises:
+            NotFound: no such branch.
+        """
+        for start in range(0, len(paths), BATCH):
+            part = paths[start : start + BATCH]
+            with self._repository.lake.kv.write() as txn:
+                refs = RefStore(txn, self._repository.key)
+                branch = refs.get_branch(self._branch)
+                self._log(txn, branch, part)
+                below = View(
+                    self._repository,
+                    txn,
+                    commit=refs.get_commit(branch.commit_id),
+                    tokens=branch.sealed_tokens,
+                    name=branch.name,
+                )
+                for path in part:
+                    _unstage(txn, branch.staging_token, below, path)
+
+    def _log(self, txn: WriteTransaction, branch: Branch, paths: Sequence[bytes]) -> None:
+        """Record in the operation that these paths are about to be written."""
+        change = StagingChange(branch.name, branch.staging_token)
+        if self._operation is None:
+            self._operation = operations.append(
+                txn, self._repository, kind=self._kind, staging=[change]
+            )
+        elif change not in self._operation.staging:
+            # Another area, or a commit sealed the first one meanwhile.
+            staging = (*self._operation.staging, change)
+            self._operation = replace(self._operation, staging=staging)
+            log.rewrite(txn, self._operation)
+        log.save_images(txn, self._operation.id, branch.staging_token, paths)
+
+
+def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> None:
+    sealed = any(area.get(txn, each, path) is not None for each in below.tokens)
+    if not sealed:
+        area.remove(txn, token, path)
+        return
+    committed = below.find_committed(path)
+    area.put_many(txn, token, [(path, area.TOMBSTONE if committed is None else committed)])
