@@ -8,7 +8,6 @@ Every place is handed in; nothing here looks at the environment.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 
 ENVIRONMENT_PREFIX: Final = "LAKECLI_"
 
-_DURATION: Final = re.compile(r"([0-9]+)\s*([smhd])")
+_DURATION: Final = r"([0-9]+)\s*([smhd])"
 _DURATION_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp])(i?))?b?", re.IGNORECASE)
+_SIZE: Final = r"([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp])(i?))?b?"
 _SIZE_STEPS: Final = "kmgtp"
 _MAX_DAYS = 100_000
 
@@ -46,7 +45,7 @@ def parse_duration(text: str) -> timedelta:
     Raises:
         UsageError: it is none of these, or not longer than nothing.
     """
-    match = _DURATION.fullmatch(text.strip())
+    match = re.fullmatch(_DURATION, text.strip())
     if match and len(match[1]) <= len(str(_MAX_DAYS * 86400)):
         seconds = timedelta(**{_DURATION_UNITS[match[2]]: 1}).total_seconds() * int(match[1])
         if 0 < seconds <= _MAX_DAYS * 86400:
@@ -60,7 +59,7 @@ def parse_size(text: str) -> int:
     Raises:
         UsageError: it is none of these.
     """
-    match = _SIZE.fullmatch(text.strip())
+    match = re.fullmatch(_SIZE, text.strip(), re.IGNORECASE)
     if not match:
         raise UsageError(f"not a size: {text!r}", hint="write 500 MB, 10 GiB or bytes")
     step = 1024 if match[3] else 1000
@@ -144,8 +143,7 @@ class OriginKind(StrEnum):
     DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One setting and where its value came from.
 
     Attributes:

@@ -7,7 +7,6 @@ command's own options. Values of options are never looked into, nor is anything 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import UsageError
@@ -48,7 +47,6 @@ _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
-@dataclass(slots=True)
 class Globals:
     """The global options that were given; `problem` is what was wrong with them, if anything.
 
@@ -56,15 +54,16 @@ class Globals:
     may be said at its end.
     """
 
-    base_uri: str | None = None
-    config: str | None = None
-    json: bool = False
-    quiet: bool = False
-    no_color: bool = False
-    verbose: bool = False
-    help: bool = False
-    version: bool = False
-    problem: UsageError | None = field(default=None)
+    def __init__(self) -> None:
+        self.base_uri: str | None = None
+        self.config: str | None = None
+        self.json = False
+        self.quiet = False
+        self.no_color = False
+        self.verbose = False
+        self.help = False
+        self.version = False
+        self.problem: UsageError | None = None
 
     def take(self, flag: str, value: str | None, rest: list[str]) -> None:
         """Set the option `flag`, with its attached `value` or, if it takes one, from `rest`."""
@@ -126,8 +125,7 @@ def split(
     return CommandLine(words, rest)
 
 
-@dataclass(frozen=True, slots=True)
-class OptionSyntax:
+class OptionSyntax(NamedTuple):
     """How one option of a command is written.
 
     Attributes:

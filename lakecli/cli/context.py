@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from lakecli.cli.output import Output
-from lakecli.config import Settings
-from lakecli.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lakecli.cli.argv import Globals
+    from lakecli.config import Settings
     from lakecli.repository.lake import Lake, Repository
     from lakecli.uri import LakeUri
 
@@ -35,8 +33,7 @@ def random_id() -> bytes:
     return os.urandom(16)
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(NamedTuple):
     """What a run touches of the machine; tests hand in another one.
 
     Attributes:
@@ -118,6 +115,8 @@ class Context:
     @cached_property
     def settings(self) -> Settings:
         """All settings: flag over environment over file over default."""
+        from lakecli.config import Settings
+
         flags = {} if self._given.base_uri is None else {"base_uri": self._given.base_uri}
         return Settings(
             flags=flags,
@@ -204,6 +203,8 @@ class Context:
         """
         if yes:
             return
+        from lakecli.errors import Refused
+
         if not (self.stdin.isatty() and self.out.stderr_terminal):
             raise Refused(
                 f"cannot ask whether to {question} without a terminal", hint="answer yes with -y"

@@ -11,16 +11,14 @@ base URI, after Typer took the line apart. Names that complete dynamically say s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
 from lakecli import uri
-from lakecli.config import parse_duration
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri
 
@@ -44,15 +42,13 @@ class Kind(StrEnum):
     NOTHING = "nothing"
 
 
-@dataclass(frozen=True, slots=True)
-class Completes:
+class Completes(NamedTuple):
     """Marks what a parameter names."""
 
     kind: Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Reads:
+class Reads(NamedTuple):
     """Marks how typed text becomes a parameter's value.
 
     Attributes:
@@ -134,6 +130,8 @@ def split_csv(text: str) -> list[str]:
 
 def read_duration(text: str, _context: Context) -> timedelta:
     """Read ``90s``, ``30m``, ``12h`` or ``7d``."""
+    from lakecli.config import parse_duration
+
     return parse_duration(text)
 
 

@@ -25,8 +25,8 @@ _ESCAPES: Final = {
     '"': '\\"',
     "\\": "\\\\",
 }
-_MISREADABLE: Final = re.compile('[\x00-\x1f"\\\\\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]')
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL: Final = "\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+"""What a terminal could misread, as a range of a pattern; compiled where it is needed."""
 _METADATA_KEY_WIDTH = 18
 
 
@@ -57,9 +57,10 @@ def quote_path(path: bytes | str) -> str:
     direction of writing, or bytes that are not UTF-8: ``"a\nb"``, ``"\377"``.
     """
     text = path if isinstance(path, str) else path.decode("utf-8", "surrogateescape")
-    if not _MISREADABLE.search(text):
+    if text.isprintable() and '"' not in text and "\\" not in text:
         return text
-    return '"' + _MISREADABLE.sub(_escape, text) + '"'
+    quoted, count = re.subn(f'["\\\\{_CONTROL}]', _escape, text)
+    return f'"{quoted}"' if count else text
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -70,7 +71,7 @@ def _escape(match: re.Match[str]) -> str:
 
 def one_line(text: str) -> str:
     """Return a message with control characters escaped, so that it stays one harmless line."""
-    return _CONTROL.sub(_escape, text)
+    return text if text.isprintable() else re.sub(f"[{_CONTROL}]", _escape, text)
 
 
 def metadata_lines(metadata: Mapping[str, str]) -> Iterator[str]:

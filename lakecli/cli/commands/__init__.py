@@ -27,7 +27,7 @@ How to write ``lakecli branch list``:
 
         Hidden ones are left out.
 
-Examples:
+        Examples:
             lakecli branch list lakefs://demo
         """
         from lakecli.repository import branch
@@ -77,4 +77,4 @@ returns nothing, or an `ExitCode` such as ``ExitCode.DIFFERENCES``. What cannot 
 first: ``context.confirm("delete repository 'r'", yes=yes)`` with ``yes: Yes = False``.
 
 Commands never import each other; what two of them need goes beside ``params.py``.
-'''
+'''  # noqa: D214 - the section is that of the example
