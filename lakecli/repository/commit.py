@@ -48,7 +48,8 @@ def commit(
     def build(view: View) -> Draft:
         from lakecli.committed.apply import apply
 
-        applied = apply(repository.trees, view.commit.metarange_id, view.staged())
+        changes = ((path, value or None) for path, value in view.staged())  # b"": a tombstone
+        applied = apply(repository.trees, view.commit.metarange_id, changes)
         if not allow_empty and not (applied.added or applied.changed or applied.removed):
             raise NothingToDo(
                 f"nothing to commit on {branch}",

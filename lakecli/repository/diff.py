@@ -101,7 +101,7 @@ def _with_staging(
     """Lay staged changes over the differences of two commits."""
     from heapq import merge
 
-    from lakecli.committed.lookup import find
+    from lakecli.committed.scan import find
 
     trees = view.repository.trees
     staged_now = ((path, 0, value, None) for path, value in view.staged(prefix=prefix))

@@ -69,7 +69,7 @@ def log(repository: Repository, ref: str, options: LogOptions) -> Iterator[Itera
 
 def _touches(repository: Repository, refs: RefStore, commit: Commit, options: LogOptions) -> bool:
     from lakecli.committed.diff import diff
-    from lakecli.committed.lookup import find
+    from lakecli.committed.scan import find
     from lakecli.committed.values import identity_of
 
     if len(commit.parents) != 1:

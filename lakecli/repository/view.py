@@ -55,7 +55,7 @@ class View:
 
     def find_committed(self, path: bytes) -> bytes | None:
         """Return the encoded value at a path in the commit, staging ignored, or ``None``."""
-        from lakecli.committed.lookup import find
+        from lakecli.committed.scan import find
 
         return find(self.repository.trees, self.commit.metarange_id, path)
 
@@ -74,7 +74,7 @@ class View:
 
     def scan(self, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield (path, encoded value) in path order, from the first path at or after `start`."""
-        from lakecli.committed.lookup import scan
+        from lakecli.committed.scan import scan
         from lakecli.staging.overlay import overlay
 
         committed = scan(
