@@ -75,8 +75,10 @@ def from_lmdb(error: lmdb.Error, directory: Path) -> LakeError:
 
 def from_os(error: OSError, directory: Path) -> LakeError:
     """Return what an operating system's error means for the store in `directory`."""
-    reason = error.strerror or str(error)
-    return _from_errno(error.errno, reason, directory) or Unreachable(
+    number, reason = error.errno, error.strerror or str(error)
+    if number == errno.EEXIST:  # something else stands where the directory should
+        number, reason = errno.ENOTDIR, os.strerror(errno.ENOTDIR)
+    return _from_errno(number, reason, directory) or Unreachable(
         f"cannot use the local store: {reason.lower()}: {directory}", hint=HOME_HINT
     )
 
@@ -100,7 +102,7 @@ def damaged_store(directory: Path, reason: str) -> IntegrityError:
     """Return the error for a store whose bytes make no sense."""
     return IntegrityError(
         f"the local store is damaged ({reason.lower()}): {directory}",
-        hint="move that directory away; clone brings back all that was pushed",
+        hint="move that directory away and start a new one",
     )
 
 

@@ -112,6 +112,19 @@ def append(txn: WriteTransaction, operation: Operation) -> Operation:
     return numbered
 
 
+def rewrite(txn: WriteTransaction, operation: Operation) -> None:
+    """Write an appended operation anew: a command that stages in several parts adds to its own."""
+    sequence = operation.sequence.to_bytes(_SEQUENCE_SIZE)
+    txn.put(Table.OPERATIONS, _BY_SEQUENCE + operation.repository + sequence, _dump(operation))
+
+
+def find_oldest(txn: ReadTransaction, repository: bytes) -> Operation | None:
+    """Return the oldest operation still in a repository's log, or ``None``."""
+    for _, data in txn.scan(Table.OPERATIONS, prefix=_BY_SEQUENCE + repository):
+        return _load(repository, data)
+    return None
+
+
 def find(txn: ReadTransaction, repository: bytes, id: bytes) -> Operation | None:
     """Return an operation by its ID, or ``None``."""
     sequence = txn.get(Table.OPERATIONS, _BY_ID + repository + id)
@@ -244,5 +257,5 @@ def _load(repository: bytes, data: bytes) -> Operation:
     except (KeyError, TypeError, ValueError) as error:
         raise IntegrityError(
             "an operation in the local store makes no sense",
-            hint="the store may be damaged: move it away, and clone brings back what was pushed",
+            hint="the store may be damaged: move it away and start a new one",
         ) from error

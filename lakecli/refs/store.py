@@ -277,5 +277,5 @@ def _load_commit(id: CommitId, data: bytes) -> Commit:
 def _damaged(name: str) -> IntegrityError:
     return IntegrityError(
         f"a record in the local store makes no sense: {name}",
-        hint="it may be damaged: move it away, and clone brings back all that was pushed",
+        hint="the store may be damaged: move it away and start a new one",
     )

@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import lmdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakecli.errors import (
+    IntegrityError,
+    LakeError,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+)
+from lakecli.kv import environment
+from lakecli.kv.env import MAX_KEY_SIZE, LocalStore, Table, WriteTransaction
+from tests.support.stores import scratch
+
+SCHEMA_KEY = b"schema"
+keys = st.binary(min_size=1, max_size=6)
+
+
+def put_one(directory: Path, value: bytes) -> None:
+    with LocalStore.open(directory) as store, store.write() as txn:
+        txn.put(Table.BRANCHES, b"main", value)
+
+
+def put_much(store: LocalStore) -> None:
+    with store.write() as txn:
+        txn.put(Table.BRANCHES, b"main", b"new")
+        txn.put_sorted(Table.STAGING, [(b"%d" % n, bytes(1000)) for n in range(1000)])
+
+
+def read_one(directory: Path) -> bytes | None:
+    with LocalStore.open(directory) as store, store.read() as txn:
+        return txn.get(Table.BRANCHES, b"main")
+
+
+class TestTransactions:
+    def test_what_was_written_is_there_after_reopening(self, tmp_path: Path) -> None:
+        put_one(tmp_path / "new" / "home", b"1")
+        assert read_one(tmp_path / "new" / "home") == b"1"
+
+    def test_a_block_that_raises_changes_nothing(self, store: LocalStore) -> None:
+        with store.write() as txn:
+            txn.put(Table.TAGS, b"v1", b"old")
+        with suppress(ZeroDivisionError), store.write() as txn:
+            txn.put(Table.TAGS, b"v1", b"new")
+            _ = 1 / 0
+        with store.read() as txn:
+            assert txn.get(Table.TAGS, b"v1") == b"old"
+
+    def test_a_reader_sees_one_moment(self, store: LocalStore) -> None:
+        with store.read() as before:
+            with store.write() as txn:
+                txn.put(Table.TOKENS, b"t", b"1")
+            assert before.get(Table.TOKENS, b"t") is None
+        with store.read() as after:
+            assert after.get(Table.TOKENS, b"t") == b"1"
+
+    def test_a_writer_sees_its_own_changes(self, store: LocalStore) -> None:
+        with scratch(store) as txn:
+            txn.put(Table.COMMITS, b"k", b"v")
+            assert list(txn.scan(Table.COMMITS)) == [(b"k", b"v")]
+
+    def test_put_new_keeps_what_is_there(self, store: LocalStore) -> None:
+        with scratch(store) as txn:
+            assert txn.put_new(Table.COMMITS, b"k", b"1")
+            assert not txn.put_new(Table.COMMITS, b"k", b"2")
+            assert txn.get(Table.COMMITS, b"k") == b"1"
+
+    def test_delete_says_whether_there_was_anything(self, store: LocalStore) -> None:
+        with scratch(store) as txn:
+            txn.put(Table.COMMITS, b"k", b"")
+            assert txn.delete(Table.COMMITS, b"k")
+            assert not txn.delete(Table.COMMITS, b"k")
+
+    def test_tables_do_not_mix(self, store: LocalStore) -> None:
+        with scratch(store) as txn:
+            for table in Table:
+                txn.put(table, b"same key", table.name.encode())
+            for table in Table:
+                assert txn.get(table, b"same key") == table.name.encode()
+                assert dict(txn.scan(table))[b"same key"] == table.name.encode()
+
+    def test_table_values_are_the_stored_format(self) -> None:
+        stored = {table.name: bytes(table) for table in Table}
+        assert stored == {
+            "META": b"m",
+            "REPOSITORIES": b"r",
+            "BRANCHES": b"b",
+            "TAGS": b"t",
+            "COMMITS": b"c",
+            "STAGING": b"s",
+            "TOKENS": b"k",
+            "OPERATIONS": b"o",
+            "IMAGES": b"i",
+            "FILE_HASHES": b"f",
+            "TRANSFERS": b"x",
+        }
+
+    def test_the_longest_key_fits(self, store: LocalStore) -> None:
+        with scratch(store) as txn:
+            txn.put(Table.COMMITS, b"k" * MAX_KEY_SIZE, b"v")
+            assert txn.get(Table.COMMITS, b"k" * MAX_KEY_SIZE) == b"v"
+
+    def test_a_key_too_long_is_an_error_of_ours(self, store: LocalStore) -> None:
+        with pytest.raises(LakeError, match="local store"), store.write() as txn:
+            txn.put(Table.COMMITS, b"k" * (MAX_KEY_SIZE + 1), b"v")
+
+    def test_a_scan_after_the_transaction_is_an_error(self, store: LocalStore) -> None:
+        with store.write() as txn:
+            txn.put_sorted(Table.FILE_HASHES, [(b"%04d" % n, b"") for n in range(100)])
+        with store.read() as reader:
+            records = reader.scan(Table.FILE_HASHES)
+            next(records)
+        with pytest.raises(lmdb.Error, match="closed"):
+            list(records)
+
+
+class TestScans:
+    @given(
+        present=st.dictionaries(keys, st.binary(max_size=3), max_size=40),
+        prefix=st.binary(max_size=2),
+        start=st.binary(max_size=4),
+    )
+    def test_scans_agree_with_a_dict(
+        self, store: LocalStore, present: dict[bytes, bytes], prefix: bytes, start: bytes
+    ) -> None:
+        expected = sorted(
+            item for item in present.items() if item[0].startswith(prefix) and item[0] >= start
+        )
+        with scratch(store) as txn:
+            # Neighbours of the table, which no scan of it may touch.
+            txn.put(Table.REPOSITORIES, b"\xff", b"")
+            txn.put(Table.TAGS, b"\0", b"")
+            txn.put_sorted(Table.STAGING, sorted(present.items()))
+            found = list(txn.scan(Table.STAGING, prefix=prefix, start=start))
+            assert found == expected
+            found_keys = list(txn.scan_keys(Table.STAGING, prefix=prefix, start=start))
+            assert found_keys == [key for key, _ in expected]
+            under = sorted(item for item in present.items() if item[0].startswith(prefix))
+            assert list(txn.scan_reverse(Table.STAGING, prefix=prefix)) == under[::-1]
+
+    @given(
+        present=st.sets(keys, max_size=30),
+        prefix=st.binary(max_size=2),
+        limit=st.none() | st.integers(0, 30),
+    )
+    def test_delete_prefix_deletes_the_first_of_them(
+        self, store: LocalStore, present: set[bytes], prefix: bytes, limit: int | None
+    ) -> None:
+        inside = sorted(key for key in present if key.startswith(prefix))
+        gone = set(inside[:limit])
+        with scratch(store) as txn:
+            txn.put(Table.TAGS, b"a", b"")
+            txn.put_sorted(Table.STAGING, [(key, b"") for key in sorted(present)])
+            assert txn.delete_prefix(Table.STAGING, prefix, limit=limit) == len(gone)
+            assert set(txn.scan_keys(Table.STAGING)) == present - gone
+            assert txn.get(Table.TAGS, b"a") == b""
+
+    def test_a_long_scan_crosses_its_batches(self, store: LocalStore) -> None:
+        records = [(b"%06d" % number, b"%d" % number) for number in range(5_000)]
+        with scratch(store) as txn:
+            txn.put_sorted(Table.STAGING, records)
+            assert list(txn.scan(Table.STAGING)) == records
+            batches = list(txn.scan_batches(Table.STAGING, cut=2))
+            assert [record for batch in batches for record in batch] == [
+                (key[2:], value) for key, value in records
+            ]
+            assert len(batches[0]) < len(batches[-2]) == 1024
+
+    def test_put_sorted_may_keep_what_is_there(self, store: LocalStore) -> None:
+        with scratch(store) as txn:
+            txn.put(Table.STAGING, b"pb", b"old")
+            new = [(b"a", b"new"), (b"b", b"new")]
+            txn.put_sorted(Table.STAGING, new, prefix=b"p", overwrite=False)
+            assert list(txn.scan(Table.STAGING)) == [(b"pa", b"new"), (b"pb", b"old")]
+
+
+class TestSchema:
+    def test_a_store_from_the_future_is_refused(self, tmp_path: Path) -> None:
+        with LocalStore.open(tmp_path) as store, store.write() as txn:
+            txn.put(Table.META, SCHEMA_KEY, b"2")
+        with pytest.raises(Refused, match="written by a newer lakecli") as caught:
+            LocalStore.open(tmp_path)
+        assert "upgrade" in (caught.value.hint or "")
+        assert str(tmp_path) in caught.value.message
+
+    def test_an_upgrade_meanwhile_is_seen_by_the_next_transaction(self, tmp_path: Path) -> None:
+        with LocalStore.open(tmp_path) as store:
+            with store.write() as txn:
+                txn.put(Table.META, SCHEMA_KEY, b"2")
+            with pytest.raises(Refused, match="newer"), store.read():
+                pass
+            with pytest.raises(Refused, match="newer"), store.write():
+                pass
+
+    def test_a_store_without_a_version_is_damaged(self, tmp_path: Path) -> None:
+        with LocalStore.open(tmp_path) as store, store.write() as txn:
+            txn.put(Table.TAGS, b"v1", b"")
+            txn.delete(Table.META, SCHEMA_KEY)
+        with pytest.raises(IntegrityError, match="damaged"):
+            LocalStore.open(tmp_path)
+
+
+class TestHandles:
+    def test_handles_of_one_directory_share_the_environment(self, tmp_path: Path) -> None:
+        link = tmp_path / "link"
+        link.symlink_to(tmp_path / "home")
+        with LocalStore.open(tmp_path / "home") as first:
+            with LocalStore.open(link) as second, second.write() as txn:
+                txn.put(Table.BRANCHES, b"main", b"1")
+            with first.read() as reader:
+                assert reader.get(Table.BRANCHES, b"main") == b"1"
+
+    def test_closing_twice_does_not_close_the_others(self, tmp_path: Path) -> None:
+        first = LocalStore.open(tmp_path)
+        with LocalStore.open(tmp_path) as second:
+            first.close()
+            first.close()
+            with second.read() as txn:
+                assert txn.get(Table.BRANCHES, b"main") is None
+
+    def test_a_closed_store_says_so(self, tmp_path: Path) -> None:
+        store = LocalStore.open(tmp_path)
+        store.close()
+        with pytest.raises(LakeError, match="closed"):
+            store.read()
+
+    def test_a_write_inside_a_write_is_refused_not_waited_for(self, store: LocalStore) -> None:
+        with pytest.raises(LakeError, match="inside another"), store.write(), store.write():
+            pass
+        with store.write() as txn:  # and the store goes on
+            assert isinstance(txn, WriteTransaction)
+
+    def test_threads_write_in_turn(self, store: LocalStore) -> None:
+        def add() -> None:
+            for _ in range(20):
+                with store.write() as txn:
+                    count = int(txn.get(Table.TRANSFERS, b"count") or b"0")
+                    txn.put(Table.TRANSFERS, b"count", b"%d" % (count + 1))
+
+        threads = [threading.Thread(target=add) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with store.read() as txn:
+            assert txn.get(Table.TRANSFERS, b"count") == b"80"
+
+
+class TestPlaces:
+    @pytest.mark.parametrize("below", ["", "home"])
+    def test_a_file_in_place_of_the_directory(self, tmp_path: Path, below: str) -> None:
+        (tmp_path / "file").write_bytes(b"")
+        with pytest.raises(PermissionDenied, match="file") as caught:
+            LocalStore.open(tmp_path / "file" / below)
+        assert "LAKECLI_HOME" in (caught.value.hint or "")
+
+    def test_a_directory_that_cannot_be_made(self) -> None:
+        with pytest.raises(PermissionDenied, match="/proc/self/lakecli"):
+            LocalStore.open(Path("/proc/self/lakecli/home"))
+
+    def test_a_network_file_system(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        table = tmp_path / "mounts"
+        table.write_text(f"/dev/vda / ext4 rw 0 0\nserver:/home {tmp_path} nfs4 rw 0 0\n")
+        monkeypatch.setattr(environment, "MOUNT_TABLE", str(table))
+        with pytest.raises(Refused, match=r"network file system \(nfs4\)") as caught:
+            LocalStore.open(tmp_path / "home")
+        assert "LAKECLI_HOME" in (caught.value.hint or "")
+
+    def test_what_is_no_store(self, tmp_path: Path) -> None:
+        (tmp_path / "data.mdb").write_bytes(b"something else\n" * 1000)
+        with pytest.raises(IntegrityError, match="damaged") as caught:
+            LocalStore.open(tmp_path)
+        assert str(tmp_path) in caught.value.message
+        assert (tmp_path / "data.mdb").read_bytes() == b"something else\n" * 1000
+
+    def test_a_map_too_large_for_any_machine_becomes_smaller(self, tmp_path: Path) -> None:
+        with LocalStore.open(tmp_path, map_size=1 << 50) as store, store.write() as txn:
+            txn.put(Table.BRANCHES, b"main", b"1")
+
+    def test_the_store_is_private(self, tmp_path: Path) -> None:
+        put_one(tmp_path / "home", b"1")
+        assert (tmp_path / "home").stat().st_mode & 0o077 == 0
+        for file in (tmp_path / "home").iterdir():
+            assert file.stat().st_mode & 0o077 == 0
+
+
+class TestRoom:
+    def test_a_full_map_changes_nothing_and_goes_on(self, tmp_path: Path) -> None:
+        put_one(tmp_path, b"old")
+        with LocalStore.open(tmp_path, map_size=1 << 18) as store:
+            with pytest.raises(Unreachable, match="memory map") as caught:
+                put_much(store)
+            assert str(tmp_path) in caught.value.message
+            with store.write() as txn:
+                assert txn.get(Table.BRANCHES, b"main") == b"old"
+                txn.put(Table.BRANCHES, b"main", b"newer")
+        assert read_one(tmp_path) == b"newer"
+
+    def test_a_map_smaller_than_the_data_still_opens(self, tmp_path: Path) -> None:
+        with LocalStore.open(tmp_path) as store, store.write() as txn:
+            txn.put_sorted(Table.STAGING, [(b"%04d" % n, bytes(1000)) for n in range(5000)])
+        with LocalStore.open(tmp_path, map_size=1 << 20) as store, store.read() as txn:
+            assert sum(1 for _ in txn.scan_keys(Table.STAGING)) == 5000
+
+
+def test_nothing_slow_is_imported_before_a_store_is_opened() -> None:
+    code = """
+        import sys
+        import lakecli.kv.env
+        loaded = {"lmdb", "json", "blake3", "resource", "google.protobuf"} & set(sys.modules)
+        print(*sorted(loaded))
+    """
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == ""

@@ -1,0 +1,195 @@
+"""Several processes on one store, killed ones, and ones that may not have much."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import pytest
+
+from lakecli.kv.env import LocalStore, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WORKER = [sys.executable, str(Path(__file__).with_name("worker.py"))]
+IN_A_NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
+
+
+def run(*arguments: object, wrapper: tuple[str, ...] = ()) -> list[str]:
+    command = [*wrapper, *WORKER, *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.stderr == ""
+    assert result.returncode == 0
+    return result.stdout.splitlines()
+
+
+@contextmanager
+def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    command = [*WORKER, *map(str, arguments)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def stream(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None
+    return pipe
+
+
+def wait_for(process: subprocess.Popen[str], word: str) -> None:
+    assert stream(process.stdout).readline() == word + "\n"
+
+
+def go_on(process: subprocess.Popen[str]) -> None:
+    stream(process.stdin).write("\n")
+    stream(process.stdin).flush()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    with LocalStore.open(tmp_path) as store, store.write() as txn:
+        txn.put(Table.BRANCHES, b"main", b"old")
+    return tmp_path
+
+
+def test_two_writers_and_a_reader_lose_and_tear_nothing(home: Path) -> None:
+    with started("count", home, 300) as first, started("count", home, 300) as second:
+        with LocalStore.open(home) as store:
+            seen = 0
+            while first.poll() is None or second.poll() is None:
+                with store.read() as txn:
+                    number = txn.get(Table.TOKENS, b"first")
+                    assert txn.get(Table.TOKENS, b"second") == number
+                    rows = sum(1 for _ in txn.scan_keys(Table.COMMITS))
+                    assert rows == int(number or b"0") >= seen
+                    seen = rows
+                time.sleep(0.005)
+        assert first.wait() == second.wait() == 0
+    with LocalStore.open(home) as store, store.read() as txn:
+        assert txn.get(Table.TOKENS, b"first") == b"600"
+        assert sum(1 for _ in txn.scan(Table.COMMITS)) == 600
+
+
+def test_nobody_waits_for_a_writer_but_a_writer(home: Path) -> None:
+    with started("hold-write", home, 100) as other:
+        wait_for(other, "inside")
+        begun = time.monotonic()
+        with LocalStore.open(home) as store:
+            with store.read() as txn:
+                assert txn.get(Table.BRANCHES, b"main") == b"old"
+            assert time.monotonic() - begun < 1  # the other one stays inside until told
+            go_on(other)
+            with store.write() as writer:
+                assert writer.get(Table.BRANCHES, b"main") == b"new"
+        assert other.wait() == 0
+
+
+def test_a_writer_waits_no_longer_than_the_other_ones_transaction(home: Path) -> None:
+    with LocalStore.open(home) as store, started("hold-write", home, 10) as other:
+        wait_for(other, "inside")
+        go_on(other)
+        told = time.monotonic()
+        with store.write():
+            waited = time.monotonic() - told
+        assert waited < 2
+
+
+@pytest.mark.parametrize("size", [1, 20_000])
+def test_a_writer_killed_inside_leaves_the_old_state(home: Path, size: int) -> None:
+    with started("hold-write", home, size) as other:
+        wait_for(other, "inside")
+        other.kill()
+        other.wait()
+    with LocalStore.open(home) as store, store.write() as txn:
+        assert txn.get(Table.BRANCHES, b"main") == b"old"
+        assert list(txn.scan(Table.STAGING)) == []
+        txn.put(Table.BRANCHES, b"main", b"newer")
+    with LocalStore.open(home) as store, store.read() as reader:
+        assert reader.get(Table.BRANCHES, b"main") == b"newer"
+
+
+def test_a_killed_writer_lets_go_of_those_who_wait(home: Path) -> None:
+    with LocalStore.open(home) as store, started("hold-write", home, 1) as other:
+        wait_for(other, "inside")
+        other.kill()
+        with store.write() as txn:
+            assert txn.get(Table.BRANCHES, b"main") == b"old"
+
+
+def test_killed_readers_are_cleared_at_the_next_opening(home: Path) -> None:
+    with LocalStore.open(home), started("hold-read", home) as other:
+        wait_for(other, "inside")
+        other.kill()
+        other.wait()
+        pid = str(other.pid)
+    with LocalStore.open(home) as store:
+        assert pid not in store._environment._lmdb.readers().split()
+
+
+def test_opening_under_a_limit_of_address_space(home: Path) -> None:
+    wrapper = ("sh", "-c", 'ulimit -v 4194304 && exec "$@"', "sh")
+    assert run("put-and-get", home, wrapper=wrapper) == ["new"]
+    assert run("limited-space", home, 400 << 20) == ["new"]
+
+
+def test_no_address_space_at_all(home: Path) -> None:
+    (line,) = run("limited-space", home, 32 << 20)
+    assert line.startswith("unreachable: not enough memory or address space")
+
+
+def test_a_process_with_a_small_map_is_outgrown(home: Path) -> None:
+    with started("hold-small-map", home) as other:
+        wait_for(other, "open")
+        with LocalStore.open(home) as store, store.write() as txn:
+            txn.put_sorted(Table.STAGING, [(b"%08d" % n, bytes(1000)) for n in range(5000)])
+        go_on(other)
+        line = stream(other.stdout).readline()
+        assert line.startswith("unreachable: another process has grown the local store")
+
+
+def test_a_write_that_the_disk_does_not_take_changes_nothing(home: Path) -> None:
+    failure, value = run("limited-file", home, 1 << 20)
+    assert failure.startswith("unreachable: ")
+    assert str(home) in failure
+    assert value == "old"
+
+
+def on_a_disk_of(size: str, directory: Path) -> tuple[str, ...]:
+    """Return what to put in front of a command that shall find a small disk at `directory`."""
+    probe = [*IN_A_NAMESPACE, "true"]
+    if shutil.which("unshare") is None or subprocess.run(probe, check=False).returncode:
+        pytest.skip("no user namespaces here, so no small disk can be mounted")
+    mount = f'mount -t tmpfs -o size={size} tmpfs "$0" && exec "$@"'
+    return (*IN_A_NAMESPACE, "sh", "-c", mount, str(directory))
+
+
+def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
+    failure, value = run("full-disk", tmp_path, wrapper=on_a_disk_of("1m", tmp_path))
+    assert failure.startswith("unreachable: ")
+    assert "local store" in failure
+    assert value == ""
+
+
+def test_a_disk_without_room_for_a_new_store(tmp_path: Path) -> None:
+    (line,) = run("full-disk", tmp_path, wrapper=on_a_disk_of("16k", tmp_path))
+    assert line == f"unreachable: no room left for the local store: {tmp_path}"
+
+
+def test_a_store_is_not_used_across_a_fork(home: Path) -> None:
+    *in_child, last = run("fork", home)
+    assert len(in_child) == 3
+    for line in in_child:
+        assert line.startswith("unexpected: the local store was opened before this process")
+    assert last == "parent done"
+    with LocalStore.open(home) as store, store.read() as txn:
+        assert txn.get(Table.BRANCHES, b"main") == b"new"

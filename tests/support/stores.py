@@ -1,0 +1,27 @@
+"""Local stores for tests."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.kv.env import LocalStore, WriteTransaction
+
+
+class _RollBackError(Exception):
+    pass
+
+
+def _roll_back() -> None:
+    raise _RollBackError
+
+
+@contextmanager
+def scratch(store: LocalStore) -> Iterator[WriteTransaction]:
+    """Give a write transaction that leaves nothing behind, and costs no sync to the disk."""
+    with suppress(_RollBackError), store.write() as txn:
+        yield txn
+        _roll_back()
