@@ -1,0 +1,176 @@
+"""The log: the commits that one commit reaches, newest first.
+
+Two orders, both streamed: by date as lakeFS lists them, and with every commit before its parents
+as a drawing needs it. They differ only where dates contradict ancestry.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.errors import NotFound
+from lakecli.refs.graph import get_commit, get_parent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from lakecli.model import Commit, CommitId
+    from lakecli.refs.reader import CommitReader
+
+
+def iter_log(
+    reader: CommitReader,
+    start: CommitId,
+    *,
+    first_parent: bool = False,
+    since: datetime | None = None,
+    stop_at: CommitId | None = None,
+    after: CommitId | None = None,
+    no_merges: bool = False,
+    topological: bool = False,
+) -> Iterator[Commit]:
+    """Yield `start` and its ancestors, newest first; of the same second, the larger ID first.
+
+    Nothing is read before it is needed. By date, a commit can only precede the child it was not
+    reached from: a start dated 1970 still comes first.
+
+    Args:
+        reader: has the commits.
+        start: where the walk begins.
+        first_parent: follow first parents only.
+        since: leave out older commits, and do not look past them.
+        stop_at: end with this commit.
+        after: leave out everything up to and including this commit.
+        no_merges: leave out commits with several parents, but look past them.
+        topological: every commit before its parents, and otherwise the newest first.
+
+    Raises:
+        NotFound: the log ended without `after`.
+        DamagedHistory: a commit of the history is missing or contradicts its parents.
+    """
+    source = _Source(reader, first_parent, since)
+    awaited = after
+    for commit in _iter_topological(source, start) if topological else _iter_dated(source, start):
+        if awaited is None:
+            if not (no_merges and len(commit.parents) > 1):
+                yield commit
+        elif commit.id == awaited:
+            awaited = None
+        if commit.id == stop_at:
+            break
+    if awaited is not None:
+        raise NotFound(
+            f"commit {awaited} is not in the log of {start}",
+            hint="--after takes the full ID of a commit that the same command lists without it",
+        )
+
+
+class _Source(NamedTuple):
+    """Which part of the history is walked."""
+
+    reader: CommitReader
+    first_parent: bool
+    since: datetime | None
+
+    def starts(self, start: CommitId) -> list[Commit]:
+        """Return the commit the walk begins with, unless it is too old."""
+        commit = get_commit(self.reader, start)
+        return [commit] if self._is_wanted(commit) else []
+
+    def parent_ids(self, commit: Commit) -> list[CommitId]:
+        """Return the parents to follow, each once."""
+        return list(dict.fromkeys(commit.parents[:1] if self.first_parent else commit.parents))
+
+    def find_parent(self, child: Commit, parent_id: CommitId) -> Commit | None:
+        """Return a parent, or ``None`` if it is too old."""
+        parent = get_parent(self.reader, child, parent_id)
+        return parent if self._is_wanted(parent) else None
+
+    def _is_wanted(self, commit: Commit) -> bool:
+        return self.since is None or commit.created_at >= self.since
+
+
+class _Newest:
+    """Turns an ID round, so that the smallest of a heap's entries has the largest ID."""
+
+    __slots__ = ("commit", "time")
+
+    def __init__(self, commit: Commit) -> None:
+        self.commit = commit
+        self.time = commit.created_at
+
+    def __lt__(self, other: _Newest) -> bool:
+        if self.time != other.time:
+            return self.time > other.time
+        return self.commit.id > other.commit.id
+
+
+def _iter_dated(source: _Source, start: CommitId) -> Iterator[Commit]:
+    """Yield commits by date, from a heap of those found and not yet yielded.
+
+    A commit must not be found twice, but need not be remembered for ever: only a commit of a higher
+    generation can lead back to it, so it is forgotten when nothing found is higher. On a linear
+    history nothing is remembered at all.
+    """
+    heap = [_Newest(commit) for commit in source.starts(start)]
+    waiting = {entry.commit.id for entry in heap}
+    # The highest generation waiting, with entries that linger after their commit was yielded.
+    heights = [(-entry.commit.generation, entry.commit.id) for entry in heap]
+    yielded: set[CommitId] = set()
+    yielded_heights: list[tuple[int, CommitId]] = []
+    while heap:
+        commit = heappop(heap).commit
+        yield commit
+        waiting.remove(commit.id)
+        yielded.add(commit.id)
+        heappush(yielded_heights, (-commit.generation, commit.id))
+        for parent_id in source.parent_ids(commit):
+            if parent_id in waiting or parent_id in yielded:
+                continue
+            parent = source.find_parent(commit, parent_id)
+            if parent is not None:
+                heappush(heap, _Newest(parent))
+                waiting.add(parent_id)
+                heappush(heights, (-parent.generation, parent_id))
+        while heights and heights[0][1] not in waiting:
+            heappop(heights)
+        while yielded_heights and heights and yielded_heights[0][0] <= heights[0][0]:
+            yielded.remove(heappop(yielded_heights)[1])
+
+
+def _iter_topological(source: _Source, start: CommitId) -> Iterator[Commit]:
+    """Yield commits before their parents, otherwise by date.
+
+    Two walks over one history. The first goes ahead by generation and counts the children of what
+    it finds. The second yields by date those whose children are all yielded, which is certain once
+    the first has passed their generation.
+    """
+    ready = [_Newest(commit) for commit in source.starts(start)]
+    found = {entry.commit.id: entry.commit for entry in ready}
+    children = dict.fromkeys(found, 0)
+    ahead = [(-commit.generation, commit.id) for commit in found.values()]
+    while ready:
+        commit = ready[0].commit
+        while ahead and -ahead[0][0] >= commit.generation:
+            explored = found[heappop(ahead)[1]]
+            for parent_id in source.parent_ids(explored):
+                if parent_id not in found:
+                    parent = source.find_parent(explored, parent_id)
+                    if parent is None:
+                        continue
+                    found[parent_id] = parent
+                    children[parent_id] = 0
+                    heappush(ahead, (-parent.generation, parent_id))
+                children[parent_id] += 1
+        heappop(ready)
+        if children.get(commit.id) != 0:
+            continue  # yielded before, or to come back with its last child
+        yield commit
+        del found[commit.id], children[commit.id]
+        for parent_id in source.parent_ids(commit):
+            if parent_id in found:
+                children[parent_id] -= 1
+                if children[parent_id] == 0:
+                    heappush(ready, _Newest(found[parent_id]))
