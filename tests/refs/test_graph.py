@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakecli.refs.graph import (
+    DamagedHistory,
+    count_ahead_behind,
+    is_ancestor,
+    merge_base,
+    merge_bases,
+)
+from tests.refs.strategies import histories
+from tests.support.graphs import FakeRefs, graph, id_of, name_of, names_of
+
+if TYPE_CHECKING:
+    from lakecli.model import CommitId
+
+LONG = 10_000
+
+
+@pytest.mark.parametrize(
+    ("text", "left", "right", "expected"),
+    [
+        pytest.param("a-b-c, b-d", "c", "d", "b", id="fork"),
+        pytest.param("a-b-c", "c", "c", "c", id="itself"),
+        pytest.param("a-b-c", "c", "a", "a", id="ancestor"),
+        pytest.param("a, b", "a", "b", "", id="unrelated"),
+        pytest.param("a-b, c-d, b+c-e", "d", "e", "c", id="another root"),
+        pytest.param("a-b, a-c, b+c-d, c+b-e", "d", "e", "b c", id="criss-cross"),
+        pytest.param("a-b, a+b-c, a+b-d", "c", "d", "b", id="lakeFS answers a, an ancestor of b"),
+        pytest.param("a-b-c-d, a-x, x+b-y, y+d-z, d-e", "z", "e", "d", id="after merges"),
+        pytest.param("a-b, a-c, b+c-d, a-e, d+e-f, e+b-g", "f", "g", "b e", id="two levels"),
+    ],
+)
+def test_merge_bases(text: str, left: str, right: str, expected: str) -> None:
+    refs = graph(text)
+    found = merge_bases(refs, id_of(left), id_of(right))
+    assert sorted(names_of(found).split()) == expected.split()
+    assert merge_base(refs, id_of(left), id_of(right)) == (found[0] if found else None)
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes", "expected"),
+    [
+        pytest.param(
+            "a-b, a-c, b+c-x, c+b-y", {"b": 5, "c": 5}, "b c", id="the smaller ID, all else equal"
+        ),
+        pytest.param("a-b, a-c, b+c-x, c+b-y", {"b": 5, "c": 6}, "c b", id="the newer"),
+        pytest.param(
+            "a-b-d, a-c, d+c-x, c+d-y", {"d": 5, "c": 6}, "d c", id="the higher generation"
+        ),
+    ],
+)
+def test_which_of_several_merge_bases(text: str, minutes: dict[str, int], expected: str) -> None:
+    refs = graph(text, minutes=minutes)
+    assert names_of(merge_bases(refs, id_of("x"), id_of("y"))) == expected
+    assert names_of(merge_bases(refs, id_of("y"), id_of("x"))) == expected
+
+
+@given(histories(), st.data())
+def test_against_all_reachable_commits(refs: FakeRefs, data: st.DataObject) -> None:
+    ids = sorted(refs.commits)
+    left, right = data.draw(st.sampled_from(ids)), data.draw(st.sampled_from(ids))
+    reached = {commit_id: _reachable(refs, commit_id) for commit_id in ids}
+    common = reached[left] & reached[right]
+    best = {one for one in common if not any(one in reached[c] for c in common if c != one)}
+    assert {commit.id for commit in merge_bases(refs, left, right)} == best
+    assert is_ancestor(refs, left, right) == (left in reached[right])
+    expected = len(reached[left] - reached[right]), len(reached[right] - reached[left])
+    assert count_ahead_behind(refs, left, right) == expected
+
+
+def _reachable(refs: FakeRefs, start: CommitId) -> set[CommitId]:
+    found: set[CommitId] = set()
+    waiting = [start]
+    while waiting:
+        commit_id = waiting.pop()
+        found.add(commit_id)
+        waiting.extend(refs.commits[commit_id].parents)
+    return found
+
+
+def _long(forks: str = "") -> FakeRefs:
+    """Return a linear history m0 to m9999, and what else is asked for."""
+    chain = "-".join(f"m{number}" for number in range(LONG))
+    return graph(f"{chain}, {forks}")
+
+
+def test_tips_one_commit_apart_cost_a_handful() -> None:
+    refs = _long(f"m{LONG - 1}-x, m{LONG - 1}-y")
+    assert merge_base(refs, id_of("x"), id_of("y")) == refs.commits[id_of(f"m{LONG - 1}")]
+    assert len(refs.reads) == 3
+    refs.reads.clear()
+    assert merge_base(refs, id_of("x"), id_of(f"m{LONG - 1}")) is not None
+    assert len(refs.reads) == 2
+    refs.reads.clear()
+    assert is_ancestor(refs, id_of(f"m{LONG - 1}"), id_of("x"))
+    assert not is_ancestor(refs, id_of("x"), id_of("y"))
+    assert len(refs.reads) <= 4
+    refs.reads.clear()
+    assert count_ahead_behind(refs, id_of("x"), id_of("y")) == (1, 1)
+    assert len(refs.reads) <= 4
+
+
+def test_cost_follows_the_distance_to_the_base() -> None:
+    base = LONG - 50
+    refs = _long(f"m{base}-x1-x2-x3")
+    found = merge_base(refs, id_of("x3"), id_of(f"m{LONG - 1}"))
+    assert found is not None
+    assert name_of(found.id) == f"m{base}"
+    assert len(refs.reads) <= 49 + 3 + 2
+    refs.reads.clear()
+    assert not is_ancestor(refs, id_of("x3"), id_of(f"m{LONG - 1}"))
+    assert len(refs.reads) <= 49
+
+
+def test_cost_after_many_merges() -> None:
+    """A side branch that is merged again and again does not draw in what is below its base."""
+    chains = ["m0-m1-s1"]
+    for number in range(2, 2000):
+        chains.append(f"m{number - 1}+s{number - 1}-m{number}")
+        chains.append(f"s{number - 1}-s{number}")
+    refs = graph(",".join(chains))
+    found = merge_base(refs, id_of("m1999"), id_of("s1999"))
+    assert found is not None
+    assert name_of(found.id) == "s1998"
+    assert len(refs.reads) <= 10
+
+
+def test_a_missing_parent_is_named() -> None:
+    refs = graph("a-b-c, b-d")
+    del refs.commits[id_of("b")]
+    with pytest.raises(DamagedHistory, match=f"missing commit {id_of('b')}, a parent of") as caught:
+        merge_base(refs, id_of("c"), id_of("d"))
+    assert caught.value.hint
+    with pytest.raises(DamagedHistory, match=f"missing commit {id_of('b')}$"):
+        merge_base(refs, id_of("b"), id_of("d"))
+
+
+def test_generations_that_lie_are_found_out() -> None:
+    """They would lead to a wrong base; better none."""
+    refs = graph("a-b-c, b-d")
+    broken = refs.commits[id_of("b")]
+    refs.commits[broken.id] = replace(broken, generation=3)
+    with pytest.raises(DamagedHistory, match=f"generation 3 of commit {id_of('d')} is not above 3"):
+        merge_base(refs, id_of("c"), id_of("d"))
