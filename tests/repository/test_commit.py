@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import LostRace, NotFound, NothingToDo
+from lakecli.kv import operations as log
+from lakecli.repository import branch
+from lakecli.repository.commit import commit
+from lakecli.repository.log import LogOptions
+from lakecli.repository.log import log as open_log
+from lakecli.repository.rev_parse import show_commit
+from tests.support.lakes import checksums, make_repository, open_lake, read, stage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+
+def test_a_commit_makes_what_is_staged_history(repository: Repository) -> None:
+    before = branch.show(repository, "main").commit_id
+    stage(repository, "main", {b"a": b"1", b"b": b"2"})
+    made = commit(repository, "main", message="first", committer="me", metadata={"k": "v"})
+
+    assert made.parents == (before,)
+    assert made.generation == 2
+    assert show_commit(repository, "main") == made
+    assert read(repository, "main@") == checksums({b"a": b"1", b"b": b"2"})
+    after = branch.show(repository, "main")
+    assert (after.commit_id, after.sealed_tokens) == (made.id, ())
+
+
+def test_a_branch_reads_staging_over_its_head(repository: Repository) -> None:
+    stage(repository, "main", {b"a": b"1", b"b": b"2"})
+    commit(repository, "main", message="first", committer="me")
+    stage(repository, "main", {b"a": None, b"b": b"changed", b"c": b"3"})
+
+    assert read(repository, "main") == checksums({b"b": b"changed", b"c": b"3"})
+    assert read(repository, "main@") == checksums({b"a": b"1", b"b": b"2"})
+
+
+def test_the_same_contents_again_are_nothing_to_commit(repository: Repository) -> None:
+    stage(repository, "main", {b"a": b"1"})
+    first = commit(repository, "main", message="first", committer="me")
+    stage(repository, "main", {b"a": b"1", b"gone": None})
+
+    with pytest.raises(NothingToDo):
+        commit(repository, "main", message="second", committer="me")
+    empty = commit(repository, "main", message="second", committer="me", allow_empty=True)
+    assert empty.metarange_id == first.metarange_id
+
+
+def test_an_unknown_branch_is_not_found(repository: Repository) -> None:
+    with pytest.raises(NotFound, match="no branch 'nowhere'"):
+        commit(repository, "nowhere", message="m", committer="me")
+
+
+def test_a_writer_during_a_commit_keeps_its_write(tmp_path: Path) -> None:
+    steps: list[str] = []
+
+    def write_while_building(step: str) -> None:
+        steps.append(step)
+        if step == "move" and steps.count("move") == 1:
+            stage(repository, "main", {b"b": b"late"})
+
+    with open_lake(tmp_path, on_step=write_while_building) as lake:
+        repository = make_repository(lake, tmp_path)
+        stage(repository, "main", {b"a": b"1"})
+        commit(repository, "main", message="first", committer="me")
+
+        assert read(repository, "main@") == checksums({b"a": b"1"})
+        assert read(repository, "main") == checksums({b"a": b"1", b"b": b"late"})
+        commit(repository, "main", message="second", committer="me")
+        assert read(repository, "main@") == checksums({b"a": b"1", b"b": b"late"})
+
+
+def test_a_commit_that_loses_the_race_builds_again_on_the_new_head(tmp_path: Path) -> None:
+    def commit_in_between(step: str) -> None:
+        nonlocal interfering
+        if step == "move" and interfering:
+            interfering = False
+            stage(repository, "main", {b"b": b"2"})
+            commit(repository, "main", message="faster", committer="other")
+
+    interfering = False
+    with open_lake(tmp_path, on_step=commit_in_between) as lake:
+        repository = make_repository(lake, tmp_path)
+        stage(repository, "main", {b"a": b"1"})
+        interfering = True
+        # The faster commit takes everything that is sealed, ours included, and says so.
+        with pytest.raises(LostRace, match="another commit took the staged changes") as lost:
+            commit(repository, "main", message="slower", committer="me")
+
+        head = branch.show(repository, "main").commit_id
+        assert head in lost.value.message
+        assert read(repository, "main@") == checksums({b"a": b"1", b"b": b"2"})
+        with open_log(repository, "main", LogOptions()) as commits:
+            assert [each.message for each in commits] == ["faster", "Repository created"]
+
+
+def test_every_commit_is_one_operation_with_what_takes_it_back(repository: Repository) -> None:
+    stage(repository, "main", {b"a": b"1"})
+    before = branch.show(repository, "main")
+    made = commit(repository, "main", message="first", committer="me")
+
+    with repository.lake.kv.read() as txn:
+        newest = next(log.iter_operations(txn, repository.key))
+    (change,) = newest.refs
+    assert (newest.kind, change.kind, change.name) == ("commit", "branch", "main")
+    assert change.before is not None
+    assert change.after is not None
+    assert change.before["commit_id"] == before.commit_id
+    assert change.after["commit_id"] == made.id
+    assert newest.sealed == (before.staging_token,)

@@ -1,0 +1,93 @@
+"""Lakes in a temporary directory, with a clock and IDs that repeat from run to run."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from lakecli.committed.values import encode_entry
+from lakecli.identity import h
+from lakecli.layout import data_key
+from lakecli.model import Entry
+from lakecli.repository import repo
+from lakecli.repository.lake import Home, Lake, Surroundings
+from lakecli.repository.stage import Stager
+from lakecli.staging.area import TOMBSTONE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+
+class Ticking:
+    """A clock that is one second later at every look."""
+
+    def __init__(self, start: datetime = START) -> None:
+        self.present = start
+
+    def __call__(self) -> datetime:
+        self.present += timedelta(seconds=1)
+        return self.present
+
+
+class Numbered:
+    """IDs that look random and are the same in every run."""
+
+    def __init__(self, seed: str = "") -> None:
+        self._seed = seed
+        self._count = 0
+
+    def __call__(self) -> bytes:
+        self._count += 1
+        return blake2b(f"{self._seed}{self._count}".encode(), digest_size=16).digest()
+
+
+def open_lake(
+    directory: Path,
+    *,
+    clock: Callable[[], datetime] | None = None,
+    new_id: Callable[[], bytes] | None = None,
+    on_step: Callable[[str], None] = lambda _name: None,
+) -> Lake:
+    """Open the lake of a directory."""
+    surroundings = Surroundings(clock or Ticking(), new_id or Numbered(), "test", on_step)
+    return Lake.open(Home(directory / "store", directory / "cache"), surroundings)
+
+
+def make_repository(lake: Lake, directory: Path, *, range_entries: int = 16) -> Repository:
+    """Create a repository in a directory, with ranges small enough that there are many."""
+    return repo.create(lake, "demo", str(directory / "namespace"), range_entries=range_entries)
+
+
+def entry_of(contents: bytes, *, at: datetime = START) -> Entry:
+    """Return the entry that an upload of these bytes would record."""
+    digest = h(contents).hex()
+    return Entry(data_key(digest), len(contents), digest, at, "text/plain")
+
+
+def stage(repository: Repository, branch: str, contents: Mapping[bytes, bytes | None]) -> None:
+    """Stage contents by path, ``None`` for a deletion, without writing their data."""
+    changes = [
+        (path, TOMBSTONE if data is None else encode_entry(entry_of(data)))
+        for path, data in sorted(contents.items())
+    ]
+    Stager(repository, branch, kind="test").write(changes)
+
+
+def read(repository: Repository, ref: str) -> dict[bytes, str]:
+    """Return the checksum at every path of a ref."""
+    from lakecli.committed.values import decode_entry
+    from lakecli.repository.view import open_view
+
+    with open_view(repository, ref) as view:
+        return {path: decode_entry(value).checksum for path, value in view.scan()}
+
+
+def checksums(contents: Mapping[bytes, bytes]) -> dict[bytes, str]:
+    """Return what `read` returns for these contents."""
+    return {path: h(data).hex() for path, data in contents.items()}
