@@ -75,7 +75,7 @@ class Globals:
         elif rest:
             setattr(self, option.name, rest.pop(0))
         else:
-            self.fail(UsageError(f"option {flag} needs a value: {option.metavar}"))
+            self.fail(UsageError(f"option {flag} needs a value", hint=f"{flag} {option.metavar}"))
 
     def boolean(self, flag: str, value: str) -> bool:
         """Read the value of ``--flag=value`` as Go does."""

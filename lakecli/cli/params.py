@@ -100,7 +100,7 @@ def read_metadata(texts: list[str], _context: Context) -> Mapping[str, str]:
             if not equals or not key:
                 raise UsageError(
                     f'invalid key/value pair {pair!r}: should be separated by "="',
-                    hint="--meta key=value; write '\"key=a,b\"' where a value holds a comma",
+                    hint="--meta key=value, or --meta '\"key=a,b\"' where the value holds a comma",
                 )
             metadata[key] = value
     return metadata
@@ -124,7 +124,9 @@ def split_csv(text: str) -> list[str]:
     try:
         (row,) = csv.reader([text], strict=True)
     except (csv.Error, ValueError):
-        raise UsageError(f"malformed quotes in {text!r}") from None
+        raise UsageError(
+            f"malformed quotes in {text!r}", hint="a quoted part begins and ends at a comma"
+        ) from None
     return row
 
 

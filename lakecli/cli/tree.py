@@ -103,4 +103,4 @@ def _suggest(words: tuple[str, ...], asked: str) -> str | None:
         get_close_matches(asked, candidates, n=3)
         or [name for name in names if name.split()[-1] == asked][:3]
     )
-    return "did you mean " + " or ".join(f"{PROGRAM} {name}" for name in near) if near else None
+    return f"did you mean {' or '.join(f'{PROGRAM} {name}' for name in near)}?" if near else None

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given as generated
+from hypothesis import strategies as st
+
+from lakecli.cli.argv import Globals, OptionSyntax, normalise, split
+
+OPTIONS = (
+    OptionSyntax(("--message", "-m"), None, takes_value=True),
+    OptionSyntax(("--recursive", "-r"), None, takes_value=False),
+    OptionSyntax(("--yes", "-y"), None, takes_value=False),
+    OptionSyntax(("--pre-sign",), "--no-pre-sign", takes_value=False),
+    OptionSyntax(("--amount",), None, takes_value=True),
+)
+COMMANDS = {("log",), ("branch",), ("branch", "list"), ("refs-dump",)}
+
+
+def settings(given: Globals) -> dict[str, object]:
+    return {name: value for name, value in vars(given).items() if value not in (None, False)}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        # lakectl's booleans
+        ("--recursive", "--recursive"),
+        ("--recursive=true", "--recursive"),
+        ("--recursive=false", ""),
+        ("--recursive --recursive=false x", "x"),
+        ("-r --recursive=0", ""),
+        ("--recursive=false -r", "-r"),
+        ("--pre-sign=false", "--no-pre-sign"),
+        ("--pre-sign=T", "--pre-sign"),
+        ("--no-pre-sign", "--no-pre-sign"),
+        ("-r=false", ""),
+        ("-r=true", "-r"),
+        # single letters
+        ("-ry", "-r -y"),
+        ("-mtext", "-mtext"),
+        ("-m=text", "-mtext"),
+        ("-m text", "-mtext"),
+        ("-rm text", "-r -mtext"),
+        ("-ymr", "-y -mr"),
+        ("-m", "-m"),
+        # values stay with their option
+        ("--message text", "--message=text"),
+        ("--message=text", "--message=text"),
+        ("--amount -1", "--amount=-1"),
+        ("--message", "--message"),
+        ("-m -r --recursive=false", "-m-r"),
+        # what is not known goes to Typer as it is
+        ("--unknown=false x", "--unknown=false x"),
+        ("-x", "-x"),
+        ("-rx", "-r -x"),
+        ("-", "-"),
+        ("", ""),
+    ],
+)
+def test_options_in_typers_form(line: str, expected: str) -> None:
+    given = Globals()
+    assert normalise(line.split(), given, OPTIONS) == expected.split()
+    assert settings(given) == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected", "taken"),
+    [
+        ("--json x", "x", {"json": True}),
+        ("x --json", "x", {"json": True}),
+        ("x --json=false", "x", {}),
+        ("-q x", "x", {"quiet": True}),
+        ("-rq x", "-r x", {"quiet": True}),
+        ("-qr x", "-r x", {"quiet": True}),
+        ("x --base-uri lakefs://r/", "x", {"base_uri": "lakefs://r/"}),
+        ("x --base-uri=lakefs://r/ y", "x y", {"base_uri": "lakefs://r/"}),
+        ("--config --json x", "x", {"config": "--json"}),
+        ("-h", "", {"help": True}),
+        ("x --help --verbose --no-color", "x", {"help": True, "verbose": True, "no_color": True}),
+        # a value, or what follows --, is nobody's option
+        ("-m --json", "-m--json", {}),
+        ("--message --help x", "--message=--help x", {}),
+        ("--message=--json", "--message=--json", {}),
+        ("-rm --json -q", "-r -m--json", {"quiet": True}),
+        ("--amount -q", "--amount=-q", {}),
+        ("x -- --json -q --recursive=false", "x -- --json -q --recursive=false", {}),
+        ("--json -- --help", "-- --help", {"json": True}),
+    ],
+)
+def test_global_options_after_the_words(line: str, expected: str, taken: dict[str, object]) -> None:
+    given = Globals()
+    assert normalise(line.split(), given, OPTIONS) == expected.split()
+    assert settings(given) == taken
+
+
+def test_an_empty_value_stays_a_value() -> None:
+    assert normalise(["-m", "", "x"], Globals(), OPTIONS) == ["-m", "", "x"]
+    assert normalise(["--message", ""], Globals(), OPTIONS) == ["--message="]
+
+
+@pytest.mark.parametrize("line", ["--recursive=maybe", "--json=", "-r=x", "-q=2", "--base-uri"])
+def test_problems_are_kept_until_the_line_is_read(line: str) -> None:
+    given = Globals()
+    normalise([*line.split(), *([] if line == "--base-uri" else ["--json"])], given, OPTIONS)
+    assert given.problem is not None
+    assert given.problem.message.startswith("option -")
+    assert given.json == (line != "--base-uri")
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "rest", "taken"),
+    [
+        ("branch list lakefs://r", "branch list", "lakefs://r", {}),
+        ("--json branch -q list x", "branch list", "x", {"json": True, "quiet": True}),
+        ("--base-uri log log x", "log", "x", {"base_uri": "log"}),
+        ("--base-uri=lakefs:// log", "log", "", {"base_uri": "lakefs://"}),
+        ("log branch list", "log", "branch list", {}),
+        ("branch lsit x", "branch", "lsit x", {}),
+        ("--version", "", "", {"version": True}),
+        ("-v log", "log", "", {"version": True}),
+        ("log -v", "log", "-v", {}),
+        ("--unknown log", "", "--unknown log", {}),
+        ("-- log", "", "-- log", {}),
+        ("", "", "", {}),
+    ],
+)
+def test_words_of_a_command(line: str, words: str, rest: str, taken: dict[str, object]) -> None:
+    given = Globals()
+    found = split(line.split(), given, is_prefix=COMMANDS.__contains__)
+    assert (list(found.words), found.rest) == (words.split(), rest.split())
+    assert settings(given) == taken
+
+
+@generated(st.lists(st.text(alphabet="-rmyx=q", max_size=4)))
+def test_values_are_never_lost(values: list[str]) -> None:
+    """Whatever a message says, it arrives, and nothing else happens."""
+    given = Globals()
+    line = [word for value in values for word in ("--message", value)]
+    assert normalise(line, given, OPTIONS) == [f"--message={value}" for value in values]
+    assert settings(given) == {}

@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.cli.argv import Globals
+from lakecli.cli.context import Context, World
+from lakecli.cli.exit_codes import ExitCode
+from lakecli.config import KEYS, parse_count, parse_duration, parse_size, parse_text
+from lakecli.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.golden import Cli, Golden
+
+
+@pytest.fixture
+def file(home: Path) -> Path:
+    path = home / "lakecli" / "config.toml"
+    path.parent.mkdir()
+    return path
+
+
+def context(**flags: object) -> Context:
+    import sys
+
+    given = Globals()
+    for name, value in flags.items():
+        setattr(given, name, value)
+    return Context(World(dict(os.environ), sys.stdin, sys.stdout, sys.stderr), given)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("30m", 1800), ("12h", 43200), (" 7d ", 604800)]
+)
+def test_durations(text: str, seconds: int) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "5", "h", "-1h", "1.5h", "0s", "1h30m", "9" * 30 + "d", "999999d", "٣h"]
+)
+def test_malformed_durations(text: str) -> None:
+    with pytest.raises(UsageError, match="not a duration"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("1024", 1024),
+        ("500 MB", 500_000_000),
+        ("10 GiB", 10 << 30),
+        ("1.5kb", 1500),
+        ("2t", 2 * 10**12),
+        ("7B", 7),
+    ],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "big", "-1", "1 XB", "1,5 GB", "GB", "1 iB"])
+def test_malformed_sizes(text: str) -> None:
+    with pytest.raises(UsageError, match="not a size"):
+        parse_size(text)
+
+
+def test_counts_and_texts() -> None:
+    assert parse_count(" 8 ") == 8
+    assert parse_text(" Ada ") == "Ada"
+    for text in ("0", "-1", "x", "1.0", "²"):
+        with pytest.raises(UsageError):
+            parse_count(text)
+    for text in ("", " ", "a\nb", "\x1b"):
+        with pytest.raises(UsageError):
+            parse_text(text)
+
+
+def test_every_key_has_a_default_and_an_example_it_reads() -> None:
+    for key in KEYS:
+        key.parse(key.example)
+        if key.default is not None:
+            key.parse(key.default)
+
+
+def test_flag_over_environment_over_file_over_default(
+    cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def base_uri(*flags: str) -> dict[str, object]:
+        lines = cli.ok("config", "list", "--show-origin", "--json", *flags).json_lines
+        return next(line for line in lines if line["key"] == "base_uri")
+
+    assert base_uri() == {"key": "base_uri", "value": None, "origin": "default", "place": None}
+    file.write_text('base_uri = "lakefs://file/"\n')
+    assert base_uri()["value"] == "lakefs://file/"
+    assert base_uri()["place"] == str(file)
+    monkeypatch.setenv("LAKECLI_BASE_URI", "lakefs://environment/")
+    assert base_uri()["value"] == "lakefs://environment/"
+    assert base_uri()["place"] == "LAKECLI_BASE_URI"
+    assert base_uri("--base-uri", "lakefs://flag/")["value"] == "lakefs://flag/"
+    assert base_uri("--base-uri", "lakefs://flag/")["place"] == "--base-uri"
+    monkeypatch.setenv("LAKECLI_BASE_URI", "")
+    assert base_uri()["value"] == "lakefs://file/"
+
+
+def test_list(cli: Cli, file: Path, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text('[user]\nname = "Ada"\n[transfer]\nparallelism = 8\n')
+    monkeypatch.setenv("LAKECLI_CACHE_SIZE", "2 GiB")
+    golden(
+        "config_list",
+        cli("config", "list"),
+        cli("config", "list", "--show-origin"),
+        cli("config", "list", "--show-origin", "--json"),
+        cli("config", "list", "--json"),
+    )
+    assert cli("config", "list", terminal=True).lines[1] == "| KEY                  | VALUE |"
+
+
+def test_set_get_unset(cli: Cli, golden: Golden) -> None:
+    golden(
+        "config_set_get_unset",
+        cli("config", "get", "user.name"),
+        cli("config", "set", "user.name", "Ada"),
+        cli("config", "get", "user.name"),
+        cli("config", "get", "user.name", "--json"),
+        cli("config", "set", "user.name", "Grace", "--json"),
+        cli("config", "unset", "user.name", "--json"),
+        cli("config", "unset", "user.name"),
+        cli("config", "get", "cache.size"),
+        cli("config", "get", "user.nam"),
+        cli("config", "set", "nonsense", "1"),
+        cli("config", "unset", "nonsense"),
+        cli("config", "set", "cache.size", "plenty"),
+        cli("config", "set", "presign.expires", "12h"),
+        cli("config", "get", "presign.expires"),
+    )
+
+
+def test_set_keeps_what_people_wrote(cli: Cli, file: Path) -> None:
+    file.write_text('# mine\nbase_uri="x" # why\n\n[user] # me\nname = "Ada"  # Lovelace\n')
+    cli.ok("config", "set", "user.name", 'A "quoted" name')
+    cli.ok("config", "set", "transfer.parallelism", "8")
+    cli.ok("config", "set", "user.email", "a@b.org")
+    assert file.read_text() == (
+        '# mine\nbase_uri="x" # why\n\n[user] # me\nname = "A \\"quoted\\" name"  # Lovelace\n'
+        'email = "a@b.org"\n\n[transfer]\nparallelism = 8\n'
+    )
+    for name in ("user.name", "user.email", "transfer.parallelism", "base_uri"):
+        cli.ok("config", "unset", name)
+    assert "[user]" not in file.read_text()
+    assert "# mine" in file.read_text()
+
+
+def test_set_writes_a_private_file_in_one_step(cli: Cli, home: Path) -> None:
+    target = home / "dotfiles.toml"
+    (home / "lakecli").mkdir()
+    (home / "lakecli" / "config.toml").symlink_to(target)
+    cli.ok("config", "set", "user.name", "Ada")
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert (home / "lakecli" / "config.toml").is_symlink()
+    assert [path.name for path in home.iterdir() if "tmp" in path.name] == []
+
+
+def test_set_says_where_it_has_no_effect(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKECLI_USER_NAME", "Grace")
+    result = cli.ok("config", "set", "user.name", "Ada")
+    assert result.stderr == "warning: LAKECLI_USER_NAME still decides user.name here\n"
+    assert cli.ok("config", "get", "user.name").stdout == "Grace\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[user\n", "line 1"),
+        ("\n\nuser.name = 'a' 'b'\n", "line 3"),
+        ("[user]\nname = 1\nnmae = 'x'\n", "line 3"),
+        ("# user\n[cache]\nsize = true\n", "line 3"),
+        ("[users]\nname = 'x'\n", "line 1"),
+        ("[user.name]\nx = 1\n", "line 1"),
+        ("user.name.first = 'x'\n", "user.name"),
+        ("user = 3\n", "line 1"),
+        ("\xff", "not UTF-8"),
+    ],
+)
+def test_malformed_files(cli: Cli, file: Path, text: str, told: str) -> None:
+    file.write_bytes(text.encode("latin-1"))
+    before = file.read_bytes()
+    for argv in ("config list", "config set user.name x", "config unset user.name"):
+        result = cli(*argv.split())
+        assert result.exit_code == ExitCode.USAGE
+        assert str(file) in result.stderr
+        assert told in result.stderr
+    assert file.read_bytes() == before
+
+
+def test_malformed_values_name_their_place(cli: Cli, file: Path) -> None:
+    file.write_text("[cache]\nsize = 'plenty'\n")
+    with pytest.raises(UsageError) as caught:
+        _ = context().settings.cache_size
+    assert caught.value.message == f"cache.size in {file}: not a size: 'plenty'"
+    os.environ["LAKECLI_PRESIGN_EXPIRES"] = "soon"
+    with pytest.raises(UsageError, match="in LAKECLI_PRESIGN_EXPIRES: not a duration"):
+        _ = context().settings.presign_expires
+
+
+def test_another_file(cli: Cli, tmp_path: Path) -> None:
+    other = tmp_path / "other.toml"
+    result = cli("config", "list", "--config", other)
+    assert (result.exit_code, result.stderr) == (6, f"error: no configuration file {other}\n")
+    cli.ok("config", "set", "user.name", "Ada", "--config", other)
+    assert cli.ok("--config", other, "config", "get", "user.name").stdout == "Ada\n"
+    assert cli("config", "get", "user.name").exit_code == ExitCode.NOT_FOUND
+
+
+def test_a_home_that_cannot_be_written(cli: Cli, home: Path) -> None:
+    (home / "file").write_text("")
+    result = cli("config", "set", "user.name", "A", env={"LAKECLI_HOME": str(home / "file")})
+    assert result.exit_code == ExitCode.PERMISSION
+    assert result.stderr.startswith(f"error: cannot write {home}/file/config.toml: ")
+
+
+def test_homes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert context().home == (
+        home / "lakecli/config.toml",
+        home / "lakecli/store",
+        home / "lakecli/cache",
+    )
+    monkeypatch.delenv("LAKECLI_HOME")
+    assert context().home == (
+        home / ".config/lakecli/config.toml",
+        home / ".local/share/lakecli/store",
+        home / ".cache/lakecli",
+    )
+
+
+def test_typed_settings() -> None:
+    settings = context().settings
+    assert settings.user_name is None
+    assert settings.user_email is None
+    assert settings.base_uri == ""
+    assert settings.cache_size == 10 << 30
+    assert settings.transfer_parallelism == 25
+    assert settings.presign_expires == timedelta(minutes=15)
+
+
+def test_committer(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "ada")
+    assert context().committer() == f"ada@{os.uname().nodename}"
+    git = ["git", "config", "--file", str(home / ".gitconfig")]
+    subprocess.run([*git, "user.email", "git@b.org"], check=True)
+    assert context().committer() == "git@b.org"
+    subprocess.run([*git, "user.name", "Git Name"], check=True)
+    assert context().committer() == "Git Name <git@b.org>"
+    monkeypatch.setenv("LAKECLI_USER_NAME", "Ada")
+    assert context().committer() == "Ada <git@b.org>"
+    cli.ok("config", "set", "user.email", "a@b.org")
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert context().committer() == "Ada <a@b.org>"
+    monkeypatch.delenv("LAKECLI_USER_NAME")
+    assert context().committer() == "a@b.org"

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from lakecli.cli.exit_codes import EXIT_CODES, MEANINGS, ExitCode, kind_of_os_error
+from lakecli.errors import ErrorKind
+
+
+def test_every_kind_of_error_has_its_code() -> None:
+    assert set(EXIT_CODES) == set(ErrorKind)
+    assert len(set(EXIT_CODES.values())) == len(ErrorKind)
+
+
+def test_every_code_is_documented() -> None:
+    assert set(MEANINGS) == set(ExitCode)
+
+
+def test_codes_never_change() -> None:
+    assert {code.name: int(code) for code in ExitCode} == {
+        "OK": 0,
+        "UNEXPECTED": 1,
+        "USAGE": 2,
+        "PARTIAL": 3,
+        "CONFLICT": 4,
+        "LOST_RACE": 5,
+        "NOT_FOUND": 6,
+        "REFUSED": 7,
+        "INTEGRITY": 8,
+        "PERMISSION": 9,
+        "UNREACHABLE": 10,
+        "NOTHING_TO_DO": 11,
+        "OUTCOME_UNKNOWN": 12,
+        "DIFFERENCES": 13,
+        "INTERRUPTED": 130,
+        "BROKEN_PIPE": 141,
+    }
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ENOENT, ErrorKind.NOT_FOUND),
+        (errno.EACCES, ErrorKind.PERMISSION),
+        (errno.EROFS, ErrorKind.PERMISSION),
+        (errno.ENOSPC, ErrorKind.UNREACHABLE),
+        (errno.EISDIR, ErrorKind.REFUSED),
+        (errno.ECHILD, ErrorKind.UNEXPECTED),
+    ],
+)
+def test_errors_of_the_system(number: int, kind: ErrorKind) -> None:
+    assert kind_of_os_error(OSError(number, os.strerror(number))) == kind

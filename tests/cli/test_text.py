@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakecli.cli.text import (
+    human_size,
+    local_date,
+    metadata_lines,
+    one_line,
+    quote_path,
+    rfc3339,
+    table_lines,
+)
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (1024, "1.0 kB"),
+        (999_949, "999.9 kB"),
+        (999_950, "1.0 MB"),
+        (1_700_000, "1.7 MB"),
+        (5 * 10**12, "5.0 TB"),
+        (10**21, "1.0 ZB"),
+    ],
+)
+def test_human_size(size: int, shown: str) -> None:
+    assert human_size(size) == shown
+
+
+def test_dates() -> None:
+    when = datetime(2026, 3, 1, 13, 0, 5, tzinfo=timezone(timedelta(hours=1)))
+    assert local_date(when) == "2026-03-01 12:00:05 +0000 UTC"
+    assert rfc3339(when) == "2026-03-01T12:00:05Z"
+    assert rfc3339(datetime(2026, 3, 1, 12, 0, 5, 120000, tzinfo=UTC)).endswith("05.120000Z")
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        (b"a/b c.txt", "a/b c.txt"),
+        ("naïve/数据?#%".encode(), "naïve/数据?#%"),
+        (b"a\nb", '"a\\nb"'),
+        (b"a\tb\x01\x7f", '"a\\tb\\001\\177"'),
+        (b'say "hi"', '"say \\"hi\\""'),
+        (b"back\\slash", '"back\\\\slash"'),
+        (b"\xff\xfe", '"\\377\\376"'),
+        ("\u202egpj.exe".encode(), '"\\342\\200\\256gpj.exe"'),
+        ("a\u0085b".encode(), '"a\\302\\205b"'),
+        ("wide\u3000space\u00a0".encode(), "wide\u3000space\u00a0"),
+        (b"", ""),
+    ],
+)
+def test_quote_path(path: bytes, shown: str) -> None:
+    assert quote_path(path) == shown
+
+
+@given(st.binary(max_size=12))
+def test_quoted_paths_are_distinct_harmless_lines(path: bytes) -> None:
+    shown = quote_path(path)
+    assert len(shown.splitlines()) <= 1
+    shown.encode()
+    if shown.startswith('"'):
+        unquoted = shown[1:-1].encode().decode("unicode_escape", "strict")
+        octal = shown[1:-1].isascii()
+        assert not octal or unquoted.encode("latin-1") == path
+    else:
+        assert shown.encode() == path
+
+
+def test_one_line_keeps_quotes() -> None:
+    assert one_line('no "a\nb" at c\\d\x1b[31m') == 'no "a\\nb" at c\\d\\033[31m'
+
+
+def test_metadata() -> None:
+    assert list(metadata_lines({"b": "2", "a long key of words": "x\ny"})) == [
+        "Metadata:",
+        '\ta long key of words = "x\\ny"',
+        "\tb                  = 2",
+    ]
+    assert list(metadata_lines({})) == []
+
+
+def test_table() -> None:
+    assert list(table_lines(("Branch", "Id"), [("main", "1"), ("数据", "22")])) == [
+        "+--------+----+",
+        "| BRANCH | ID |",
+        "+--------+----+",
+        "| main   | 1  |",
+        "| 数据   | 22 |",
+        "+--------+----+",
+    ]

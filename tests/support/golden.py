@@ -1,0 +1,198 @@
+"""Runs of the command line, and their golden outputs.
+
+    def test_branch_list(cli: Cli, golden: Golden) -> None:
+        cli.ok("repo", "create", "lakefs://demo", f"local://{cli.directory}")
+        golden("branch_list", cli("branch", "list", "lakefs://demo"))
+
+compares command, exit code, stdout and stderr with ``tests/cli/golden/branch_list.txt``;
+``pytest --update-golden`` writes the file. What differs from run to run is put into a normal form
+first. Equal IDs get equal numbers, so that a golden file still shows whose parent is whose.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.cli.app import run
+from lakecli.cli.context import World
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+GOLDEN = Path(__file__).parent.parent / "cli" / "golden"
+START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+_IDS = re.compile(r"data/[0-9a-f]{2}/[0-9a-f]{62}|\b[0-9a-f]{64}\b|\b[0-9a-f]{32}\b")
+_ID_NAMES = {32: "UUID", 64: "ID", 70: "OBJECT"}
+_PATTERNS = (
+    (re.compile(r"https?://[^\s\"]+\?[^\s\"]+"), "<PRESIGNED URL>"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<TIME>"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4} \w+"), "<DATE>"),
+    (re.compile(r"\btimestamp: \d+"), "timestamp: <TIMESTAMP>"),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run answered."""
+
+    argv: tuple[str, ...]
+    exit_code: int
+    stdout_bytes: bytes
+    stderr: str
+
+    @property
+    def stdout(self) -> str:
+        return self.stdout_bytes.decode("utf-8", "surrogateescape")
+
+    @property
+    def lines(self) -> list[str]:
+        return self.stdout.splitlines()
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - each command answers with its own fields
+        """The one object on stdout."""
+        (record,) = self.json_lines
+        return record
+
+    @property
+    def json_lines(self) -> list[Any]:
+        """The objects on stdout, one a line."""
+        return [json.loads(line) for line in self.lines]
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error object on the last line of stderr, after ``--json``."""
+        error: dict[str, Any] = json.loads(self.stderr.splitlines()[-1])["error"]
+        return error
+
+
+class _Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+class Cli:
+    """Runs the command line in one home.
+
+    Attributes:
+        directory: for files and storage namespaces of a test.
+        now: the clock; it goes on by one second with every run.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.now = START
+        self._ids = 0
+
+    def __call__(
+        self,
+        *argv: str | Path,
+        stdin: str | bytes = b"",
+        terminal: bool = False,
+        env: Mapping[str, str] | None = None,
+    ) -> Result:
+        """Run a command in this process; with `terminal` all three streams are one."""
+        self.now += timedelta(seconds=1)
+        kind = _Terminal if terminal else io.TextIOWrapper
+        out, err = io.BytesIO(), io.BytesIO()
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        streams = (
+            kind(io.BytesIO(given), encoding="utf-8"),
+            kind(out, encoding="utf-8", errors="surrogateescape"),
+            kind(err, encoding="utf-8", errors="surrogateescape"),
+        )
+        args = tuple(map(str, argv))
+        environ = {**os.environ, **(env or {})}
+        code = run(args, World(environ, *streams, now=lambda: self.now, new_id=self._new_id))
+        for stream in streams[1:]:
+            stream.flush()
+        stderr = err.getvalue().decode("utf-8", "surrogateescape")
+        return Result(args, int(code), out.getvalue(), stderr)
+
+    def ok(self, *argv: str | Path, stdin: str | bytes = b"") -> Result:
+        """Run a command in this process that must succeed."""
+        result = self(*argv, stdin=stdin)
+        assert result.exit_code == 0, result
+        return result
+
+    def process(
+        self, *argv: str | Path, stdin: bytes = b"", env: Mapping[str, str] | None = None
+    ) -> Result:
+        """Run a command as a process of its own, with the real clock."""
+        args = tuple(map(str, argv))
+        done = subprocess.run(
+            [sys.executable, "-m", "lakecli", *args],
+            input=stdin,
+            capture_output=True,
+            check=False,
+            env={**os.environ, **(env or {})},
+        )
+        stderr = done.stderr.decode("utf-8", "surrogateescape")
+        return Result(args, done.returncode, done.stdout, stderr)
+
+    def _new_id(self) -> bytes:
+        self._ids += 1
+        return self._ids.to_bytes(16, "big")
+
+
+class Golden:
+    """Compares runs with a file, or writes it."""
+
+    def __init__(self, places: Mapping[str, str], *, update: bool) -> None:
+        self._places = places
+        self._update = update
+
+    def __call__(self, name: str, *results: Result) -> None:
+        """Compare the results, in their order, with the golden file `name`."""
+        file = GOLDEN / f"{name}.txt"
+        actual = normalise(render(results), self._places)
+        if self._update:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(actual, encoding="utf-8")
+            return
+        if not file.exists():
+            pytest.fail(f"no {file}; write it: pytest --update-golden\n\n{actual}")
+        assert actual == file.read_text(encoding="utf-8")
+
+
+def render(results: Sequence[Result]) -> str:
+    """Return runs as text."""
+    parts = []
+    for result in results:
+        parts.append(f"$ lakecli {shlex.join(result.argv)}\nexit {result.exit_code}\n")
+        for name, text in (("stdout", result.stdout), ("stderr", result.stderr)):
+            if text:
+                end = "" if text.endswith("\n") else "\n\\ no newline at the end\n"
+                visible = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+                parts.append(f"--- {name}\n{visible}{end}")
+        parts.append("\n")
+    return "".join(parts)
+
+
+def normalise(text: str, places: Mapping[str, str]) -> str:
+    """Replace what differs between two runs: places, URLs, times and IDs."""
+    for place in sorted(places, key=len, reverse=True):
+        text = text.replace(place, places[place])
+    for pattern, name in _PATTERNS:
+        text = pattern.sub(name, text)
+    numbers: dict[str, str] = {}
+
+    def number(match: re.Match[str]) -> str:
+        kind = _ID_NAMES[len(match[0])]
+        seen = sum(name.startswith(f"<{kind} ") for name in numbers.values())
+        return numbers.setdefault(match[0], f"<{kind} {seen + 1}>")
+
+    return _IDS.sub(number, text)
