@@ -8,10 +8,9 @@ Hex digits may be of either case, as in Git; branch and tag names are taken as t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import NotFound, UsageError
 from lakecli.model import CommitId
@@ -40,8 +39,7 @@ class RefKind(StrEnum):
     COMMIT = "commit"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """Where one modifier led.
 
     Attributes:
@@ -53,8 +51,7 @@ class Step:
     commit_id: CommitId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
+class Resolved(NamedTuple):
     """What a ref expression names.
 
     Attributes:
