@@ -196,16 +196,18 @@ def drop(
         keys = list(islice(txn.scan_keys(table, prefix=owner), size))
         if not keys:
             break
-        link = next((key for key in keys if len(key) > OWNER_SIZE + chunk), None)
-        if link is None:
+        if max(map(len, keys)) <= OWNER_SIZE + chunk:
             deleted += txn.delete_prefix(table, owner, limit=len(keys))
             continue
-        # What the link leads to goes first: stopping at the limit must not lose it.
-        child = _child(owner, link[OWNER_SIZE:-1])
-        room = None if limit is None else limit - deleted
-        deleted += drop(txn, table, child, limit=room, chunk=chunk)
-        if deleted != limit:
-            deleted += txn.delete(table, link)
+        for key in keys:
+            if len(key) > OWNER_SIZE + chunk:
+                # What a link leads to goes first: stopping at the limit must not lose it.
+                child = _child(owner, key[OWNER_SIZE:-1])
+                room = None if limit is None else limit - deleted
+                deleted += drop(txn, table, child, limit=room, chunk=chunk)
+            if deleted == limit:
+                break
+            deleted += txn.delete(table, key)
     return deleted
 
 

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.kv import file_hashes
+from lakecli.kv.file_hashes import MINIMUM_AGE_NS, FileKey
+from tests.support.stores import scratch
+
+if TYPE_CHECKING:
+    from lakecli.kv.env import LocalStore
+
+NOW = 1_780_000_000_123_456_789
+DIGEST = "ea8f163db38682925e4491c5e58d4bb3506ef8c14eb78a86e908c5624a67200f"
+OLD = FileKey(
+    device=2**64 - 1,
+    inode=2**64 - 1,
+    path=b"/home/ann/a \xff.csv",
+    size=5,
+    mtime_ns=NOW - MINIMUM_AGE_NS,
+    ctime_ns=NOW - MINIMUM_AGE_NS,
+)
+
+
+def test_an_unchanged_file_is_known(store: LocalStore) -> None:
+    with scratch(store) as txn:
+        assert file_hashes.find(txn, OLD) is None
+        assert file_hashes.remember_many(txn, [(OLD, DIGEST)], now_ns=NOW) == 1
+        assert file_hashes.find(txn, OLD) == DIGEST
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(OLD, device=OLD.device - 1),
+        replace(OLD, inode=OLD.inode - 1),
+        replace(OLD, path=OLD.path + b"x"),
+        replace(OLD, size=OLD.size + 1),
+        replace(OLD, mtime_ns=OLD.mtime_ns - 1),
+        replace(OLD, ctime_ns=OLD.ctime_ns - 1),
+    ],
+)
+def test_any_difference_makes_it_unknown(store: LocalStore, changed: FileKey) -> None:
+    with scratch(store) as txn:
+        file_hashes.remember_many(txn, [(OLD, DIGEST)], now_ns=NOW)
+        assert file_hashes.find(txn, changed) is None
+
+
+@pytest.mark.parametrize("age", [MINIMUM_AGE_NS - 1, 0, -1, -MINIMUM_AGE_NS])
+def test_a_young_file_is_not_remembered(store: LocalStore, age: int) -> None:
+    for young in (replace(OLD, mtime_ns=NOW - age), replace(OLD, ctime_ns=NOW - age)):
+        with scratch(store) as txn:
+            assert file_hashes.remember_many(txn, [(young, DIGEST)], now_ns=NOW) == 0
+            assert file_hashes.find(txn, young) is None
+
+
+def test_a_changed_file_replaces_what_was_known_of_it(store: LocalStore) -> None:
+    changed = replace(OLD, inode=7, size=6)
+    with scratch(store) as txn:
+        file_hashes.remember_many(txn, [(OLD, DIGEST)], now_ns=NOW)
+        file_hashes.remember_many(txn, [(changed, DIGEST[::-1])], now_ns=NOW)
+        assert file_hashes.find(txn, OLD) is None
+        assert file_hashes.find(txn, changed) == DIGEST[::-1]
+
+
+def test_many_files_in_any_order_and_times_before_1970(store: LocalStore) -> None:
+    keys = [
+        replace(OLD, device=number % 3, path=b"/%d" % number * 300, mtime_ns=-number)
+        for number in (5, 3, 9, 1, 700)
+    ]
+    items = [(key, DIGEST) for key in keys]
+    with scratch(store) as txn:
+        assert file_hashes.remember_many(txn, items, now_ns=NOW) == len(items)
+        assert all(file_hashes.find(txn, key) == DIGEST for key in keys)
