@@ -92,9 +92,7 @@ def run(lake: Lake, directory: Path, command: str, killer: Killer) -> None:
 def main() -> None:
     directory, command, step, seed = sys.argv[1:]
     killer = Killer(step)
-    with open_lake(
-        Path(directory), clock=Ticking(), new_id=Numbered(seed), on_step=killer
-    ) as lake:
+    with open_lake(Path(directory), clock=Ticking(), new_id=Numbered(seed), on_step=killer) as lake:
         try:
             run(lake, Path(directory), command, killer)
         except LakeError as error:
