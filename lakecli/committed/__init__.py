@@ -1,0 +1,20 @@
+"""Committed trees: immutable snapshots of a repository, kept as ranges under a metarange.
+
+::
+
+    values       what a record's value holds: an identity and an entry
+    splitter     where a range ends: a function of the keys alone
+    metaranges   a parsed metarange: the ranges of one tree, in key order
+    cache        SSTables of a bucket kept as files of this machine
+    store        `TreeStore`: opens and writes tables by their ID
+    writer       `TreeWriter`: the one way a tree comes to be, and why trees are canonical
+    cursor       the two-level cursor: step into a range or block, or skip it unread
+    apply        tree + changes -> tree (commit)
+    diff         two trees -> their differences
+    merge        three trees -> tree, or conflicts; `compare` tells beforehand
+    scan         point reads, scans and the ranges of a tree
+    listing      prefix and delimiter over any sorted stream of records
+    check        verification of what the bucket holds, for fsck
+
+May import sstable, objectstore, layout, model and what is below.
+"""

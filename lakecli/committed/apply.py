@@ -1,0 +1,237 @@
+"""Applying changes to a tree: what a commit does.
+
+The ranges that no change touches are taken whole and never opened. Of the others, blocks that no
+change touches are copied as they are stored.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from itertools import islice
+from operator import lt
+from typing import TYPE_CHECKING
+
+from lakecli.committed.ranges import is_ours, iter_blocks
+from lakecli.committed.values import identity_of
+from lakecli.committed.writer import TreeWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lakecli.committed.metaranges import Metarange, RangeRecord
+    from lakecli.committed.store import TreeStore
+    from lakecli.model import MetarangeId
+    from lakecli.sstable.reader import Block
+
+CHUNK = 4096
+"""Changes held at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """A new tree and how many paths differ from the old one."""
+
+    metarange_id: MetarangeId
+    added: int
+    changed: int
+    removed: int
+
+
+@dataclass(slots=True)
+class ChangeCounts:
+    """Paths that differ so far."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+
+def apply(
+    trees: TreeStore, base: MetarangeId, changes: Iterable[tuple[bytes, bytes | None]]
+) -> ApplyResult:
+    """Return the tree that `changes` make of `base`; all of it is durable by then.
+
+    A change to an equal identity leaves the record as it was, and deleting an absent path does
+    nothing; neither is counted. Without a counted change the result is `base` and nothing is
+    written.
+
+    Args:
+        trees: where the trees lie.
+        base: the tree to start from.
+        changes: path and encoded value, or ``None`` to delete it; sorted by path, each path once.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+        ValueError: the changes are not in ascending order.
+    """
+    tree = trees.metarange(base)
+    writer = TreeWriter(trees, bases=(tree,))
+    counts = ChangeCounts()
+    Application(trees, writer, counts).run(tree, 0, len(tree), changes, more=False)
+    if not counts:
+        return ApplyResult(base, 0, 0, 0)
+    return ApplyResult(writer.finish(), counts.added, counts.changed, counts.removed)
+
+
+class Changes:
+    """A stream of changes with a view of its next key.
+
+    Attributes:
+        key: of the next change; ``None`` at the end.
+    """
+
+    def __init__(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
+        self._rest = iter(changes)
+        self._keys: list[bytes] = []
+        self._values: list[bytes | None] = []
+        self._at = 0
+        self.key: bytes | None = None
+        self._fill()
+
+    def pop(self) -> bytes | None:
+        """Return the value of the next change and step past it."""
+        value = self._values[self._at]
+        self._step(self._at + 1)
+        return value
+
+    def before(self, limit: bytes | None) -> Iterator[tuple[list[bytes], list[bytes | None]]]:
+        """Step past all changes with keys less than `limit`, if there is one, in chunks."""
+        while self.key is not None and (limit is None or self.key < limit):
+            start = self._at
+            end = len(self._keys) if limit is None else bisect_left(self._keys, limit, start)
+            chunk = self._keys[start:end], self._values[start:end]
+            self._step(end)
+            yield chunk
+
+    def _step(self, at: int) -> None:
+        self._at = at
+        if at < len(self._keys):
+            self.key = self._keys[at]
+        else:
+            self._fill()
+
+    def _fill(self) -> None:
+        last = self._keys[-1:]
+        chunk = list(islice(self._rest, CHUNK))
+        self._keys = [key for key, _ in chunk]
+        self._values = [value for _, value in chunk]
+        ordered = last + self._keys
+        if not all(map(lt, ordered, islice(ordered, 1, None))):
+            raise ValueError("changes that are not in ascending order of their paths")
+        self._at = 0
+        self.key = self._keys[0] if chunk else None
+
+
+class Application:
+    """Changes being applied to ranges of a tree, into a writer.
+
+    Args:
+        counts: raised by every path that then differs.
+    """
+
+    def __init__(self, trees: TreeStore, writer: TreeWriter, counts: ChangeCounts) -> None:
+        self._trees = trees
+        self._writer = writer
+        self._counts = counts
+
+    def run(
+        self,
+        tree: Metarange,
+        first: int,
+        last: int,
+        changes: Iterable[tuple[bytes, bytes | None]],
+        *,
+        more: bool,
+    ) -> None:
+        """Write ranges of a tree with changes applied.
+
+        Args:
+            tree: that has the ranges.
+            first: position of the first range.
+            last: position after the last range.
+            changes: sorted; none before the range at `first`, or after the one before `last`
+                unless it is the tree's last.
+            more: whether anything is written afterwards.
+        """
+        writer = self._writer
+        pending = Changes(changes)
+        while first < last:
+            key = pending.key
+            if key is None:
+                writer.copy_ranges(tree, first, last, more=more)
+                return
+            touched = min(bisect_left(tree.keys, key, first), last)
+            if touched > first:
+                writer.copy_ranges(tree, first, touched, more=True)
+                first = touched
+                continue
+            record = tree.record(first)
+            if key < record.min_key:
+                self._add(pending, record.min_key)
+                continue
+            self._rewrite(record, pending)
+            first += 1
+        self._add(pending, None)
+
+    def _add(self, changes: Changes, limit: bytes | None) -> None:
+        """Write changes to paths that the tree does not have."""
+        for keys, values in changes.before(limit):
+            added = [value for value in values if value is not None]
+            if len(added) == len(keys):
+                self._writer.add_many(keys, added)
+            else:
+                pairs = zip(keys, values, strict=True)
+                self._writer.add_many([key for key, value in pairs if value is not None], added)
+            self._counts.added += len(added)
+
+    def _rewrite(self, record: RangeRecord, changes: Changes) -> None:
+        """Write a range with the changes up to its last key."""
+        table = self._trees.table(record.id)
+        verbatim = is_ours(table)
+        for block in iter_blocks(table, record):
+            if changes.key is None or changes.key > block.keys[-1]:
+                self._writer.add_block(block, verbatim=verbatim)
+            else:
+                self._rewrite_block(block, changes, verbatim=verbatim)
+
+    def _rewrite_block(self, block: Block, changes: Changes, *, verbatim: bool) -> None:
+        """Write a block with the changes up to its last key."""
+        counts = self._counts
+        keys, values = block.keys, block.values
+        last = keys[-1]
+        new_keys: list[bytes] = []
+        new_values: list[bytes] = []
+        done = 0
+        differs = False
+        while (key := changes.key) is not None and key <= last:
+            value = changes.pop()
+            at = bisect_left(keys, key, done)
+            present = keys[at] == key
+            if value is None:
+                if not present:
+                    continue
+                counts.removed += 1
+            elif not present:
+                counts.added += 1
+            elif identity_of(value) == identity_of(values[at]):
+                continue  # the record stays as it was, times included
+            else:
+                counts.changed += 1
+            differs = True
+            new_keys += keys[done:at]
+            new_values += values[done:at]
+            done = at + present
+            if value is not None:
+                new_keys.append(key)
+                new_values.append(value)
+                if len(new_keys) >= CHUNK:
+                    self._writer.add_many(new_keys, new_values)
+                    new_keys, new_values = [], []
+        if differs:
+            self._writer.add_many(new_keys + keys[done:], new_values + values[done:])
+        else:
+            self._writer.add_block(block, verbatim=verbatim)

@@ -1,0 +1,102 @@
+"""SSTables of one repository kept as files of this machine, up to a size.
+
+Tables never change, so a file is right or absent. Several processes share the directory: a table
+appears by a rename, and may disappear at any moment. Whoever uses a table last keeps it longest.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEFAULT_SIZE_LIMIT = 1 << 30
+
+_KEPT = 0.9
+"""What an eviction leaves of the limit, so that not every table causes one."""
+
+
+class SstableCache:
+    """A directory of tables, each named by its ID.
+
+    Args:
+        directory: of one repository only: its tables are the one truth for their names. Made
+            when first written to.
+        size_limit: bytes that the files may take together.
+    """
+
+    def __init__(self, directory: Path, *, size_limit: int = DEFAULT_SIZE_LIMIT) -> None:
+        self._directory = directory
+        self._size_limit = size_limit
+        self._size: int | None = None  # unknown until the directory was read once
+        self._used: set[str] = set()
+
+    def find(self, table_id: str) -> Path | None:
+        """Return the file of a table, or ``None``; it counts as used now."""
+        path = self._directory / table_id
+        try:
+            if table_id in self._used:
+                return path if path.exists() else None
+            os.utime(path)
+        except OSError:
+            return None
+        self._used.add(table_id)
+        return path
+
+    def put(self, table_id: str, data: bytes) -> None:
+        """Keep a table, and evict others where the limit asks for it.
+
+        A cache that cannot be written (a full disk, no permission) keeps nothing and fails nothing.
+        """
+        if len(data) > self._size_limit:
+            return
+        with suppress(OSError):
+            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._write(table_id, data)
+            self._used.add(table_id)
+            self._evict(len(data))
+
+    def drop(self, table_id: str) -> None:
+        """Forget a table."""
+        self._used.discard(table_id)
+        with suppress(OSError):
+            (self._directory / table_id).unlink()
+
+    def _write(self, table_id: str, data: bytes) -> None:
+        import tempfile  # it costs a start-up milliseconds, and most commands cache nothing
+
+        with tempfile.NamedTemporaryFile(dir=self._directory, prefix=".", delete=False) as file:
+            temporary = self._directory / file.name
+            try:
+                file.write(data)
+                file.flush()
+                temporary.replace(self._directory / table_id)
+            except BaseException:
+                with suppress(OSError):
+                    temporary.unlink()
+                raise
+
+    def _evict(self, added: int) -> None:
+        if self._size is not None:
+            self._size += added
+            if self._size <= self._size_limit:
+                return
+        files = []
+        total = 0
+        with os.scandir(self._directory) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    status = entry.stat()
+                    files.append((status.st_mtime_ns, entry.name, status.st_size))
+                    total += status.st_size
+        if total > self._size_limit:
+            files.sort()
+            for _, name, size in files:
+                if total <= self._size_limit * _KEPT:
+                    break
+                self.drop(name)
+                total -= size
+        self._size = total

@@ -1,0 +1,208 @@
+"""Verifying what the bucket holds, for fsck: findings are data, nothing is raised for damage.
+
+Tables are read from the namespace itself, past the cache, and everything in them is computed
+anew: checksums of blocks, order, bounds and counts, the table's own name, and the identities of
+entries where lakecli wrote the table. Entries that came from lakeFS keep the identities that
+lakeFS gave them over the years; each of its formulas is accepted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakecli.committed.metaranges import decode_range_record
+from lakecli.committed.ranges import is_ours
+from lakecli.committed.splitter import Splitter
+from lakecli.committed.store import check_kind, load_metarange
+from lakecli.committed.values import decode_entry, identify, identity_of
+from lakecli.errors import IntegrityError
+from lakecli.identity import frame_int, frame_map, frame_str, h, record_id, tree_id
+from lakecli.layout import sstable_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lakecli.committed.metaranges import Metarange, RangeRecord
+    from lakecli.committed.store import TreeStore
+    from lakecli.model import Entry, MetarangeId
+    from lakecli.sstable.reader import Table
+
+_LAKEFS_PROPERTIES = ("entity", "schema_definition", "schema_name", "type")
+"""What lakeFS knows of a table, and hashes, before it is finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with a table.
+
+    Attributes:
+        key: of the object in the namespace.
+        what: is wrong, in one line.
+        path: of the entry it concerns, if it is about one.
+    """
+
+    key: str
+    what: str
+    path: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedEntry:
+    """An entry whose data object is to be there."""
+
+    path: bytes
+    physical_address: str
+    size: int
+    checksum: str
+
+
+def check_metarange(trees: TreeStore, tree: MetarangeId) -> tuple[list[RangeRecord], list[Problem]]:
+    """Verify a metarange; return the ranges that could be read, and the problems.
+
+    Args:
+        trees: where the tree lies.
+        tree: to verify; the empty tree has nothing to.
+    """
+    if not tree:
+        return [], []
+    key = sstable_key(tree)
+    try:
+        table = trees.read_object(tree)
+        metarange = load_metarange(tree, table)
+    except IntegrityError as error:
+        return [], [Problem(key, error.message)]
+    problems: list[Problem] = []
+    records: list[RangeRecord] = []
+    for value in metarange.values:
+        try:
+            records.append(decode_range_record(value))
+        except IntegrityError as error:
+            problems.append(Problem(key, error.message))
+    problems += [Problem(key, what) for what in _check_records(metarange, records)]
+    if len(metarange) != table.count:
+        problems.append(Problem(key, f"{len(metarange)} ranges where {table.count} are announced"))
+    if not problems and _name(table, metarange.keys, metarange.values) != tree:
+        problems.append(Problem(key, "its name is not the digest of its ranges"))
+    return records, problems
+
+
+def check_range(trees: TreeStore, record: RangeRecord) -> Iterator[CheckedEntry | Problem]:
+    """Verify a range and yield its entries, and every problem where it is noticed.
+
+    A damaged block does not hide those after it.
+
+    Args:
+        trees: where the range lies.
+        record: of the range, in a metarange.
+    """
+    key = sstable_key(record.id)
+    try:
+        table = trees.read_object(record.id)
+        check_kind(table, "range")
+    except IntegrityError as error:
+        yield Problem(key, error.message)
+        return
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    is_sound = True
+    for number in range(table.block_count):
+        try:
+            block = table.block(number)
+        except IntegrityError as error:
+            is_sound = False
+            after = keys[-1] if keys else record.min_key
+            yield Problem(key, f"{error.message}; the records after {after!r} are lost")
+            continue
+        for path, value in zip(block.keys, block.values, strict=True):
+            yield from _check_entry(key, path, value, is_ours=is_ours(table))
+        keys += block.keys
+        values += block.values
+    if is_sound:
+        for what in _check_range_whole(table, record, keys, values):
+            yield Problem(key, what)
+
+
+def _check_records(metarange: Metarange, records: Sequence[RangeRecord]) -> Iterator[str]:
+    """Verify what a metarange says of its ranges against each other."""
+    if len(records) != len(metarange):
+        return
+    last: RangeRecord | None = None
+    for key, record in zip(metarange.keys, records, strict=True):
+        if key != record.max_key or record.min_key > key or record.count < 1:
+            yield f"the range {record.id} is described as none can be"
+        if last is not None and record.min_key <= last.max_key:
+            yield f"the ranges {last.id} and {record.id} overlap"
+        last = record
+    if metarange.range_entries is None:
+        return
+    try:
+        splitter = Splitter(metarange.range_entries)
+    except ValueError as error:
+        yield str(error)
+        return
+    for record in records[:-1]:
+        if not splitter.is_cut(h(record.max_key), record.count):
+            yield f"the range {record.id} ends where none may end"
+
+
+def _check_range_whole(
+    table: Table, record: RangeRecord, keys: Sequence[bytes], values: Sequence[bytes]
+) -> Iterator[str]:
+    """Verify the records of a range against its metarange and its name."""
+    if len(keys) != record.count or len(keys) != table.count:
+        yield f"{len(keys)} records where its tree announces {record.count}"
+    if keys and (keys[0] != record.min_key or keys[-1] != record.max_key):
+        yield f"it reaches from {keys[0]!r} to {keys[-1]!r}, not as its tree says"
+    try:
+        name = _name(table, keys, values)
+    except IntegrityError:
+        return  # told for the entry
+    if name != record.id:
+        yield "its name is not the digest of its records"
+
+
+def _check_entry(
+    key: str, path: bytes, value: bytes, *, is_ours: bool
+) -> Iterator[CheckedEntry | Problem]:
+    try:
+        entry = decode_entry(value)
+        identity = identity_of(value)
+    except IntegrityError as error:
+        yield Problem(key, error.message, path)
+        return
+    if is_ours and identity != identify(entry) and identity not in _lakefs_identities(entry):
+        yield Problem(key, "the entry does not match its identity", path)
+    yield CheckedEntry(path, entry.physical_address, entry.size, entry.checksum)
+
+
+def _lakefs_identities(entry: Entry) -> Iterator[bytes]:
+    """Yield the identities that lakeFS's releases compute for an entry, the newest first."""
+    from hashlib import sha256
+
+    old = frame_int(entry.size) + frame_str(entry.checksum) + frame_map(entry.metadata)
+    if entry.content_type:
+        yield sha256(old + frame_str(entry.content_type)).digest()
+    yield sha256(old).digest()  # before October 2021, or without a content type
+    yield sha256(frame_str(entry.physical_address) + old).digest()  # before April 2021
+
+
+def _name(table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> str:
+    """Compute the name that a table must have, by its writer's rule."""
+    if is_ours(table):
+        return tree_id(map(record_id, keys, map(identity_of, values)))
+    return _lakefs_name(table.properties, keys, values)
+
+
+def _lakefs_name(
+    properties: Mapping[str, bytes], keys: Sequence[bytes], values: Sequence[bytes]
+) -> str:
+    """Compute the name that lakeFS gives a table."""
+    from hashlib import sha256
+
+    digest = sha256()
+    for key, value in zip(keys, values, strict=True):
+        digest.update(b"%d%b|%d%b|" % (len(key), key, len(value), value))
+    known = {name: properties[name].decode() for name in _LAKEFS_PROPERTIES if name in properties}
+    digest.update(frame_map(known))
+    return digest.hexdigest()

@@ -1,0 +1,262 @@
+"""The two-level cursor, and two of them walked side by side.
+
+A cursor stands before a range it has not opened, before a block it has not decoded, or before a
+record. Standing before a range or a block it can step in or skip, so that whoever compares two
+trees skips what is equal unread. Nothing depends on the ranges of two trees ending at the same
+keys: where they do not, the cursors step in and meet again further on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from lakecli.committed.ranges import Mismatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TypeAlias
+
+    from lakecli.committed.metaranges import Metarange, RangeRecord
+    from lakecli.committed.store import TreeStore
+    from lakecli.sstable.reader import Table
+
+    Window: TypeAlias = tuple[list[bytes], list[bytes], list[bytes], list[bytes]]
+    """Keys and values of the left tree, keys and values of the right one."""
+
+
+class Standing(IntEnum):
+    """What a cursor stands before."""
+
+    RANGE = 0
+    BLOCK = 1
+    RECORD = 2
+    END = 3
+
+
+class Cursor:
+    """A position in a tree, or in some consecutive ranges of one.
+
+    Args:
+        trees: where the tree lies.
+        tree: to walk.
+        first: position of the first range.
+        last: position after the last range; ``None`` for all.
+        start: records with smaller keys are passed over.
+        stop: the first key not to be walked, if there is one.
+
+    Attributes:
+        standing: what the cursor is before.
+        keys: of the block stepped into; the next record is at `at`.
+        values: likewise.
+    """
+
+    def __init__(
+        self,
+        trees: TreeStore,
+        tree: Metarange,
+        *,
+        first: int = 0,
+        last: int | None = None,
+        start: bytes = b"",
+        stop: bytes | None = None,
+    ) -> None:
+        self.tree = tree
+        self.keys: list[bytes] = []
+        self.values: list[bytes] = []
+        self.at = 0
+        self._trees = trees
+        self._start = start
+        self._stop = stop
+        last = len(tree) if last is None else last
+        self._last = last if stop is None else min(last, _end_position(tree, stop))
+        self._position = max(first, tree.find(start)) if start else first
+        self._record: RangeRecord | None = None
+        self._table: Table | None = None
+        self._number = 0
+        self.standing = Standing.RANGE if self._position < self._last else Standing.END
+
+    @property
+    def record(self) -> RangeRecord:
+        """The range that the cursor stands before or in."""
+        if self._record is None:
+            self._record = self.tree.record(self._position)
+        return self._record
+
+    def skip_range(self) -> None:
+        """Step over the range."""
+        self._position += 1
+        self._record = self._table = None
+        self.standing = Standing.RANGE if self._position < self._last else Standing.END
+
+    def enter_range(self) -> None:
+        """Open the range and stand before its first block."""
+        self._table = self._trees.table(self.record.id)
+        self._number = self._table.find_block(self._start)
+        self._stand_before_block()
+
+    def skip_block(self) -> None:
+        """Step over the block."""
+        self._number += 1
+        self._stand_before_block()
+
+    def enter_block(self) -> None:
+        """Decode the block and stand before its first record."""
+        table = self._opened()
+        block = table.block(self._number)
+        keys, values = block.keys, block.values
+        record = self.record
+        if keys and not record.min_key <= keys[0] <= keys[-1] <= record.max_key:
+            raise Mismatch(table.name, f"a block from {keys[0]!r} to {keys[-1]!r}")
+        if keys and keys[0] < self._start:
+            at = bisect_left(keys, self._start)
+            keys, values = keys[at:], values[at:]
+        if self._stop is not None and keys and keys[-1] >= self._stop:
+            at = bisect_left(keys, self._stop)
+            keys, values = keys[:at], values[:at]
+            self._last = self._position  # nothing follows this block
+        self.keys, self.values, self.at = keys, values, 0
+        self.standing = Standing.RECORD
+        if not keys:
+            self._leave_block()
+
+    def take(self, end: int) -> tuple[list[bytes], list[bytes]]:
+        """Return the records of the block up to position `end`, and step past them."""
+        taken = self.keys[self.at : end], self.values[self.at : end]
+        self.at = end
+        if end == len(self.keys):
+            self._leave_block()
+        return taken
+
+    def _opened(self) -> Table:
+        assert self._table is not None
+        return self._table
+
+    def _stand_before_block(self) -> None:
+        if self._number < self._opened().block_count:
+            self.standing = Standing.BLOCK
+        else:
+            self.skip_range()
+
+    def _leave_block(self) -> None:
+        self.keys, self.values, self.at = [], [], 0
+        if self._last <= self._position:
+            self.standing = Standing.END
+        else:
+            self.skip_block()
+
+    def skip_equal_ranges(self, other: Cursor) -> None:
+        """Step both cursors, which stand before ranges, over those that they have in common."""
+        mine, theirs = self.tree.values, other.tree.values
+        left, right = self._position, other._position
+        while (
+            left < self._last
+            and right < other._last
+            and (mine[left] == theirs[right] or mine[left][2:66] == theirs[right][2:66])
+        ):
+            left += 1
+            right += 1
+        if left > self._position:
+            self._position, other._position = left - 1, right - 1
+            self.skip_range()
+            other.skip_range()
+
+    def is_before_equal_block(self, other: Cursor) -> bool:
+        """Tell whether two cursors that stand before blocks have the same stored bytes there."""
+        mine = self._opened().stored_block(self._number)
+        return mine == other._opened().stored_block(other._number)
+
+
+def _end_position(tree: Metarange, stop: bytes) -> int:
+    """Return the position after the last range that may hold keys less than `stop`."""
+    position = tree.find(stop)
+    return position + (position < len(tree) and tree.record(position).min_key < stop)
+
+
+def iter_windows(
+    left: Cursor, right: Cursor, *, skip_whole: Callable[[Cursor, RangeRecord], None] | None = None
+) -> Iterator[Window]:
+    """Walk two trees together, past everything that is equal in both.
+
+    Yields:
+        What is left: the records of either side in the same interval of keys, either side of
+        which may have none. Intervals ascend; records that are equal may be among them.
+
+    Args:
+        left: is used up.
+        right: is used up.
+        skip_whole: given every range that no range of the other side overlaps, which is then
+            skipped and not yielded.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
+    while not left.standing == right.standing == Standing.END:
+        if left.standing == right.standing == Standing.RANGE:
+            _pass_ranges(left, right, skip_whole)
+        elif Standing.BLOCK in {left.standing, right.standing}:
+            _pass_blocks(left, right)
+        elif left.standing == right.standing == Standing.RECORD:
+            limit = min(left.keys[-1], right.keys[-1])
+            yield (
+                *left.take(bisect_right(left.keys, limit, left.at)),
+                *right.take(bisect_right(right.keys, limit, right.at)),
+            )
+        # One stands before a record; the other before a range, or at its end.
+        elif left.standing == Standing.RECORD:
+            yield (*_take_before(left, right), [], [])
+        elif right.standing == Standing.RECORD:
+            yield ([], [], *_take_before(right, left))
+        # One stands before a range, the other at its end.
+        else:
+            _pass_lone_range(left if right.standing == Standing.END else right, skip_whole)
+
+
+def _pass_ranges(
+    left: Cursor, right: Cursor, skip_whole: Callable[[Cursor, RangeRecord], None] | None
+) -> None:
+    """Skip equal ranges; step into different ones, or only the first if they do not overlap."""
+    left.skip_equal_ranges(right)
+    if Standing.END in {left.standing, right.standing}:
+        return
+    if left.record.max_key < right.record.min_key:
+        _pass_lone_range(left, skip_whole)
+    elif right.record.max_key < left.record.min_key:
+        _pass_lone_range(right, skip_whole)
+    else:
+        left.enter_range()
+        right.enter_range()
+
+
+def _pass_blocks(left: Cursor, right: Cursor) -> None:
+    """Skip two equal blocks; else step into whichever block a cursor stands before."""
+    if left.standing == right.standing and left.is_before_equal_block(right):
+        left.skip_block()
+        right.skip_block()
+        return
+    for cursor in (left, right):
+        if cursor.standing == Standing.BLOCK:
+            cursor.enter_block()
+
+
+def _pass_lone_range(
+    cursor: Cursor, skip_whole: Callable[[Cursor, RangeRecord], None] | None
+) -> None:
+    """Step into a range that nothing on the other side overlaps."""
+    if skip_whole is None:
+        cursor.enter_range()
+    else:
+        skip_whole(cursor, cursor.record)
+        cursor.skip_range()
+
+
+def _take_before(inside: Cursor, outside: Cursor) -> tuple[list[bytes], list[bytes]]:
+    """Take records that precede the other cursor's range; step into that if there are none."""
+    if outside.standing == Standing.END:
+        return inside.take(len(inside.keys))
+    end = bisect_left(inside.keys, outside.record.min_key, inside.at)
+    if end == inside.at:
+        outside.enter_range()
+        return [], []
+    return inside.take(end)

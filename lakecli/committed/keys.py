@@ -1,0 +1,17 @@
+"""Intervals of keys: what a prefix covers, and where a page goes on."""
+
+from __future__ import annotations
+
+
+def prefix_end(prefix: bytes) -> bytes | None:
+    """Return the smallest key greater than every key that starts with `prefix`.
+
+    ``None`` where there is none: for an empty prefix, or one of ``0xff`` bytes only.
+    """
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
+
+
+def first_key(prefix: bytes, after: bytes) -> bytes:
+    """Return the smallest key that may start with `prefix` and be greater than `after`."""
+    return max(prefix, after + b"\0") if after else prefix

@@ -1,0 +1,223 @@
+"""Three-way merge: what base, source and destination make together.
+
+For a path, A, B and C being different contents and X its absence:
+
+    ======  ======  ===========  ============================================
+    base    source  destination  result
+    ======  ======  ===========  ============================================
+    A       A       any          the destination's: the source did not touch it
+    A       any     A            the source's: only the source touched it
+    any     B       B            B: both did the same, the destination's record stays
+    any     B       C            conflict: both changed it, each differently
+    ======  ======  ===========  ============================================
+
+where any of A, B and C may be X. A strategy decides conflicts and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from lakecli.committed.apply import Application, ChangeCounts
+from lakecli.committed.cursor import Cursor, iter_windows
+from lakecli.committed.pairs import iter_pairs
+from lakecli.committed.threeway import Slice, iter_candidates, segments
+from lakecli.committed.writer import TreeWriter
+from lakecli.errors import ConflictError
+from lakecli.model import MergeStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from lakecli.committed.metaranges import RangeRecord
+    from lakecli.committed.store import TreeStore
+    from lakecli.committed.threeway import Candidate, Segment
+    from lakecli.model import MetarangeId
+
+MAX_CONFLICTS_LISTED: Final = 1_000
+
+
+class MergeConflict(ConflictError):
+    """Both sides changed the same paths differently.
+
+    Attributes:
+        count: of the paths; ``paths`` lists the first `MAX_CONFLICTS_LISTED` of them.
+    """
+
+    def __init__(self, paths: Sequence[bytes], count: int) -> None:
+        what = "1 path was" if count == 1 else f"{count:,} paths were"
+        super().__init__(
+            f"merge conflict: {what} changed differently on both sides",
+            hint="change them on one side, or merge with --strategy source-wins or dest-wins",
+            paths=paths,
+        )
+        self.count = count
+
+
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """The merged tree and how many paths differ from the destination."""
+
+    metarange_id: MetarangeId
+    added: int
+    changed: int
+    removed: int
+
+
+class Resolution(Protocol):
+    """What a conflict becomes; never asked where there is none."""
+
+    def __call__(self, conflict: Candidate) -> bytes | None:
+        """Return the value to record, or ``None`` for the path to be absent."""
+
+
+def _take_source(conflict: Candidate) -> bytes | None:
+    return conflict.source
+
+
+def _take_destination(conflict: Candidate) -> bytes | None:
+    return conflict.destination
+
+
+STRATEGIES: Final[Mapping[MergeStrategy, Resolution | None]] = {
+    MergeStrategy.FAIL: None,
+    MergeStrategy.SOURCE_WINS: _take_source,
+    MergeStrategy.DEST_WINS: _take_destination,
+}
+"""How each strategy resolves a conflict; ``None``: it does not, the merge fails."""
+
+
+def merge(
+    trees: TreeStore,
+    *,
+    base: MetarangeId,
+    source: MetarangeId,
+    destination: MetarangeId,
+    strategy: MergeStrategy,
+) -> MergeResult:
+    """Merge `source` into `destination`; the result is durable when this returns.
+
+    Args:
+        trees: where the trees lie.
+        base: what both came from.
+        source: whose changes since the base are wanted.
+        destination: that they are wanted on.
+        strategy: what a conflict becomes.
+
+    Raises:
+        MergeConflict: there are conflicts and `strategy` decides none; nothing was written.
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
+    if source in {base, destination}:
+        return MergeResult(destination, 0, 0, 0)
+    before, theirs, ours = map(trees.metarange, (base, source, destination))
+    counts = ChangeCounts()
+    if destination == base:
+        _count(trees, counts, Slice(ours, 0, len(ours)), Slice(theirs, 0, len(theirs)))
+        return MergeResult(source, counts.added, counts.changed, counts.removed)
+    resolve = STRATEGIES[strategy]
+    if resolve is None:
+        _refuse_conflicts(trees, segments(before, theirs, ours))
+    writer = TreeWriter(trees, bases=(ours, theirs))
+    assembly = _Assembly(trees, writer, counts)
+    for segment in segments(before, theirs, ours):
+        more = not segment.is_last
+        if segment.keeps_destination:
+            assembly.copy(segment.destination)
+        elif segment.base.is_same(segment.destination):
+            _count(trees, counts, segment.destination, segment.source)
+            assembly.copy(segment.source)
+        else:
+            changes = _iter_changes(iter_candidates(trees, segment), resolve)
+            assembly.change(segment.destination, changes, more=more)
+    assembly.end()
+    if not counts:
+        return MergeResult(destination, 0, 0, 0)
+    return MergeResult(writer.finish(), counts.added, counts.changed, counts.removed)
+
+
+class _Assembly:
+    """Puts a tree together from slices of others; adjacent slices are written as one."""
+
+    def __init__(self, trees: TreeStore, writer: TreeWriter, counts: ChangeCounts) -> None:
+        self._writer = writer
+        self._application = Application(trees, writer, counts)
+        self._pending: Slice | None = None
+
+    def copy(self, ranges: Slice) -> None:
+        """Add ranges as they are."""
+        pending = self._pending
+        if pending is not None and pending.tree is ranges.tree and pending.last == ranges.first:
+            self._pending = Slice(ranges.tree, pending.first, ranges.last)
+        else:
+            self._write(more=True)
+            self._pending = ranges
+
+    def change(
+        self, ranges: Slice, changes: Iterable[tuple[bytes, bytes | None]], *, more: bool
+    ) -> None:
+        """Add ranges with changes applied; `more` tells whether anything is added afterwards."""
+        self._write(more=True)
+        self._application.run(ranges.tree, ranges.first, ranges.last, changes, more=more)
+
+    def end(self) -> None:
+        """Add what was held back: nothing follows."""
+        self._write(more=False)
+
+    def _write(self, *, more: bool) -> None:
+        if self._pending is not None:
+            self._writer.copy_ranges(*self._pending, more=more)
+            self._pending = None
+
+
+def _iter_changes(
+    candidates: Iterable[Candidate], resolve: Resolution | None
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield what the merge changes on the destination."""
+    for candidate in candidates:
+        if not candidate.is_conflict:
+            yield candidate.path, candidate.source
+        elif resolve is not None:
+            value = resolve(candidate)
+            if value is not candidate.destination:
+                yield candidate.path, value
+
+
+def _refuse_conflicts(trees: TreeStore, all_segments: Iterable[Segment]) -> None:
+    """Look for conflicts before anything is written.
+
+    Raises:
+        MergeConflict: there are some.
+    """
+    paths: list[bytes] = []
+    count = 0
+    for segment in all_segments:
+        if segment.is_contested:
+            for candidate in iter_candidates(trees, segment):
+                if candidate.is_conflict:
+                    count += 1
+                    if count <= MAX_CONFLICTS_LISTED:
+                        paths.append(candidate.path)
+    if count:
+        raise MergeConflict(paths, count)
+
+
+def _count(trees: TreeStore, counts: ChangeCounts, before: Slice, after: Slice) -> None:
+    """Count the paths that differ; ranges that nothing overlaps are counted unopened."""
+    left = Cursor(trees, before.tree, first=before.first, last=before.last)
+    right = Cursor(trees, after.tree, first=after.first, last=after.last)
+
+    def count_range(cursor: Cursor, record: RangeRecord) -> None:
+        if cursor is left:
+            counts.removed += record.count
+        else:
+            counts.added += record.count
+
+    for _, old, new in iter_pairs(iter_windows(left, right, skip_whole=count_range)):
+        if old is None:
+            counts.added += 1
+        elif new is None:
+            counts.removed += 1
+        else:
+            counts.changed += 1

@@ -1,0 +1,172 @@
+"""A metarange: one snapshot of a repository, as the ranges that make it up.
+
+It is an SSTable with a record for each range: the key is the range's last key, the identity the
+64 hex characters of its ID, the data a RangeData message::
+
+    1 min_key         bytes
+    2 max_key         bytes
+    3 estimated_size  uint64     we write the exact size of the file
+    4 count           int64
+
+Its property ``lakecli.tree`` says by which rule and N its ranges were cut, see `splitter`. lakeFS's
+metaranges have none: their ranges end elsewhere and are never spliced into ours.
+
+Parsed, it stays two lists of bytes; of ten million entries' 1,700 ranges a command looks at a few.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lakecli.committed.values import MalformedValue, decode_value, encode_value
+from lakecli.committed.wire import MalformedMessage, encode_bytes, encode_int, fields, signed
+from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+TREE_PROPERTY: Final = "lakecli.tree"
+
+_TREE = re.compile(rb"1;n=([0-9]{1,18})")
+_ID = re.compile(rb"[0-9a-f]{64}")
+_ID_FRAME = b"\x80\x01"
+"""The length of an identity of 64 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRecord:
+    """What a metarange says of one range.
+
+    Attributes:
+        size: of its file, in bytes; exact in trees that lakecli wrote.
+        count: its records.
+    """
+
+    id: RangeId
+    min_key: bytes
+    max_key: bytes
+    size: int
+    count: int
+
+
+def encode_tree_property(range_entries: int) -> bytes:
+    """Return the value of `TREE_PROPERTY` for trees cut by this version's rule."""
+    return b"1;n=%d" % range_entries
+
+
+def decode_tree_property(value: bytes | None) -> int | None:
+    """Return the N of a tree cut by the rule we know, or ``None``."""
+    match = _TREE.fullmatch(value or b"")
+    return int(match[1]) if match else None
+
+
+def encode_range_record(record: RangeRecord) -> bytes:
+    """Return the value that stands for a range in a metarange."""
+    data = b"".join(
+        (
+            encode_bytes(1, record.min_key) if record.min_key else b"",
+            encode_bytes(2, record.max_key) if record.max_key else b"",
+            encode_int(3, record.size),
+            encode_int(4, record.count),
+        )
+    )
+    return encode_value(record.id.encode(), data)
+
+
+def decode_range_record(value: bytes) -> RangeRecord:
+    """Return the range that a metarange's value stands for.
+
+    Raises:
+        MalformedValue: it stands for none.
+    """
+    min_key = max_key = b""
+    size = count = 0
+    try:
+        for number, field in fields(decode_value(value)[1]):
+            if isinstance(field, int):
+                if number == 3:  # noqa: PLR2004 - field numbers stand in the module's docstring
+                    size = field
+                elif number == 4:  # noqa: PLR2004
+                    count = signed(field)
+            elif number == 1:
+                min_key = field
+            elif number == 2:  # noqa: PLR2004
+                max_key = field
+    except MalformedMessage as error:
+        raise MalformedValue(f"no range, {error}") from None
+    return RangeRecord(range_id_of(value), min_key, max_key, size, count)
+
+
+def range_id_of(value: bytes) -> RangeId:
+    """Return the ID of the range that a metarange's value stands for.
+
+    Raises:
+        MalformedValue: what should be the ID is none, and must not become part of a key.
+    """
+    name = value[2:66] if value[:2] == _ID_FRAME else b""
+    if not _ID.fullmatch(name):
+        raise MalformedValue("a range without an ID")
+    return RangeId(name.decode())
+
+
+class Metarange:
+    """A parsed metarange.
+
+    Args:
+        id: ``""`` for the empty tree.
+        keys: the last key of each range, ascending.
+        values: the record of each range, encoded.
+        range_entries: N if its ranges were cut by our rule, else ``None``.
+    """
+
+    __slots__ = ("_positions", "id", "keys", "range_entries", "size", "values")
+
+    def __init__(
+        self,
+        id: MetarangeId,
+        keys: Sequence[bytes],
+        values: Sequence[bytes],
+        *,
+        range_entries: int | None,
+    ) -> None:
+        self.id = id
+        self.keys = keys
+        self.values = values
+        self.range_entries = range_entries
+        self.size = sum(map(len, keys)) + sum(map(len, values)) + 160 * len(keys)
+        self._positions: dict[bytes, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def record(self, position: int) -> RangeRecord:
+        """Return one range.
+
+        Raises:
+            MalformedValue: the record is damaged.
+        """
+        return decode_range_record(self.values[position])
+
+    def records(self) -> Iterator[RangeRecord]:
+        """Yield the ranges in key order."""
+        return map(decode_range_record, self.values)
+
+    def find(self, key: bytes) -> int:
+        """Return the position of the first range that may hold a key >= `key`."""
+        return bisect_left(self.keys, key)
+
+    def value_of(self, range_id: RangeId) -> bytes | None:
+        """Return the record of a range of this tree by its ID, encoded, or ``None``."""
+        positions = self._positions
+        if positions is None:
+            positions = {value[2:66]: at for at, value in enumerate(self.values)}
+            self._positions = positions
+        position = positions.get(range_id.encode())
+        return None if position is None else self.values[position]
+
+
+NO_RANGES: Final = Metarange(EMPTY_TREE, (), (), range_entries=None)
+"""The empty tree: it has no object, and belongs to every N."""

@@ -1,0 +1,62 @@
+"""Reading a tree: one path, many in order, or its ranges."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from lakecli.committed.cursor import Cursor, Standing
+from lakecli.committed.keys import prefix_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.committed.metaranges import RangeRecord
+    from lakecli.committed.store import TreeStore
+    from lakecli.model import MetarangeId
+
+
+def find(trees: TreeStore, tree: MetarangeId, key: bytes) -> bytes | None:
+    """Return the encoded value of one path, or ``None``.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
+    metarange = trees.metarange(tree)
+    position = bisect_left(metarange.keys, key)
+    if position == len(metarange.keys):
+        return None
+    return trees.points.find(metarange, position, key)
+
+
+def scan(
+    trees: TreeStore, tree: MetarangeId, *, start: bytes = b"", prefix: bytes = b""
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield paths and encoded values in order.
+
+    Args:
+        trees: where the tree lies.
+        tree: to read.
+        start: only paths no less than it.
+        prefix: only paths that start with it.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
+    cursor = Cursor(trees, trees.metarange(tree), start=max(start, prefix), stop=prefix_end(prefix))
+    while cursor.standing != Standing.END:
+        if cursor.standing == Standing.RANGE:
+            cursor.enter_range()
+        elif cursor.standing == Standing.BLOCK:
+            cursor.enter_block()
+        else:
+            yield from zip(*cursor.take(len(cursor.keys)), strict=True)
+
+
+def iter_ranges(trees: TreeStore, tree: MetarangeId) -> Iterator[RangeRecord]:
+    """Yield the ranges of a tree in key order.
+
+    Raises:
+        IntegrityError: the metarange is missing or damaged.
+    """
+    return trees.metarange(tree).records()

@@ -1,0 +1,88 @@
+"""Where a range ends: a function of the keys alone, so that equal contents make equal ranges.
+
+With x = the first 8 bytes of ``h(key)``, little-endian, n = the records since the last cut, the
+one just written included, and N = the repository's ``range_entries``, a range ends after a key when
+
+- ``x mod N == 0``, or
+- ``n >= N`` and ``x mod (N / 8) == 0``, or
+- ``n == 4 N``.
+
+The first clause alone would give ranges of N records on average, some of them many times as long;
+the second ends a long one soon, at keys that the next build of the tree finds again; the third is
+a bound. This is a promise about data in buckets: it may never change under one tree version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MIN_RANGE_ENTRIES = 16
+
+
+def key_number(key_digest: bytes) -> int:
+    """Return x, the number that the rule looks at, from ``h(key)``."""
+    return int.from_bytes(key_digest[:8], "little")
+
+
+@dataclass(frozen=True, slots=True)
+class Splitter:
+    """The rule for one N.
+
+    Attributes:
+        range_entries: N, a power of two of at least `MIN_RANGE_ENTRIES`.
+
+    Raises:
+        ValueError: `range_entries` is not such a number.
+    """
+
+    range_entries: int
+
+    def __post_init__(self) -> None:
+        number = self.range_entries
+        if number < MIN_RANGE_ENTRIES or number & (number - 1):
+            raise ValueError(f"range_entries is no power of two from {MIN_RANGE_ENTRIES}: {number}")
+
+    def is_cut(self, key_digest: bytes, entries: int) -> bool:
+        """Whether a range ends after a key.
+
+        Args:
+            key_digest: ``h(key)``.
+            entries: n, the key's own record included.
+        """
+        number = self.range_entries
+        x = key_number(key_digest)
+        return (
+            x % number == 0
+            or (entries >= number and x % (number // 8) == 0)
+            or entries == 4 * number
+        )
+
+    def cuts(self, key_digests: Sequence[bytes], entries: int) -> list[int]:
+        """Return the positions of the keys, in order, after which a range ends.
+
+        Args:
+            key_digests: ``h(key)`` of consecutive records.
+            entries: records since the last cut, before the first of these.
+        """
+        number = self.range_entries
+        largest = 4 * number
+        # Both clauses about x need it to be a multiple of N / 8; its lowest byte rules out nearly
+        # every key at the price of one comparison.
+        mask = min(number // 8, 256) - 1
+        found: list[int] = []
+        start = -entries
+        for at in [at for at, digest in enumerate(key_digests) if not digest[0] & mask]:
+            while at - start >= largest:
+                start += largest
+                found.append(start - 1)
+            if self.is_cut(key_digests[at], at - start + 1):
+                start = at + 1
+                found.append(at)
+        while len(key_digests) - start >= largest:
+            start += largest
+            found.append(start - 1)
+        return found

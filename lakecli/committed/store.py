@@ -1,0 +1,324 @@
+"""`TreeStore`: ranges and metaranges by their ID, from wherever they are nearest.
+
+A table is read from the namespace's own file where that is on this machine, else from the cache,
+else from the bucket: whole (and then cached) for scans and rewrites, by two ranged reads for one
+point. Every table of one ID holds the same keys and identities, so it does not matter which copy
+is read, only that one process stays with one.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lakecli import layout
+from lakecli.committed.metaranges import (
+    NO_RANGES,
+    TREE_PROPERTY,
+    Metarange,
+    decode_tree_property,
+)
+from lakecli.committed.points import PointReader
+from lakecli.committed.recent import Recent
+from lakecli.errors import IntegrityError
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.sstable.reader import BytesSource, CorruptTable, Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.committed.cache import SstableCache
+    from lakecli.committed.metaranges import RangeRecord
+    from lakecli.model import MetarangeId, RangeId
+    from lakecli.objectstore.base import Batch, ObjectStore
+
+WHOLE_TABLES_SIZE = 24 << 20
+"""Bytes of whole ranges kept in memory; the one in use is kept however large it is."""
+
+METARANGES_SIZE = 32 << 20
+"""Bytes of parsed metaranges kept in memory, likewise."""
+
+
+class MissingTable(IntegrityError):
+    """A tree names a range or metarange that its namespace does not hold."""
+
+    def __init__(self, key: str, uri: str) -> None:
+        super().__init__(
+            f"missing from {uri}: {key}",
+            hint="`lakecli fsck lakefs://REPOSITORY` names the commits and paths it holds",
+        )
+
+
+class WrongTable(IntegrityError):
+    """A sound table under a name that should be another kind of table."""
+
+    def __init__(self, key: str, kind: str) -> None:
+        super().__init__(
+            f"{key} is no {kind}, although its properties should say so",
+            hint="`lakecli fsck lakefs://REPOSITORY` names the commits and paths that need it",
+        )
+
+
+@dataclass(slots=True)
+class TreeCounts:
+    """What an operation cost: tables opened and written, not counting those still in memory."""
+
+    ranges_opened: int = 0
+    ranges_written: int = 0
+    metaranges_opened: int = 0
+    metaranges_written: int = 0
+    bytes_written: int = 0
+
+
+class PathSource:
+    """A table in a file that is opened anew for every read: thousands may be in use at a time.
+
+    Args:
+        name: for error messages.
+        path: of the file.
+    """
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name = name
+        self._path = path
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return `length` bytes from `offset`, less where the file ends earlier."""
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(descriptor, length, offset)
+        finally:
+            os.close(descriptor)
+
+    def read_tail(self, length: int) -> tuple[bytes, int]:
+        """Return the last `length` bytes, less where the file is shorter, and the file's size."""
+        size = self._path.stat().st_size
+        offset = max(0, size - length)
+        return self.read(offset, size - offset), size
+
+
+class RemoteSource:
+    """A table read from the bucket piece by piece.
+
+    Args:
+        store: the bucket.
+        key: of the object.
+        size: of the object, in bytes.
+    """
+
+    def __init__(self, store: ObjectStore, key: str, *, size: int) -> None:
+        self.name = key
+        self._store = store
+        self._size = size
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return `length` bytes from `offset`, less where the object ends earlier."""
+        try:
+            return self._store.get(self.name, start=offset, length=length)
+        except ObjectNotFound:
+            raise MissingTable(self.name, self._store.uri) from None
+
+    def read_tail(self, length: int) -> tuple[bytes, int]:
+        """Return the last `length` bytes, less where the object is shorter, and its size."""
+        offset = max(0, self._size - length)
+        return self.read(offset, self._size - offset), self._size
+
+
+class TreeStore:
+    """The trees of one repository. Not safe to share between threads.
+
+    Args:
+        store: the storage namespace.
+        cache: of this repository's tables; not used where the namespace is on this machine.
+        range_entries: the repository's tree parameter N.
+
+    Attributes:
+        counts: what was opened and written so far.
+        points: answers point reads.
+    """
+
+    def __init__(
+        self, store: ObjectStore, *, cache: SstableCache | None, range_entries: int
+    ) -> None:
+        self.store = store
+        self.range_entries = range_entries
+        self.counts = TreeCounts()
+        self.points = PointReader(self)
+        self._given_cache = cache
+        self._metaranges: Recent[MetarangeId, Metarange] = Recent(METARANGES_SIZE)
+        self._tables: Recent[RangeId, Table] = Recent(WHOLE_TABLES_SIZE)
+
+    @cached_property
+    def _cache(self) -> SstableCache | None:
+        """The cache, unless the namespace is a directory of this machine."""
+        return None if self.store.local_path(layout.REPOSITORY) else self._given_cache
+
+    def metarange(self, tree: MetarangeId) -> Metarange:
+        """Return a parsed metarange.
+
+        Raises:
+            IntegrityError: it is missing or damaged.
+        """
+        if not tree:
+            return NO_RANGES
+        found = self._metaranges.get(tree)
+        if found is None:
+            table = self._open_whole(tree)
+            self.counts.metaranges_opened += 1
+            found = load_metarange(tree, table)
+            self._metaranges.put(tree, found, found.size)
+        return found
+
+    def table(self, range_id: RangeId) -> Table:
+        """Return a range whose bytes are all in memory, for reading much of it.
+
+        Raises:
+            IntegrityError: it is missing or damaged.
+        """
+        found = self._tables.get(range_id)
+        if found is None:
+            found = self._open_whole(range_id)
+            self.counts.ranges_opened += 1
+            check_kind(found, "range")
+            self._tables.put(range_id, found, found.size)
+        return found
+
+    def open_for_points(self, record: RangeRecord, *, is_exact: bool) -> tuple[Table, bool]:
+        """Open a range for reading a few of its blocks.
+
+        Args:
+            record: of the range.
+            is_exact: whether ``record.size`` is the size of the file: it is in trees of ours,
+                lakeFS's own writes an estimate.
+
+        Returns:
+            The table, and whether its blocks come from the bucket one by one.
+
+        Raises:
+            IntegrityError: it is missing or damaged.
+        """
+        found = self._tables.get(record.id)
+        if found is not None:
+            return found, False
+        self.counts.ranges_opened += 1
+        key = layout.sstable_key(record.id)
+        found = self._open_file(record.id)
+        is_remote = found is None
+        if found is None:
+            size = record.size if is_exact else self._size_of(key)
+            try:
+                found = Table(RemoteSource(self.store, key, size=size))
+            except CorruptTable:
+                # The bucket may hold another writer's copy of this range, of another size.
+                actual = self._size_of(key)
+                if actual == size:
+                    raise
+                found = Table(RemoteSource(self.store, key, size=actual))
+        check_kind(found, "range")
+        return found, is_remote
+
+    def write(self, batch: Batch, table_id: str, body: bytes) -> int:
+        """Write a table unless there is one, and return the size of the one that stays.
+
+        An object that is there already is never replaced: its times may differ, and somebody may
+        be reading it. Whether it is there is only asked where the answer costs nothing.
+        """
+        key = layout.sstable_key(table_id)
+        self.counts.bytes_written += len(body)
+        batch.put_new(key, body)
+        path = self.store.local_path(key) if self._cache is None else self._cache.find(table_id)
+        if path is None and self._cache is not None:
+            self._cache.put(table_id, body)
+        try:
+            return len(body) if path is None else path.stat().st_size
+        except OSError:
+            return len(body)
+
+    def remember(self, metarange: Metarange) -> None:
+        """Keep a metarange just written, as if it had been opened."""
+        self._metaranges.put(metarange.id, metarange, metarange.size)
+
+    def read_object(self, table_id: str) -> Table:
+        """Return a table as the namespace holds it now, past every cache.
+
+        Raises:
+            IntegrityError: it is missing or damaged.
+        """
+        key = layout.sstable_key(table_id)
+        return Table(BytesSource(key, self._get(key)))
+
+    def _open_whole(self, table_id: str) -> Table:
+        cache = self._cache
+        if cache is None:
+            return self.read_object(table_id)
+        key = layout.sstable_key(table_id)
+        path = cache.find(table_id)
+        if path is not None:
+            try:
+                return Table(BytesSource(f"{key} in the cache", path.read_bytes()))
+            except (OSError, CorruptTable):
+                cache.drop(table_id)
+        data = self._get(key)
+        table = Table(BytesSource(key, data))  # before it is cached: damage is not
+        cache.put(table_id, data)
+        return table
+
+    def _open_file(self, table_id: str) -> Table | None:
+        """Open a table in its own file or in the cache's, or return ``None``."""
+        key = layout.sstable_key(table_id)
+        cache = self._cache
+        if cache is None:
+            path = self.store.local_path(key)
+            return None if path is None else Table(PathSource(key, path))
+        path = cache.find(table_id)
+        if path is not None:
+            try:
+                return Table(PathSource(f"{key} in the cache", path))
+            except (OSError, CorruptTable):
+                cache.drop(table_id)
+        return None
+
+    def _get(self, key: str) -> bytes:
+        try:
+            return self.store.get(key)
+        except ObjectNotFound:
+            raise MissingTable(key, self.store.uri) from None
+
+    def _size_of(self, key: str) -> int:
+        try:
+            return self.store.head(key).size
+        except ObjectNotFound:
+            raise MissingTable(key, self.store.uri) from None
+
+
+def load_metarange(tree: MetarangeId, table: Table) -> Metarange:
+    """Parse an open metarange.
+
+    Raises:
+        IntegrityError: it is damaged, or a range.
+    """
+    check_kind(table, "metarange")
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    for number in range(table.block_count):
+        block = table.block(number)
+        keys += block.keys
+        values += block.values
+    return Metarange(
+        tree,
+        keys,
+        values,
+        range_entries=decode_tree_property(table.properties.get(TREE_PROPERTY)),
+    )
+
+
+def check_kind(table: Table, kind: str) -> None:
+    """Refuse a range where a metarange is expected, and the other way round.
+
+    Raises:
+        WrongTable: it is the other.
+    """
+    if table.properties.get("type") != f"{kind}s".encode():
+        raise WrongTable(table.name, kind)

@@ -1,0 +1,226 @@
+"""`TreeWriter`: the one way a tree comes to be, shared by commit, merge and import.
+
+It takes records, blocks and whole ranges in ascending order of their keys and cuts ranges by the
+splitter's rule, whatever the pieces came from; so equal contents make equal ranges, equal names
+and an equal tree.
+
+A range of another tree is taken whole, unread, where the writer stands on a cut and that range
+was cut by the same rule: then writing its records one by one would make the same range. Only the
+last range of a tree may end without the rule asking for it; it is taken whole if the rule happens
+to, or if nothing follows. Otherwise its records are streamed, its untouched blocks verbatim.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from blake3 import blake3
+
+from lakecli.committed.metaranges import (
+    TREE_PROPERTY,
+    Metarange,
+    RangeRecord,
+    encode_range_record,
+    encode_tree_property,
+)
+from lakecli.committed.ranges import WRITER, WRITER_PROPERTY, is_ours, iter_blocks
+from lakecli.committed.splitter import Splitter
+from lakecli.committed.values import identities_of
+from lakecli.identity import h, record_id, tree_id
+from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
+from lakecli.sstable.writer import TableWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakecli.committed.store import TreeStore
+    from lakecli.objectstore.base import Batch
+    from lakecli.sstable.reader import Block
+
+
+class TreeWriter:
+    """Builds one tree. Nothing of it is durable before `finish` returned.
+
+    Args:
+        trees: where ranges come from and go to.
+        bases: trees it is likely to resemble; their ranges are not written again.
+    """
+
+    def __init__(self, trees: TreeStore, *, bases: Sequence[Metarange] = ()) -> None:
+        self._trees = trees
+        self._bases = bases
+        self._splitter = Splitter(trees.range_entries)
+        self._batch: Batch | None = None
+        self._keys: list[bytes] = []
+        self._values: list[bytes] = []
+        self._last_key = b""
+        self._table: TableWriter | None = None
+        self._record_ids: list[bytes] = []
+
+    @property
+    def at_cut(self) -> bool:
+        """Whether the next record starts a range."""
+        return self._table is None
+
+    def add_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Add records in ascending order of their keys.
+
+        Raises:
+            ValueError: the keys do not ascend.
+            MalformedValue: a value holds no identity.
+        """
+        if keys:
+            self._add(keys, values, None)
+
+    def add_block(self, block: Block, *, verbatim: bool) -> None:
+        """Add the records of a block.
+
+        Args:
+            block: of a range that lakecli or lakeFS wrote.
+            verbatim: copy the block as it is stored, where no cut falls inside; for blocks that
+                lakecli cut, so that ours all end where the records decide.
+
+        Raises:
+            ValueError: the keys do not ascend.
+            MalformedValue: a value holds no identity.
+        """
+        if block.keys:
+            self._add(block.keys, block.values, block if verbatim else None)
+
+    def copy_ranges(self, tree: Metarange, first: int, last: int, *, more: bool) -> None:
+        """Add consecutive ranges of a tree.
+
+        Args:
+            tree: that has the ranges.
+            first: position of the first range.
+            last: position after the last range.
+            more: whether anything is added afterwards.
+
+        Raises:
+            IntegrityError: a range that had to be read is missing or damaged.
+        """
+        canonical = tree.range_entries == self._splitter.range_entries
+        while first < last:
+            if not (canonical and self.at_cut):
+                self._stream(tree, first)
+                first += 1
+                continue
+            whole = last
+            if last == len(tree) and more and not self._ends_at_cut(tree.record(last - 1)):
+                whole -= 1
+            if whole > first:
+                self._take(tree, first, whole)
+            if whole < last:
+                self._stream(tree, whole)
+            return
+
+    def finish(self) -> MetarangeId:
+        """Write the metarange, make everything durable and return the tree's ID.
+
+        A tree that equals one of the bases is not written.
+        """
+        if self._table is not None:
+            self._end_range(self._table)
+        if not self._keys:
+            return EMPTY_TREE
+        range_entries = self._splitter.range_entries
+        ids = map(record_id, self._keys, identities_of(self._values))
+        tree = Metarange(
+            MetarangeId(tree_id(ids)), self._keys, self._values, range_entries=range_entries
+        )
+        if any(tree.id == base.id for base in self._bases):
+            return tree.id
+        table = TableWriter(
+            properties={
+                "type": b"metaranges",
+                WRITER_PROPERTY: WRITER,
+                TREE_PROPERTY: encode_tree_property(range_entries),
+            }
+        )
+        table.add_many(self._keys, self._values)
+        self._write(tree.id, table.finish())
+        self._trees.counts.metaranges_written += 1
+        self._open_batch().flush()
+        self._trees.remember(tree)
+        return tree.id
+
+    def _add(self, keys: Sequence[bytes], values: Sequence[bytes], block: Block | None) -> None:
+        self._check_order(keys[0])
+        digest = blake3
+        key_digests = [digest(key).digest() for key in keys]
+        # identity.record_id of each record; h(key) is at hand.
+        record_ids = [
+            digest(key_digest + digest(identity).digest()).digest()
+            for key_digest, identity in zip(key_digests, identities_of(values), strict=True)
+        ]
+        self._last_key = keys[-1]
+        cuts = self._splitter.cuts(key_digests, 0 if self._table is None else self._table.count)
+        if block is not None and (not cuts or cuts[0] == len(keys) - 1):
+            table = self._open_table()
+            if table.at_block_boundary:
+                table.copy_block(block)
+            else:
+                table.add_many(keys, values)
+            self._record_ids += record_ids
+            if cuts:
+                self._end_range(table)
+            return
+        start = 0
+        for end in [cut + 1 for cut in cuts]:
+            table = self._open_table()
+            table.add_many(keys[start:end], values[start:end])
+            self._record_ids += record_ids[start:end]
+            self._end_range(table)
+            start = end
+        if start < len(keys):
+            self._open_table().add_many(keys[start:], values[start:])
+            self._record_ids += record_ids[start:]
+
+    def _check_order(self, key: bytes) -> None:
+        if key <= self._last_key and (self._table is not None or self._keys):
+            raise ValueError(f"keys that are not in ascending order: {key!r}")
+
+    def _open_table(self) -> TableWriter:
+        if self._table is None:
+            self._table = TableWriter(properties={"type": b"ranges", WRITER_PROPERTY: WRITER})
+        return self._table
+
+    def _end_range(self, table: TableWriter) -> None:
+        range_id = RangeId(tree_id(self._record_ids))
+        value = next(filter(None, (base.value_of(range_id) for base in self._bases)), None)
+        if value is None:
+            size = self._write(range_id, table.finish())
+            value = encode_range_record(
+                RangeRecord(range_id, table.min_key, table.max_key, size, table.count)
+            )
+            self._trees.counts.ranges_written += 1
+        self._keys.append(table.max_key)
+        self._values.append(value)
+        self._table = None
+        self._record_ids = []
+
+    def _write(self, table_id: str, body: bytes) -> int:
+        return self._trees.write(self._open_batch(), table_id, body)
+
+    def _open_batch(self) -> Batch:
+        if self._batch is None:
+            self._batch = self._trees.store.batch()
+        return self._batch
+
+    def _ends_at_cut(self, record: RangeRecord) -> bool:
+        return self._splitter.is_cut(h(record.max_key), record.count)
+
+    def _take(self, tree: Metarange, first: int, last: int) -> None:
+        """Take ranges whole, unread."""
+        self._check_order(tree.record(first).min_key)
+        self._keys += tree.keys[first:last]
+        self._values += tree.values[first:last]
+        self._last_key = self._keys[-1]
+
+    def _stream(self, tree: Metarange, position: int) -> None:
+        """Add the records of a range."""
+        record = tree.record(position)
+        table = self._trees.table(record.id)
+        verbatim = is_ours(table)
+        for block in iter_blocks(table, record):
+            self.add_block(block, verbatim=verbatim)
