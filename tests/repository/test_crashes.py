@@ -15,13 +15,14 @@ from tests.support.lakes import Numbered, make_repository, open_lake, read, stag
 
 PROJECT = Path(__file__).parents[2]
 
-BRANCH_STEPS = ["build", "before put_new 1", "after put_new 2", "before flush 1", "after flush 1"]
+BRANCH_STEPS = ["build", "before put_new 1", "after put_new 1", "before flush 1", "after flush 1"]
 CASES = [
     *[("create", step) for step in ("claim", "register")],
     *[("commit", step) for step in ("seal", *BRANCH_STEPS, "move", "tidy")],
     *[("merge", step) for step in (*BRANCH_STEPS, "move")],
     *[("cherry-pick", step) for step in ("after flush 1", "move")],
-    *[("revert", step) for step in ("after flush 1", "move")],
+    # Reverting the newest commit gives a tree that is there already: nothing is written.
+    *[("revert", step) for step in ("build", "move")],
     *[("upload", step) for step in ("after put_new 3", "before flush 1", "after flush 1")],
 ]
 
