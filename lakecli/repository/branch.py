@@ -10,7 +10,7 @@ from lakecli.model import Branch
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations, tokens
-from lakecli.repository.view import View, commit_at
+from lakecli.repository.view import branch_at, commit_at, view_of_branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ def show(repository: Repository, name: str) -> Branch:
         NotFound: no such branch.
     """
     with repository.lake.kv.read() as txn:
-        return RefStore(txn, repository.key).get_branch(name)
+        return branch_at(repository, txn, name)
 
 
 def delete(repository: Repository, name: str) -> Branch:
@@ -88,21 +88,36 @@ def delete(repository: Repository, name: str) -> Branch:
         Refused: it is the default branch.
     """
     with repository.lake.kv.write() as txn:
-        refs = RefStore(txn, repository.key)
-        branch = refs.get_branch(name)
-        if name == repository.record.default_branch:
-            raise Refused(
-                f"cannot delete the default branch {name}",
-                hint=f"throw away its uncommitted changes: lakecli branch reset "
-                f"{repository.uri}/{name}",
-            )
-        refs.delete_branch(name)
+        branch = _deletable(repository, txn, name)
+        RefStore(txn, repository.key).delete_branch(name)
         operations.append(
             txn,
             repository,
             kind="branch delete",
             refs=[operations.branch_change(branch, None)],
             sealed=(branch.staging_token, *branch.sealed_tokens),
+        )
+    return branch
+
+
+def check_delete(repository: Repository, name: str) -> Branch:
+    """Return a branch that `delete` would delete.
+
+    Raises:
+        NotFound: no such branch.
+        Refused: it is the default branch.
+    """
+    with repository.lake.kv.read() as txn:
+        return _deletable(repository, txn, name)
+
+
+def _deletable(repository: Repository, txn: ReadTransaction, name: str) -> Branch:
+    branch = branch_at(repository, txn, name)
+    if name == repository.record.default_branch:
+        raise Refused(
+            f"cannot delete the default branch {name}",
+            hint=f"throw away its uncommitted changes: lakecli branch reset "
+            f"{repository.uri}/{name}",
         )
     return branch
 
@@ -115,7 +130,7 @@ def reset(repository: Repository, name: str) -> None:
     """
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
-        before = refs.get_branch(name)
+        before = branch_at(repository, txn, name)
         after = replace(
             before,
             staging_token=tokens.start(txn, repository, name, before.commit_id),
@@ -138,7 +153,7 @@ def reset_prefix(repository: Repository, name: str, prefix: bytes) -> int:
         NotFound: no such branch.
     """
     with repository.lake.kv.read() as txn:
-        view = _everything(repository, txn, name)
+        view = view_of_branch(repository, txn, name)
         paths = [path for path, _ in view.staged(prefix=prefix)]
     return _restore(repository, name, paths)
 
@@ -152,21 +167,9 @@ def reset_object(repository: Repository, name: str, path: bytes) -> int:
     from lakecli.staging import area
 
     with repository.lake.kv.read() as txn:
-        view = _everything(repository, txn, name)
+        view = view_of_branch(repository, txn, name)
         staged = any(area.get(txn, token, path) is not None for token in view.tokens)
     return _restore(repository, name, [path] if staged else [])
-
-
-def _everything(repository: Repository, txn: ReadTransaction, name: str) -> View:
-    refs = RefStore(txn, repository.key)
-    branch = refs.get_branch(name)
-    return View(
-        repository,
-        txn,
-        commit=refs.get_commit(branch.commit_id),
-        tokens=(branch.staging_token, *branch.sealed_tokens),
-        name=name,
-    )
 
 
 def _restore(repository: Repository, name: str, paths: list[bytes]) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.refs.history import iter_log
 from lakecli.refs.store import RefStore
@@ -14,15 +13,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
+    from lakecli.kv.env import ReadTransaction
     from lakecli.model import Commit
+    from lakecli.refs.graph_lines import GraphLine
     from lakecli.repository.lake import Repository
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
+class LogOptions(NamedTuple):
     """Which commits a log shows; those of `lakecli.refs.history.iter_log`, and by path.
 
+    With path filters, merge commits and the initial commit are never shown: a commit is compared
+    with its only parent.
+
     Attributes:
+        first_parent: follow first parents only.
+        no_merges: leave out commits with several parents.
+        since: leave out older commits, and do not look past them.
         after: a ref expression: skip up to and including this commit.
         stop_at: a ref expression: the last commit to show.
         objects: only commits that changed one of these exact paths.
@@ -36,45 +42,79 @@ class LogOptions:
     stop_at: str | None = None
     objects: Sequence[bytes] = ()
     prefixes: Sequence[bytes] = ()
-    topological: bool = False
 
 
 @contextmanager
 def log(repository: Repository, ref: str, options: LogOptions) -> Iterator[Iterator[Commit]]:
     """Open the stream of commits reachable from a ref expression, newest first.
 
-    With path filters, merge commits and the initial commit are never shown: a commit is compared
-    with its only parent.
-
     Raises:
         NotFound: one of the expressions names nothing.
     """
     with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
-        start = commit_at(repository, txn, ref)
-        commits = iter_log(
-            refs,
-            start.id,
-            first_parent=options.first_parent,
-            no_merges=options.no_merges,
-            since=options.since,
-            after=commit_at(repository, txn, options.after).id if options.after else None,
-            stop_at=commit_at(repository, txn, options.stop_at).id if options.stop_at else None,
-            topological=options.topological,
+        commits = _walk(repository, txn, ref, options)
+        yield (each for each in commits if _is_shown(repository, txn, each, options))
+
+
+@contextmanager
+def log_graph(
+    repository: Repository, ref: str, options: LogOptions
+) -> Iterator[Iterator[GraphLine]]:
+    """Open the drawing of the commits that `log` yields, each before its parents.
+
+    Commits that are not shown are passed through, so that what is shown hangs together.
+
+    Raises:
+        NotFound: one of the expressions names nothing.
+    """
+    from lakecli.refs.graph_lines import iter_graph_lines
+
+    with repository.lake.kv.read() as txn:
+        commits = _walk(repository, txn, ref, options, topological=True)
+        yield iter_graph_lines(
+            commits, is_shown=lambda each: _is_shown(repository, txn, each, options)
         )
-        if options.objects or options.prefixes:
-            commits = (each for each in commits if _touches(repository, refs, each, options))
-        yield commits
 
 
-def _touches(repository: Repository, refs: RefStore, commit: Commit, options: LogOptions) -> bool:
+def _walk(
+    repository: Repository,
+    txn: ReadTransaction,
+    ref: str,
+    options: LogOptions,
+    *,
+    topological: bool = False,
+) -> Iterator[Commit]:
+    return iter_log(
+        RefStore(txn, repository.key),
+        commit_at(repository, txn, ref).id,
+        first_parent=options.first_parent,
+        since=options.since,
+        after=commit_at(repository, txn, options.after).id if options.after else None,
+        stop_at=commit_at(repository, txn, options.stop_at).id if options.stop_at else None,
+        topological=topological,
+    )
+
+
+def _is_shown(
+    repository: Repository, txn: ReadTransaction, commit: Commit, options: LogOptions
+) -> bool:
+    if options.no_merges and len(commit.parents) > 1:
+        return False
+    if not (options.objects or options.prefixes):
+        return True
+    return _touches(repository, txn, commit, options)
+
+
+def _touches(
+    repository: Repository, txn: ReadTransaction, commit: Commit, options: LogOptions
+) -> bool:
     from lakecli.committed.diff import diff
     from lakecli.committed.scan import find
     from lakecli.committed.values import identity_of
 
     if len(commit.parents) != 1:
         return False
-    before = refs.get_commit(commit.parents[0]).metarange_id
+    before = RefStore(txn, repository.key).get_commit(commit.parents[0]).metarange_id
     after = commit.metarange_id
     if before == after:
         return False

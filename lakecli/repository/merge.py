@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakecli.errors import NothingToDo, Refused
-from lakecli.model import MergeStrategy
+from lakecli.model import ChangeType, Difference, MergeStrategy
 from lakecli.refs.graph import merge_base
 from lakecli.refs.store import RefStore
 from lakecli.repository.commits import MERGE_STRATEGY
 from lakecli.repository.transaction import Draft, check_clean, commit_clean
-from lakecli.repository.view import View, commit_at, open_view
+from lakecli.repository.view import commit_at, view_of_branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Commit, Difference
+    from lakecli.model import Commit
     from lakecli.repository.lake import Repository
+    from lakecli.repository.view import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +51,21 @@ class MergePoints:
     destination: Commit
 
 
-def find_merge_points(
-    repository: Repository, txn: ReadTransaction, *, source: str, destination: str
-) -> MergePoints:
+def find_merge_base(repository: Repository, source: str, destination: str) -> MergePoints:
     """Return the commits that two ref expressions name, and their best common ancestor.
 
     Raises:
         NotFound: one of them names nothing.
         Refused: they have no common ancestor.
     """
+    with repository.lake.kv.read() as txn:
+        return find_merge_points(repository, txn, source=source, destination=destination)
+
+
+def find_merge_points(
+    repository: Repository, txn: ReadTransaction, *, source: str, destination: str
+) -> MergePoints:
+    """Return what `find_merge_base` does, within a transaction."""
     from_commit = commit_at(repository, txn, source)
     into_commit = commit_at(repository, txn, destination)
     base = merge_base(RefStore(txn, repository.key), from_commit.id, into_commit.id)
@@ -80,18 +87,24 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
     """
 
     def build(view: View) -> Draft:
+        from lakecli.committed.merge import MergeConflict
         from lakecli.committed.merge import merge as merge_trees
 
-        points = find_merge_points(repository, view.txn, source=source, destination=view.commit.id)
-        if not options.allow_empty and points.source.metarange_id == points.base.metarange_id:
-            raise NothingToDo(f"{source} brings nothing new to {destination}")
-        merged = merge_trees(
-            repository.trees,
-            base=points.base.metarange_id,
-            source=points.source.metarange_id,
-            destination=points.destination.metarange_id,
-            strategy=options.strategy,
-        )
+        points = _points(repository, view, source, options)
+        try:
+            merged = merge_trees(
+                repository.trees,
+                base=points.base.metarange_id,
+                source=points.source.metarange_id,
+                destination=points.destination.metarange_id,
+                strategy=options.strategy,
+            )
+        except MergeConflict as conflict:
+            conflict.hint = (
+                "let one side win with --strategy source-wins or dest-wins; see all changes: "
+                f"lakecli merge --dry-run {repository.uri}/{source} {repository.uri}/{destination}"
+            )
+            raise
         message = options.message
         return Draft(
             metarange_id=merged.metarange_id,
@@ -106,24 +119,56 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
     return commit_clean(repository, destination, build, kind="merge")
 
 
+def _points(repository: Repository, view: View, source: str, options: MergeOptions) -> MergePoints:
+    """Return what is to be merged into a view.
+
+    Raises:
+        NothingToDo: the source brings nothing, and an empty merge is not allowed.
+    """
+    points = find_merge_points(repository, view.txn, source=source, destination=view.commit.id)
+    if not options.allow_empty and points.source.metarange_id == points.base.metarange_id:
+        raise NothingToDo(
+            f"{source} brings nothing new to {view.name}",
+            hint="record a merge all the same: --allow-empty",
+        )
+    return points
+
+
 @contextmanager
 def preview(
-    repository: Repository, source: str, destination: str
+    repository: Repository, source: str, destination: str, options: MergeOptions
 ) -> Iterator[Iterator[Difference]]:
-    """Open the stream of what a merge would change on its destination, conflicts included.
+    """Open the stream of what `merge` with these options would change on its destination.
+
+    Conflicts are among them where no strategy decides.
 
     Raises:
         NotFound: the source or the branch does not exist.
         DirtyBranch: the destination has uncommitted changes.
+        NothingToDo: the source brings nothing that the destination lacks.
     """
     from lakecli.committed.diff import compare
 
-    with open_view(repository, destination) as view:
+    with repository.lake.kv.read() as txn:
+        view = view_of_branch(repository, txn, destination)
         check_clean(view)
-        points = find_merge_points(repository, view.txn, source=source, destination=view.commit.id)
-        yield compare(
+        points = _points(repository, view, source, options)
+        changes = compare(
             repository.trees,
             base=points.base.metarange_id,
             left=points.destination.metarange_id,
             right=points.source.metarange_id,
         )
+        yield _decided(changes, options.strategy)
+
+
+def _decided(changes: Iterator[Difference], strategy: MergeStrategy) -> Iterator[Difference]:
+    """Put what a strategy makes of conflicts in their place."""
+    from lakecli.committed.pairs import type_of
+
+    for change in changes:
+        if change.type != ChangeType.CONFLICT or strategy == MergeStrategy.FAIL:
+            yield change
+        elif strategy == MergeStrategy.SOURCE_WINS:
+            kind = type_of(change.left, change.right)
+            yield Difference(kind, change.path, change.left, change.right)

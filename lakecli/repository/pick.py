@@ -35,16 +35,24 @@ def _parent(repository: Repository, view: View, picked: Commit, number: int) -> 
 def _combine(
     repository: Repository, view: View, *, base: MetarangeId, source: MetarangeId, allow_empty: bool
 ) -> MetarangeId:
+    from lakecli.committed.merge import MergeConflict
     from lakecli.committed.merge import merge as merge_trees
 
     head = view.commit.metarange_id
-    merged = merge_trees(
-        repository.trees,
-        base=base,
-        source=source,
-        destination=head,
-        strategy=MergeStrategy.FAIL,
-    )
+    try:
+        merged = merge_trees(
+            repository.trees,
+            base=base,
+            source=source,
+            destination=head,
+            strategy=MergeStrategy.FAIL,
+        )
+    except MergeConflict as conflict:
+        conflict.hint = (
+            f"{view.name} has other changes of these paths, which would be lost: change them there "
+            f"by hand; see who made them: lakecli log --objects PATH {repository.uri}/{view.name}"
+        )
+        raise
     if merged.metarange_id == head and not allow_empty:
         raise NothingToDo(
             f"no effect on {view.name}: it is as it would be already",

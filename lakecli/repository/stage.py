@@ -9,7 +9,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.operations import StagingChange
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations
-from lakecli.repository.view import View
+from lakecli.repository.view import View, branch_at
 from lakecli.staging import area
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Stager:
         for start in range(0, len(changes), BATCH):
             part = changes[start : start + BATCH]
             with self._repository.lake.kv.write() as txn:
-                present = RefStore(txn, self._repository.key).get_branch(name)
+                present = branch_at(self._repository, txn, name)
                 self._log(txn, present, [path for path, _ in part])
                 area.put_many(txn, present.staging_token, part)
 
@@ -65,7 +65,7 @@ class Stager:
             part = paths[start : start + BATCH]
             with self._repository.lake.kv.write() as txn:
                 refs = RefStore(txn, self._repository.key)
-                branch = refs.get_branch(self._branch)
+                branch = branch_at(self._repository, txn, self._branch)
                 self._log(txn, branch, part)
                 below = View(
                     self._repository,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.errors import AlreadyExists
+from lakecli.errors import AlreadyExists, NotFound
 from lakecli.model import Tag
 from lakecli.refs.names import check_tag_name
 from lakecli.refs.store import RefStore
@@ -15,6 +15,7 @@ from lakecli.repository.view import commit_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakecli.kv.env import ReadTransaction
     from lakecli.repository.lake import Repository
 
 
@@ -65,7 +66,7 @@ def show(repository: Repository, name: str) -> Tag:
         NotFound: no such tag.
     """
     with repository.lake.kv.read() as txn:
-        return RefStore(txn, repository.key).get_tag(name)
+        return _tag_at(repository, txn, name)
 
 
 def delete(repository: Repository, name: str) -> Tag:
@@ -76,9 +77,19 @@ def delete(repository: Repository, name: str) -> Tag:
     """
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
-        tag = refs.get_tag(name)
+        tag = _tag_at(repository, txn, name)
         refs.delete_tag(name)
         operations.append(
             txn, repository, kind="tag delete", refs=[operations.tag_change(tag, None)]
+        )
+    return tag
+
+
+def _tag_at(repository: Repository, txn: ReadTransaction, name: str) -> Tag:
+    tag = RefStore(txn, repository.key).find_tag(name)
+    if tag is None:
+        raise NotFound(
+            f"no tag {name!r} in {repository.uri}",
+            hint=f"list them: lakecli tag list {repository.uri}",
         )
     return tag

@@ -21,7 +21,7 @@ from lakecli.errors import DirtyBranch, LostRace
 from lakecli.refs.store import RefStore
 from lakecli.repository import housekeeping, operations, tokens
 from lakecli.repository.commits import make_commit
-from lakecli.repository.view import View
+from lakecli.repository.view import View, branch_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -100,7 +100,7 @@ def commit_clean(
     """
     for _ in range(MAX_ATTEMPTS):
         with repository.lake.kv.read() as txn:
-            branch = RefStore(txn, repository.key).get_branch(name)
+            branch = branch_at(repository, txn, name)
         commit = _try(repository, branch, build, kind=kind, sealed=(), must_be_clean=True)
         if commit is not None:
             return commit
@@ -120,7 +120,7 @@ def _seal(repository: Repository, name: str) -> Branch:
     lake.surroundings.on_step("seal")
     with lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
-        branch = refs.get_branch(name)
+        branch = branch_at(repository, txn, name)
         if area.is_empty(txn, branch.staging_token):
             return branch
         sealed = replace(
@@ -180,7 +180,7 @@ def _move(
     sealed: tuple[StagingToken, ...],
 ) -> None:
     refs = RefStore(txn, repository.key)
-    before = refs.get_branch(built_from.name)
+    before = branch_at(repository, txn, built_from.name)
     # Tokens sealed meanwhile are newer, so ours must still be the oldest ones.
     newer = before.sealed_tokens[: len(before.sealed_tokens) - len(sealed)]
     if before.commit_id != built_from.commit_id or (*newer, *sealed) != before.sealed_tokens:

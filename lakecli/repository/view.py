@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Commit, Entry, StagingToken
+    from lakecli.model import Branch, Commit, Entry, StagingToken
     from lakecli.refs.resolve import Resolved
     from lakecli.repository.lake import Repository
 
@@ -102,6 +102,37 @@ def no_such_path(repository: Repository, ref: str, path: bytes) -> NotFound:
         f"no object at {repository.uri}/{ref}/{os.fsdecode(path)}",
         hint=f"list what is there: lakecli fs ls {repository.uri}/{ref}/{shown}",
         paths=[path],
+    )
+
+
+def branch_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch:
+    """Return a branch.
+
+    Raises:
+        NotFound: there is none of that name; the hint names the command that lists them.
+    """
+    branch = RefStore(txn, repository.key).find_branch(name)
+    if branch is None:
+        raise NotFound(
+            f"no branch {name!r} in {repository.uri}",
+            hint=f"list them: lakecli branch list {repository.uri}",
+        )
+    return branch
+
+
+def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> View:
+    """Return a branch with its staging area, for as long as the transaction lasts.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    branch = branch_at(repository, txn, name)
+    return View(
+        repository,
+        txn,
+        commit=RefStore(txn, repository.key).get_commit(branch.commit_id),
+        tokens=(branch.staging_token, *branch.sealed_tokens),
+        name=name,
     )
 
 
