@@ -8,7 +8,6 @@ version adds to a branch or tag survives being rewritten by this one.
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import IntegrityError, LostRace, NotFound, UsageError
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 MAX_NAME_SIZE: Final = MAX_KEY_SIZE - 16
 """Bytes of a branch's or tag's name that fit into a key."""
 
-_COMMIT_ID: Final = re.compile(r"[0-9a-f]{64}")
-_COMMIT_PREFIX: Final = re.compile(r"[0-9a-f]{0,64}")
+_ID_SIZE: Final = 64
+_DIGITS: Final = frozenset("0123456789abcdef")
 
 
 class RefStore:
@@ -121,7 +120,7 @@ class RefStore:
 
     def find_commit(self, id: CommitId) -> Commit | None:
         """Return a commit, or ``None``."""
-        if not _COMMIT_ID.fullmatch(id):
+        if len(id) != _ID_SIZE or not _DIGITS.issuperset(id):
             return None
         data = self._txn.get(Table.COMMITS, self._repository + bytes.fromhex(id))
         return None if data is None else _load_commit(id, data)
@@ -157,7 +156,7 @@ class RefStore:
 
     def iter_commit_ids(self, prefix: str) -> Iterator[CommitId]:
         """Yield the IDs that start with `prefix` (lowercase hex digits), ascending."""
-        if not _COMMIT_PREFIX.fullmatch(prefix):
+        if not _DIGITS.issuperset(prefix):
             return
         whole = self._repository + bytes.fromhex(prefix[: len(prefix) & ~1])
         for key in self._txn.scan_keys(Table.COMMITS, prefix=whole):
