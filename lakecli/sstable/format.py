@@ -59,6 +59,7 @@ SEPARATOR_TRAILER: Final = b"\x11\xff\xff\xff\xff\xff\xff\xff"
 EMPTY_TABLE_TRAILER: Final = b"\xff\0\0\0\0\0\0\0"
 
 RESTART_INTERVAL: Final = 16
+EMPTY_BLOCK_SIZE: Final = 8
 BLOCK_SIZE_MIN: Final = 2048
 BLOCK_SIZE_MAX: Final = 8192
 BLOCK_CUT_MASK: Final = 7
@@ -69,14 +70,17 @@ INDEX_HANDLE_GUESS: Final = 20  # what an index entry's value counts before its 
 INDEX_SINGLE_LEVEL: Final = 0
 INDEX_TWO_LEVEL: Final = 2
 
-MAX_RECORD_SIZE: Final = 96 << 20
-"""Bytes in a record's key and value, at most; lakeFS's own limit for a value is 80 MiB."""
-
 MAX_BLOCK_SIZE: Final = 128 << 20
-"""Bytes in an uncompressed block, at most: what a reader is ready to hold."""
+"""Bytes in an uncompressed block, at most; lakeFS's own limit for a value is 80 MiB."""
 
 MAX_BLOCK_ENTRIES: Final = 1 << 18
 """Entries in a data block, at most; a block as we cut them has fewer than 750."""
+
+MAX_PROPERTIES: Final = 4096
+"""Properties in a table, at most; lakeFS writes 31."""
+
+MIN_STORED_SIZE: Final = BLOCK_TRAILER_SIZE + 2
+"""Bytes in a stored block, at least: the shortest payload is eight bytes, compressed."""
 
 MAX_SNAPPY_RATIO: Final = 22
 """No Snappy stream grows more than this: three bytes make at most 64."""
@@ -87,6 +91,7 @@ PROPERTIES_BLOCK: Final = b"rocksdb.properties"
 """The name of the properties block in the metaindex."""
 
 INDEX_TYPE: Final = "rocksdb.block.based.table.index.type"
+INDEX_PARTITIONS: Final = "rocksdb.index.partitions"
 DATA_SIZE: Final = "rocksdb.data.size"
 NUM_DATA_BLOCKS: Final = "rocksdb.num.data.blocks"
 NUM_ENTRIES: Final = "rocksdb.num.entries"

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from lakecli.sstable.block import encode_pairs, entries_end, seal, shared_prefix_size
+from itertools import accumulate
+from typing import NamedTuple
+
+from lakecli.sstable.block import decode_pairs, encode_restarts, seal, shared_prefix_size
 from lakecli.sstable.errors import Malformed
 from lakecli.sstable.format import (
     BLOCK_TRAILER_SIZE,
+    EMPTY_BLOCK_SIZE,
     EMPTY_TABLE_TRAILER,
     INDEX_HANDLE_GUESS,
     INDEX_PARTITION_SIZE,
     INDEX_PARTITION_THRESHOLD,
+    INDEX_PARTITIONS,
     KEY_TRAILER_SIZE,
+    MIN_STORED_SIZE,
     RECORD_TRAILER,
     SEPARATOR_TRAILER,
 )
-from lakecli.sstable.varint import decode_uvarint, encode_uvarint
+from lakecli.sstable.varint import CONTINUES, encode_uvarint
 
 
 def separator(last: bytes, following: bytes | None) -> bytes:
@@ -35,10 +41,11 @@ def separator(last: bytes, following: bytes | None) -> bytes:
 def _between(last: bytes, following: bytes) -> bytes:
     """Shorten `last` to a key still less than `following`, if one byte can be raised."""
     at = shared_prefix_size(last, following)
-    if at >= min(len(last), len(following)) or last[at] >= following[at]:
+    if at == len(last):
         return last
-    if at < len(following) - 1 or last[at] + 1 < following[at]:
-        return last[:at] + bytes((last[at] + 1,))
+    byte = last[at]
+    if at < len(following) - 1 or byte + 1 < following[at]:
+        return last[:at] + bytes((byte + 1,))
     for position in range(at + 1, len(last)):
         if last[position] != 0xFF:  # noqa: PLR2004 - a byte that cannot be raised
             return last[:position] + bytes((last[position] + 1,))
@@ -58,75 +65,112 @@ def encode_handle(offset: int, size: int) -> bytes:
     return encode_uvarint(offset) + encode_uvarint(size)
 
 
-class IndexWriter:
-    """Collects the handles of data blocks and lays the index out in one or two levels.
+class _Level:
+    """One index block being filled: every entry is a restart point, so nothing is shared.
 
     Attributes:
-        size_estimate: bytes of the partition being filled, as lakeFS counts them.
+        entries: encoded.
+        last_key: of the last entry.
+        size_estimate: bytes of the block if it ended here, as lakeFS counts them.
     """
 
     def __init__(self) -> None:
+        self.entries: list[bytes] = []
+        self.last_key = b""
         self.size_estimate = 4
-        self._entries: list[tuple[bytes, bytes]] = []
-        self._partitions: list[list[tuple[bytes, bytes]]] = []
+
+    def add(self, key: bytes, offset: int, size: int) -> None:
+        """Add the handle of a block."""
+        handle = encode_uvarint(offset) + encode_uvarint(size)
+        entry = b"\0%b%c%b%b" % (encode_uvarint(len(key)), len(handle), key, handle)
+        self.entries.append(entry)
+        self.last_key = key
+        self.size_estimate += len(entry) + 4
+
+    def is_full(self, key: bytes) -> bool:
+        """Tell whether an entry of this key belongs to the next block: Pebble's rule."""
+        estimate = self.size_estimate
+        if estimate <= INDEX_PARTITION_THRESHOLD or not self.entries:
+            return False
+        header_size = 1 + len(encode_uvarint(len(key))) + 4 + 4
+        return (
+            estimate >= INDEX_PARTITION_SIZE
+            or estimate + len(key) + INDEX_HANDLE_GUESS + header_size > INDEX_PARTITION_SIZE
+        )
+
+    def payload(self) -> bytes:
+        """Encode the block."""
+        starts = accumulate(map(len, self.entries[:-1]), initial=0)
+        return b"".join(self.entries) + encode_restarts(list(starts))
+
+
+class WrittenIndex(NamedTuple):
+    """An index ready to be written.
+
+    Attributes:
+        stored: all its blocks.
+        handle: encoded, of the block that readers start at.
+        sizes: properties about it, by name.
+    """
+
+    stored: bytes
+    handle: bytes
+    sizes: dict[str, int]
+
+
+class IndexWriter:
+    """Collects the handles of data blocks and lays the index out in one or two levels."""
+
+    def __init__(self) -> None:
+        self._level = _Level()
+        self._full: list[_Level] = []
+
+    @property
+    def size_estimate(self) -> int:
+        """Bytes of the partition being filled, as lakeFS counts them."""
+        return self._level.size_estimate
 
     def add(self, key: bytes, offset: int, size: int) -> None:
         """Add a data block under its separator; blocks come in order."""
-        if self._is_full(len(key)):
-            self._partitions.append(self._entries)
-            self._entries = []
-            self.size_estimate = 4
-        handle = encode_handle(offset, size)
-        self._entries.append((key, handle))
-        self.size_estimate += 4 + 1 + len(encode_uvarint(len(key))) + 1 + len(key) + len(handle)
+        if self._level.is_full(key):
+            self._full.append(self._level)
+            self._level = _Level()
+        self._level.add(key, offset, size)
 
-    def _is_full(self, key_size: int) -> bool:
-        """Tell whether the next entry belongs to a new partition: Pebble's rule for blocks."""
-        estimate = self.size_estimate
-        if not self._entries or estimate <= INDEX_PARTITION_THRESHOLD:
-            return False
-        if estimate >= INDEX_PARTITION_SIZE:
-            return True
-        added = key_size + INDEX_HANDLE_GUESS + 4 + 4 + len(encode_uvarint(key_size)) + 1
-        return estimate + added > INDEX_PARTITION_SIZE
-
-    def finish(self, offset: int) -> tuple[bytes, bytes, dict[str, int]]:
-        """Return the stored index, the handle of its top block, and the sizes for the properties.
+    def finish(self, offset: int) -> WrittenIndex:
+        """Encode the index.
 
         Args:
             offset: of the file where the index will lie.
         """
-        if not self._entries:
-            self._entries = [(EMPTY_TABLE_TRAILER, encode_handle(0, 8))]
-        if not self._partitions:
-            payload = encode_pairs(self._entries, restart_interval=1)
+        if not self._level.entries:
+            self._level.add(EMPTY_TABLE_TRAILER, 0, EMPTY_BLOCK_SIZE)
+        if not self._full:
+            payload = self._level.payload()
             stored = seal(payload, compress=True)
-            size = len(payload) + BLOCK_TRAILER_SIZE
             handle = encode_handle(offset, len(stored) - BLOCK_TRAILER_SIZE)
-            return stored, handle, {"rocksdb.index.size": size}
-        top: list[tuple[bytes, bytes]] = []
+            sizes = {"rocksdb.index.size": len(payload) + BLOCK_TRAILER_SIZE}
+            return WrittenIndex(stored, handle, sizes)
+        top = _Level()
         written: list[bytes] = []
         size = 0
-        for entries in (*self._partitions, self._entries):
-            payload = encode_pairs(entries, restart_interval=1)
+        for level in (*self._full, self._level):
+            payload = level.payload()
             stored = seal(payload, compress=True)
-            top.append((entries[-1][0], encode_handle(offset, len(stored) - BLOCK_TRAILER_SIZE)))
+            top.add(level.last_key, offset, len(stored) - BLOCK_TRAILER_SIZE)
             written.append(stored)
             offset += len(stored)
             size += len(payload)
-        payload = encode_pairs(top, restart_interval=1)
+        payload = top.payload()
         stored = seal(payload, compress=True)
         written.append(stored)
         handle = encode_handle(offset, len(stored) - BLOCK_TRAILER_SIZE)
-        return (
-            b"".join(written),
-            handle,
-            {
-                "rocksdb.index.size": size + len(payload) + BLOCK_TRAILER_SIZE,
-                "rocksdb.index.partitions": len(top),
-                "rocksdb.top-level.index.size": len(payload),
-            },
-        )
+        sizes = {
+            "rocksdb.index.size": size + len(payload) + BLOCK_TRAILER_SIZE,
+            INDEX_PARTITIONS: len(top.entries),
+            "rocksdb.top-level.index.size": len(payload),
+        }
+        return WrittenIndex(b"".join(written), handle, sizes)
 
 
 def decode_index(payload: bytes, *, start: int, end: int) -> list[tuple[bytes, int, int]]:
@@ -142,25 +186,22 @@ def decode_index(payload: bytes, *, start: int, end: int) -> list[tuple[bytes, i
             also bounds what a small file can claim to hold.
     """
     entries: list[tuple[bytes, int, int]] = []
-    limit = entries_end(payload)
-    position = 0
-    key = b""
-    while position < limit:
-        shared, position = decode_uvarint(payload, position)
-        unshared, position = decode_uvarint(payload, position)
-        value_size, position = decode_uvarint(payload, position)
-        if shared > len(key):
-            raise Malformed("a key that shares more than there is")
-        key = key[:shared] + payload[position : position + unshared]
-        position += unshared
-        offset, after = decode_uvarint(payload, position)
-        size, after = decode_uvarint(payload, after)
-        position += value_size
-        if after != position or position > limit or len(key) < KEY_TRAILER_SIZE:
-            raise Malformed("an index entry of the wrong size")
-        if offset < start or offset + size + BLOCK_TRAILER_SIZE > end:
-            raise Malformed(f"an index entry that points at {offset}, {size} bytes")
-        start = offset + size + BLOCK_TRAILER_SIZE
+    for key, handle in decode_pairs(payload, limit=(end - start) // MIN_STORED_SIZE):
+        numbers = []
+        number = shift = 0
+        for byte in handle:
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < CONTINUES:
+                numbers.append(number)
+                number = shift = 0
+        if len(numbers) != 2 or shift or len(key) < KEY_TRAILER_SIZE:  # noqa: PLR2004 - a pair
+            raise Malformed("an index entry that is not a key and a handle")
+        offset, size = numbers
+        after = offset + size + BLOCK_TRAILER_SIZE
+        if offset < start or after > end:
+            raise Malformed(f"an index entry that points at offset {offset}, {size} bytes")
+        start = after
         entries.append((key[:-KEY_TRAILER_SIZE], offset, size))
     if not entries:
         raise Malformed("an index without entries")

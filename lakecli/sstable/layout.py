@@ -22,6 +22,7 @@ from lakecli.sstable.format import (
     INDEX_TWO_LEVEL,
     INDEX_TYPE,
     MAGIC,
+    MAX_PROPERTIES,
     NUM_DATA_BLOCKS,
     NUM_ENTRIES,
     PROPERTIES_BLOCK,
@@ -76,16 +77,15 @@ class _Tail:
 
     def payload(self, offset: int, size: int) -> bytes:
         """Return the verified payload of a block; the caller names the offset if it is damaged."""
-        end = offset + size + BLOCK_TRAILER_SIZE
-        if end > self.size:
+        size += BLOCK_TRAILER_SIZE
+        if offset + size > self.size:
             raise Malformed(f"a block of {size} bytes, past the end of the file")
         if offset >= self._offset:
-            stored = self._data[offset - self._offset : end - self._offset]
+            start = offset - self._offset
+            stored = self._data[start : start + size]
         else:
-            stored = self._source.read(offset, end - offset)
-        if len(stored) != end - offset:
-            raise Malformed("the file ends inside a block")
-        verify(stored)
+            stored = self._source.read(offset, size)
+        verify(stored, size)
         return payload_of(stored)
 
 
@@ -97,46 +97,34 @@ def read_layout(source: Source, *, tail_size: int) -> Layout:
         UnknownTableFormat: it is not of this format at all.
     """
     tail = _Tail(source, tail_size)
-    at = tail.size - FOOTER_SIZE
+    at = max(0, tail.size - FOOTER_SIZE)
     try:
-        (metaindex_at, metaindex_size), (index_at, index_size) = _decode_footer(tail)
-        at = metaindex_at
-        metaindex = decode_pairs(tail.payload(metaindex_at, metaindex_size))
-        if PROPERTIES_BLOCK not in metaindex:
-            raise Malformed("a metaindex without properties")
-        (at, properties_size), _ = _decode_handle(metaindex[PROPERTIES_BLOCK], 0)
-        pairs = decode_pairs(tail.payload(at, properties_size))
-        properties = {key.decode("utf-8", "surrogateescape"): pairs[key] for key in pairs}
-        numbers = [_number(properties, name) for name in (NUM_ENTRIES, NUM_DATA_BLOCKS, DATA_SIZE)]
-        count, block_count, data_size = numbers
+        (at, size), index = _decode_footer(tail)
+        at, size = _find_properties(decode_pairs(tail.payload(at, size), limit=MAX_PROPERTIES))
+        pairs = decode_pairs(tail.payload(at, size), limit=MAX_PROPERTIES)
+        properties = {name.decode("utf-8", "surrogateescape"): value for name, value in pairs}
+        count = _number(properties, NUM_ENTRIES)
+        block_count = _number(properties, NUM_DATA_BLOCKS)
+        data_size = _number(properties, DATA_SIZE)
         two_levels = _has_two_levels(properties)
         tail.reach(data_size)
-        at = index_at
-        blocks = decode_index(tail.payload(index_at, index_size), start=0, end=tail.size)
+        at, size = index
+        # The handles of an index are those of data blocks, or those of its partitions.
+        blocks = decode_index(tail.payload(at, size), start=0, end=at if two_levels else data_size)
         if two_levels:
-            partitions, blocks = blocks, []
+            partitions, blocks, start = blocks, [], 0
             for _, offset, size in partitions:
                 at = offset
-                start = blocks[-1][1] + blocks[-1][2] + BLOCK_TRAILER_SIZE if blocks else 0
                 blocks += decode_index(tail.payload(offset, size), start=start, end=data_size)
-            at = index_at
+                start = blocks[-1][1] + blocks[-1][2] + BLOCK_TRAILER_SIZE
+        at = index[0]
+        separators = [key for key, _, _ in blocks]
+        sizes = [size + BLOCK_TRAILER_SIZE for _, _, size in blocks]
+        _check_index(separators, block_count=block_count)
     except Malformed as error:
         raise CorruptTable(tail.name, at, str(error)) from None
-    separators = [key for key, _, _ in blocks]
-    end = blocks[-1][1] + blocks[-1][2] + BLOCK_TRAILER_SIZE
-    if not all(map(lt, separators, islice(separators, 1, None))):
-        raise CorruptTable(tail.name, index_at, "index keys that are not in ascending order")
-    if len(blocks) != block_count or end != data_size:
-        what = f"an index of {len(blocks)} blocks up to {end}, not {block_count} up to {data_size}"
-        raise CorruptTable(tail.name, index_at, what)
-    return Layout(
-        tail.size,
-        properties,
-        count,
-        separators,
-        [offset for _, offset, _ in blocks],
-        [size + BLOCK_TRAILER_SIZE for _, _, size in blocks],
-    )
+    offsets = [offset for _, offset, _ in blocks]
+    return Layout(tail.size, properties, count, separators, offsets, sizes)
 
 
 def _decode_footer(tail: _Tail) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -185,3 +173,19 @@ def _has_two_levels(properties: dict[str, bytes]) -> bool:
     if kind not in {INDEX_SINGLE_LEVEL, INDEX_TWO_LEVEL}:
         raise Malformed(f"an index of unknown type {kind}")
     return kind == INDEX_TWO_LEVEL
+
+
+def _find_properties(metaindex: list[tuple[bytes, bytes]]) -> tuple[int, int]:
+    """Return the handle of the properties block."""
+    for name, handle in metaindex:
+        if name == PROPERTIES_BLOCK:
+            return _decode_handle(handle, 0)[0]
+    raise Malformed("a metaindex without properties")
+
+
+def _check_index(separators: list[bytes], *, block_count: int) -> None:
+    """Check an index against itself and against the properties."""
+    if len(separators) != block_count:
+        raise Malformed(f"an index of {len(separators)} blocks, not {block_count}")
+    if not all(map(lt, separators, islice(separators, 1, None))):
+        raise Malformed("index keys that are not in ascending order")

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.sstable.block import encode_pairs
-from lakecli.sstable.format import INDEX_SINGLE_LEVEL, INDEX_TWO_LEVEL, INDEX_TYPE
+from lakecli.sstable.format import (
+    INDEX_PARTITIONS,
+    INDEX_SINGLE_LEVEL,
+    INDEX_TWO_LEVEL,
+    INDEX_TYPE,
+)
 from lakecli.sstable.varint import encode_uvarint
 
 if TYPE_CHECKING:
@@ -42,22 +47,19 @@ _FIXED = {
 """What lakeFS's writer says of every table, and its readers expect."""
 
 
-def encode_properties(
-    user: Mapping[str, bytes], numbers: Mapping[str, int], *, two_levels: bool
-) -> bytes:
+def encode_properties(user: Mapping[str, bytes], numbers: Mapping[str, int]) -> bytes:
     """Encode the properties block.
 
     Args:
-        user: properties without the format's own prefix.
-        numbers: the format's own counts and sizes.
-        two_levels: whether the index has partitions.
+        user: properties without the format's own prefix, by name.
+        numbers: the format's own counts and sizes, by name.
     """
-    index_type = INDEX_TWO_LEVEL if two_levels else INDEX_SINGLE_LEVEL
+    index_type = INDEX_TWO_LEVEL if INDEX_PARTITIONS in numbers else INDEX_SINGLE_LEVEL
     merged = {
         **_FIXED,
         **user,
         **{name: encode_uvarint(number) for name, number in numbers.items()},
         INDEX_TYPE: index_type.to_bytes(4, "little"),
     }
-    pairs = sorted((name.encode(), value) for name, value in merged.items())
+    pairs = sorted((name.encode("utf-8", "surrogateescape"), merged[name]) for name in merged)
     return encode_pairs(pairs, restart_interval=_ONE_RESTART)

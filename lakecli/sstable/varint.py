@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Final
+
 from lakecli.sstable.errors import Malformed
 from lakecli.sstable.format import MAX_UVARINT_SIZE
+
+CONTINUES: Final = 0x80
+"""The top bit: another byte follows. Less than that, a number is its own only byte."""
 
 
 def encode_uvarint(value: int) -> bytes:
     """Encode a number of at most 64 bits."""
-    if value < 0x80:  # noqa: PLR2004 - one byte holds seven bits
+    if value < CONTINUES:
         return bytes((value,))
-    encoded = bytearray()
-    while value >= 0x80:  # noqa: PLR2004
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+    if value < 1 << 14:
+        return bytes((value & 0x7F | CONTINUES, value >> 7))
+    if value < 1 << 21:
+        return bytes((value & 0x7F | CONTINUES, value >> 7 & 0x7F | CONTINUES, value >> 14))
+    return bytes((value & 0x7F | CONTINUES,)) + encode_uvarint(value >> 7)
+
+
+@cache
+def small_uvarints() -> list[bytes]:
+    """Return the encoded forms of the numbers below 4,096, made on first use: a loop's table."""
+    return [encode_uvarint(value) for value in range(1 << 12)]
 
 
 def decode_uvarint(data: bytes, position: int) -> tuple[int, int]:
@@ -28,7 +39,7 @@ def decode_uvarint(data: bytes, position: int) -> tuple[int, int]:
     for byte in data[position : position + MAX_UVARINT_SIZE]:
         position += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004
+        if byte < CONTINUES:
             if value >> 64:
                 break
             return value, position

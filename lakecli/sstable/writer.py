@@ -1,6 +1,6 @@
 """Writing a table: records in ascending order, or whole blocks of other tables, become one file.
 
-The bytes are a function of the records and the properties alone, however they were added.
+The bytes are a function of the records and the properties alone, however the records were added.
 """
 
 from __future__ import annotations
@@ -9,14 +9,7 @@ from itertools import islice
 from operator import lt
 from typing import TYPE_CHECKING
 
-from lakecli.sstable.block import (
-    codec,
-    encode_pairs,
-    encode_restarts,
-    payload_size,
-    seal,
-    shared_prefix_size,
-)
+from lakecli.sstable.block import codec, encode_pairs, encode_restarts, payload_size, seal
 from lakecli.sstable.format import (
     BLOCK_CUT_MASK,
     BLOCK_SIZE_MAX,
@@ -27,6 +20,7 @@ from lakecli.sstable.format import (
     FOOTER_HANDLES_END,
     KEY_TRAILER_SIZE,
     MAGIC,
+    MAX_BLOCK_SIZE,
     NUM_DATA_BLOCKS,
     NUM_ENTRIES,
     PROPERTIES_BLOCK,
@@ -37,19 +31,22 @@ from lakecli.sstable.format import (
 )
 from lakecli.sstable.index import IndexWriter, encode_handle, separator
 from lakecli.sstable.properties import encode_properties
-from lakecli.sstable.varint import encode_uvarint
+from lakecli.sstable.varint import encode_uvarint, small_uvarints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lakecli.sstable.reader import Block
 
+_WAITING_MAX = 256
+_COMPUTED = frozenset(("count", "estimated_size_bytes", "max_key", "min_key"))
+
 
 class TableWriter:
     """Builds one file in memory.
 
     Args:
-        properties: user properties known up front; ``min_key``, ``max_key``, ``count`` and
+        properties: user properties, by name; ``min_key``, ``max_key``, ``count`` and
             ``estimated_size_bytes`` are added by `finish`.
 
     Attributes:
@@ -58,32 +55,37 @@ class TableWriter:
         max_key: the last key; ``b""`` while there is none.
 
     Raises:
-        ValueError: a property has a name of the format's own.
+        ValueError: a property that is not the caller's to set.
     """
 
     def __init__(self, *, properties: Mapping[str, bytes]) -> None:
         for name in properties:
-            if name.startswith(RESERVED_PREFIX):
-                raise ValueError(f"the format owns the property {name}")
+            if name in _COMPUTED or name.startswith(RESERVED_PREFIX):
+                raise ValueError(f"the property {name} is the writer's own")
         self.count = 0
         self.min_key = b""
         self.max_key = b""
         self._properties = dict(properties)
+        self._waiting_keys: list[bytes] = []
+        self._waiting_values: list[bytes] = []
+        # The block being filled: its encoded records, their bytes, where its runs start.
+        self._records: list[bytes] = []
+        self._records_size = 0
+        self._restarts: list[int] = []
+        self._last_key = b""
+        # What is behind it.
         self._blocks: list[bytes] = []
         self._data_size = 0
         self._key_size = 0
         self._value_size = 0
         self._index = IndexWriter()
-        self._pending: tuple[bytes, int, int] | None = None
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._entries = 0
-        self._restarts: list[int] = []
+        self._unindexed: tuple[int, int] | None = None
 
     @property
     def at_block_boundary(self) -> bool:
-        """Whether the next record starts a block."""
-        return self._entries == 0
+        """Whether the next record starts a block, so that `copy_block` may be called."""
+        self._encode_waiting()
+        return not self._records
 
     def add(self, key: bytes, value: bytes) -> None:
         """Add one record.
@@ -91,140 +93,197 @@ class TableWriter:
         Raises:
             ValueError: the key is not greater than the last one; nothing was added.
         """
-        self.add_many((key,), (value,))
+        if key <= self.max_key and self.count:
+            raise ValueError("keys that are not in ascending order")
+        if not self.count:
+            self.min_key = key
+        self.max_key = key
+        self.count += 1
+        self._waiting_keys.append(key)
+        self._waiting_values.append(value)
+        if len(self._waiting_keys) == _WAITING_MAX:
+            self._encode_waiting()
 
     def add_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Add records, in ascending order of their keys.
+        """Add records, in ascending order of their keys; the fast way.
 
         Raises:
-            ValueError: the keys do not ascend, or there are more keys than values or fewer;
-                nothing was added.
+            ValueError: the keys do not ascend, or are not as many as the values; nothing was
+                added.
         """
         if len(keys) != len(values):
             raise ValueError(f"{len(keys)} keys and {len(values)} values")
-        if not keys:
-            return
-        self._check_order(keys)
-        crc32c = codec().crc32c
-        last = self.max_key
-        for key, value in zip(keys, values, strict=True):
-            if self._pending is not None:
-                self._index_pending(key)
-            shared = 0
-            if self._entries % RESTART_INTERVAL == 0:
-                self._restarts.append(self._size)
-            else:
-                shared = shared_prefix_size(last, key)
-            entry = b"%b%b%b%b%b%b" % (
-                encode_uvarint(shared),
-                encode_uvarint(len(key) - shared + 8),
-                encode_uvarint(len(value)),
-                key[shared:],
-                RECORD_TRAILER,
-                value,
-            )
-            self._parts.append(entry)
-            self._size += len(entry)
-            self._entries += 1
-            last = key
-            if self._size >= BLOCK_SIZE_MIN and (
-                self._size >= BLOCK_SIZE_MAX or crc32c(key) & BLOCK_CUT_MASK == 0
-            ):
-                self._end_block(key)
-        self._account(keys, values)
+        if keys:
+            self._take(keys)
+            self._encode_waiting()
+            self._encode(keys, values)
 
     def copy_block(self, block: Block) -> None:
-        """Add a decoded block of another table as it is stored there.
+        """Add the records of a block of another table, as it is stored there.
 
         The last block of a table ends where its records did, not where the cut rule says; such a
-        block is added record by record, so that the bytes still depend on the records alone.
+        one is added record by record, so that the bytes still depend on the records alone.
 
         Raises:
-            ValueError: a block is half-written here, or the keys do not ascend; nothing was added.
+            ValueError: a block is half filled here, or the keys do not ascend; nothing was added.
         """
         if not self.at_block_boundary:
             raise ValueError("a block can only be copied where the last one ended")
         if not block.keys:
             return
+        self._take(block.keys)
         if not _ends_at_cut(block):
-            self.add_many(block.keys, block.values)
+            self._encode(block.keys, block.values)
             return
-        self._check_order(block.keys)
-        if self._pending is not None:
-            self._index_pending(block.keys[0])
+        if self._unindexed:
+            self._index_last(block.keys[0])
         self._append(block.stored, block.keys[-1])
-        self._account(block.keys, block.values)
-
-    def _check_order(self, keys: Sequence[bytes]) -> None:
-        if (self.count and keys[0] <= self.max_key) or not all(
-            map(lt, keys, islice(keys, 1, None))
-        ):
-            raise ValueError("keys that are not in ascending order")
-
-    def _account(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        if not self.count:
-            self.min_key = keys[0]
-        self.max_key = keys[-1]
-        self.count += len(keys)
-        self._key_size += sum(map(len, keys)) + KEY_TRAILER_SIZE * len(keys)
-        self._value_size += sum(map(len, values))
-
-    def _index_pending(self, following: bytes | None) -> None:
-        assert self._pending is not None
-        last, offset, size = self._pending
-        self._index.add(separator(last, following), offset, size)
-        self._pending = None
-
-    def _end_block(self, last: bytes) -> None:
-        payload = b"".join(self._parts) + encode_restarts(self._restarts)
-        self._parts = []
-        self._restarts = []
-        self._size = self._entries = 0
-        self._append(seal(payload, compress=True), last)
-
-    def _append(self, stored: bytes, last: bytes) -> None:
-        self._pending = (last, self._data_size, len(stored) - BLOCK_TRAILER_SIZE)
-        self._blocks.append(stored)
-        self._data_size += len(stored)
+        self._measure(block.keys, block.values)
 
     def finish(self) -> bytes:
         """Return the whole file. The writer is of no use afterwards."""
-        estimate = (
-            self._data_size + self._size + 4 * len(self._restarts) + 4 + self._index.size_estimate
-        )
-        if self._entries:
+        self._encode_waiting()
+        restarts_size = 4 * len(self._restarts) + 4
+        estimate = self._data_size + self._records_size + restarts_size + self._index.size_estimate
+        if self._records:
             self._end_block(self.max_key)
-        if self._pending is not None:
-            self._index_pending(None)
+        if self._unindexed:
+            self._index_last(None)
         if not self._blocks:
-            self._blocks.append(seal(encode_restarts([]), compress=True))
-            self._data_size = len(self._blocks[0])
-        index, index_handle, sizes = self._index.finish(self._data_size)
-        offset = self._data_size + len(index)
-        user = {
-            **self._properties,
+            self._append(seal(encode_restarts([]), compress=True), b"")
+        index = self._index.finish(self._data_size)
+        computed = {
             "count": b"%d" % self.count,
             "estimated_size_bytes": b"%d" % estimate,
             "max_key": self.max_key,
             "min_key": self.min_key,
         }
         numbers = {
-            **sizes,
             DATA_SIZE: self._data_size,
             NUM_DATA_BLOCKS: len(self._blocks),
             NUM_ENTRIES: self.count,
             "rocksdb.raw.key.size": self._key_size,
             "rocksdb.raw.value.size": self._value_size,
+            **index.sizes,
         }
-        payload = encode_properties(user, numbers, two_levels=len(sizes) > 1)
+        payload = encode_properties(self._properties | computed, numbers)
         properties = seal(payload, compress=False)
+        offset = self._data_size + len(index.stored)
         handle = encode_handle(offset, len(payload))
-        offset += len(properties)
         payload = encode_pairs([(PROPERTIES_BLOCK, handle)], restart_interval=1)
         metaindex = seal(payload, compress=False)
-        handles = bytes((CHECKSUM_CRC32C,)) + encode_handle(offset, len(payload)) + index_handle
-        footer = handles.ljust(FOOTER_HANDLES_END, b"\0") + VERSION.to_bytes(4, "little") + MAGIC
-        return b"".join((*self._blocks, index, properties, metaindex, footer))
+        handle = encode_handle(offset + len(properties), len(payload))
+        footer = (
+            (bytes((CHECKSUM_CRC32C,)) + handle + index.handle).ljust(FOOTER_HANDLES_END, b"\0")
+            + VERSION.to_bytes(4, "little")
+            + MAGIC
+        )
+        return b"".join((*self._blocks, index.stored, properties, metaindex, footer))
+
+    def _take(self, keys: Sequence[bytes]) -> None:
+        """Count keys that are about to be encoded, once they are known to ascend."""
+        if (self.count and keys[0] <= self.max_key) or not all(
+            map(lt, keys, islice(keys, 1, None))
+        ):
+            raise ValueError("keys that are not in ascending order")
+        if not self.count:
+            self.min_key = keys[0]
+        self.max_key = keys[-1]
+        self.count += len(keys)
+
+    def _encode_waiting(self) -> None:
+        """Encode what `add` left waiting, for a batch costs a record less than a call each."""
+        if self._waiting_keys:
+            self._encode(self._waiting_keys, self._waiting_values)
+            self._waiting_keys = []
+            self._waiting_values = []
+
+    def _encode(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Encode records into blocks. Building a table spends its time in this loop."""
+        crc32c = codec().crc32c
+        small = small_uvarints()
+        join = b"".join
+        integer = int.from_bytes
+        restarts = self._restarts
+        records = self._records
+        add_record = records.append
+        entries = len(records)
+        size = self._records_size
+        last_length = len(self._last_key)
+        last_number = integer(self._last_key)
+        for key, value in zip(keys, values, strict=True):
+            # Two keys share the bytes before the highest bit in which they differ as numbers.
+            length = len(key)
+            number = integer(key)
+            if entries % RESTART_INTERVAL == 0:
+                shared = 0
+                restarts.append(size)
+                if not entries and self._unindexed:
+                    self._index_last(key)
+            elif length == last_length:
+                shared = length - ((number ^ last_number).bit_length() + 7 >> 3)
+            elif length > last_length:
+                aligned = number >> (length - last_length << 3)
+                shared = last_length - ((aligned ^ last_number).bit_length() + 7 >> 3)
+            else:
+                aligned = last_number >> (last_length - length << 3)
+                shared = length - ((aligned ^ number).bit_length() + 7 >> 3)
+            last_length = length
+            last_number = number
+            try:
+                record = join(
+                    (
+                        small[shared],
+                        small[length - shared + KEY_TRAILER_SIZE],
+                        small[len(value)],
+                        key[shared:],
+                        RECORD_TRAILER,
+                        value,
+                    )
+                )
+            except IndexError:
+                sizes = (shared, length - shared + KEY_TRAILER_SIZE, len(value))
+                record = join((*map(encode_uvarint, sizes), key[shared:], RECORD_TRAILER, value))
+            add_record(record)
+            entries += 1
+            size += len(record)
+            if size >= BLOCK_SIZE_MIN and (
+                size >= BLOCK_SIZE_MAX or crc32c(key) & BLOCK_CUT_MASK == 0
+            ):
+                self._end_block(key)
+                entries = size = 0
+        self._records_size = size
+        self._last_key = keys[-1]
+        self._measure(keys, values)
+
+    def _end_block(self, last: bytes) -> None:
+        """Close the block being filled after its key `last`."""
+        self._records.append(encode_restarts(self._restarts))
+        payload = b"".join(self._records)
+        if len(payload) > MAX_BLOCK_SIZE:
+            raise ValueError(f"a record of {len(payload)} bytes is more than a block can hold")
+        self._append(seal(payload, compress=True), last)
+        self._records.clear()
+        self._restarts.clear()
+        self._records_size = 0
+
+    def _append(self, stored: bytes, last: bytes) -> None:
+        """Add a finished block; it is indexed when the key after it is known."""
+        self._unindexed = (self._data_size, len(stored) - BLOCK_TRAILER_SIZE)
+        self._last_key = last
+        self._blocks.append(stored)
+        self._data_size += len(stored)
+
+    def _index_last(self, following: bytes | None) -> None:
+        """Index the last finished block, given the key after it."""
+        assert self._unindexed is not None
+        self._index.add(separator(self._last_key, following), *self._unindexed)
+        self._unindexed = None
+
+    def _measure(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Count bytes for the properties; RocksDB counts a key with its trailer."""
+        self._key_size += sum(map(len, keys)) + KEY_TRAILER_SIZE * len(keys)
+        self._value_size += sum(map(len, values))
 
 
 def _ends_at_cut(block: Block) -> bool:
