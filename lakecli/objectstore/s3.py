@@ -1,0 +1,482 @@
+"""Amazon S3, and servers that speak its protocol.
+
+Built on botocore, the core of boto3: what boto3 adds costs every command 40 ms and is not needed.
+Credentials, profile, endpoint, proxies and certificates are the SDK's own business, so whatever
+works with AWS's tools works here. A version is an ETag without its quotes, the form that every
+server takes back.
+
+Conditional writes are sent once: a retry could meet the effect of the first try and report as lost
+a race that was won. Their callers read back. Everything else is repeated by the SDK.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing, contextmanager, suppress
+from http import HTTPStatus
+from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
+from time import sleep
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from lakecli.errors import PermissionDenied, Unsupported, UsageError
+from lakecli.objectstore.base import (
+    ANY,
+    Absent,
+    ConditionFailed,
+    Match,
+    ObjectInfo,
+    ObjectNotFound,
+    Version,
+    check_range,
+)
+from lakecli.objectstore.s3_config import S3Connection
+from lakecli.objectstore.s3_errors import Translator, status_of
+from lakecli.objectstore.s3_multipart import PART_SIZE, Multipart, parts_of, read_exactly
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from _typeshed import WriteableBuffer
+    from botocore.response import StreamingBody
+
+    from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
+    from lakecli.objectstore.s3_batch import S3Batch
+    from lakecli.objectstore.uri import NamespaceUri
+
+SINGLE_LIMIT = 5 << 30
+"""Bytes in one PUT or one copy, at most."""
+
+DELETE_SIZE = 1_000
+READ_TRIES = 3
+
+_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+
+class S3Store:
+    """A namespace in an S3 bucket; nothing is loaded or asked before the first request.
+
+    Args:
+        bucket: its name.
+        prefix: of every key, without a slash at its end; may be empty.
+        region: of the bucket, as `find_region` learned it; ``""`` leaves it to the SDK's
+            configuration.
+    """
+
+    def __init__(self, bucket: str, prefix: str = "", *, region: str = "") -> None:
+        self._bucket = bucket
+        self._prefix = prefix
+        self._start = f"{prefix}/" if prefix else ""
+        self._connection = S3Connection(region)
+        self._translator = Translator(bucket, lambda: self._connection.config.host)
+        self._bucket_exists = False
+        self._has_conditions = True
+
+    @property
+    def uri(self) -> str:
+        """``s3://``, the bucket and the prefix."""
+        return f"s3://{self._bucket}" + (f"/{self._prefix}" if self._prefix else "")
+
+    @property
+    def region(self) -> str:
+        """Of the bucket, or ``""`` while nobody has said or learned it."""
+        return self._connection.region
+
+    def find_region(self) -> str:
+        """Ask the store for the bucket's region, once, and use it from now on.
+
+        AWS knows best. Other endpoints often answer with a placeholder, so there a region that
+        was configured wins.
+
+        Raises:
+            BucketNotFound: no such bucket.
+        """
+        from botocore.exceptions import ClientError
+
+        with self._translated():
+            config = self._connection.config
+            try:
+                answer = self._connection.client().head_bucket(Bucket=self._bucket)
+            except ClientError as error:
+                answer = error.response
+                # Who may not list a bucket is told its region nevertheless.
+                if status_of(error) not in {301, 400, 403} or not _region_of(answer):
+                    raise
+        learned = _region_of(answer) or config.region
+        if config.endpoint and config.is_region_configured:
+            learned = config.region
+        self._connection.move(learned)
+        return learned
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """Return a range of an object; see `ObjectStore.get`.
+
+        Raises:
+            Unsupported: the server does not know ranges.
+        """
+        from botocore.exceptions import IncompleteReadError, ResponseStreamingError
+
+        check_range(start, length)
+        if length == 0:
+            self.head(key)
+            return b""
+        with self._translated(key) as full:
+            for _ in range(READ_TRIES - 1):
+                # The SDK repeats requests, but not the reading of an answer that breaks off.
+                with suppress(IncompleteReadError, ResponseStreamingError):
+                    return self._read(full, start, length)
+            return self._read(full, start, length)
+
+    def open(self, key: str) -> BinaryIO:
+        """Open an object for one pass of reading."""
+        with self._translated(key) as full:
+            answer = self._connection.client().get_object(Bucket=self._bucket, Key=full)
+        return cast("BinaryIO", _Stream(answer["Body"], self._translator, full))
+
+    def put(
+        self,
+        key: str,
+        body: bytes | BinaryIO,
+        condition: Condition,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Version:
+        """Write an object; see `ObjectStore.put`.
+
+        With a condition, a stream that can seek is one request of up to 5 GiB. Any other stream
+        of 8 MiB or more goes in parts, and the condition is checked when they are joined.
+        """
+        attributes: dict[str, Any] = {}
+        if content_type:
+            attributes["ContentType"] = content_type
+        if metadata:
+            attributes["Metadata"] = dict(metadata)
+        conditions = _headers_of(condition)
+        if not isinstance(body, bytes | bytearray | memoryview):
+            size = _size_left(body)
+            if not conditions or size is None or size > SINGLE_LIMIT:
+                return self._put_stream(key, body, conditions, attributes)
+            if size < PART_SIZE:
+                body = read_exactly(body, size)
+        return self._put_whole(key, body, conditions, attributes)
+
+    def head(self, key: str) -> ObjectInfo:
+        """Describe one object."""
+        try:
+            with self._translated(key) as full:
+                answer = self._connection.client().head_object(Bucket=self._bucket, Key=full)
+        except ObjectNotFound:
+            self._check_bucket()
+            raise
+        self._bucket_exists = True
+        return ObjectInfo(
+            key=key,
+            size=answer["ContentLength"],
+            modified_at=answer["LastModified"].replace(microsecond=0),
+            version=_version_of(answer),
+            etag=_version_of(answer),
+            content_type=answer.get("ContentType", ""),
+            metadata=answer.get("Metadata", {}),
+        )
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        """Yield objects in byte order, a page of a thousand at a time.
+
+        Raises:
+            Unsupported: the store lists in another order, as S3 Express does.
+        """
+        start = {"StartAfter": self._start + after} if after else {}
+        page: dict[str, Any] = {}
+        last = b""
+        while True:
+            with self._translated():
+                page = self._connection.client().list_objects_v2(
+                    Bucket=self._bucket, Prefix=self._start + prefix, **start
+                )
+            for item in page.get("Contents", ()):
+                full = item["Key"]
+                name = full.encode("utf-8", "surrogateescape")
+                if name <= last:
+                    raise self._translator.no_order()
+                last = name
+                yield ObjectInfo(
+                    key=full[len(self._start) :],
+                    size=item["Size"],
+                    modified_at=item["LastModified"].replace(microsecond=0),
+                    version=_version_of(item),
+                    etag=_version_of(item),
+                )
+            if not page.get("IsTruncated"):
+                return
+            start = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects, a thousand by one request; a missing one is fine."""
+        batch: list[str] = []
+        for key in keys:
+            full = self._full(key)
+            if _NOT_IN_XML.search(full):
+                with self._translated(key):
+                    self._connection.client().delete_object(Bucket=self._bucket, Key=full)
+                continue
+            batch.append(full)
+            if len(batch) == DELETE_SIZE:
+                self._delete(batch)
+                batch = []
+        if batch:
+            self._delete(batch)
+
+    def copy(self, source: str, key: str) -> None:
+        """Copy one object with its content type and metadata, in parts above 5 GiB."""
+        from botocore.exceptions import ClientError
+
+        with self._translated(source) as origin:
+            client = self._connection.client()
+            where = {"Bucket": self._bucket, "Key": origin}
+            target = {"Bucket": self._bucket, "Key": self._full(key)}
+            try:
+                client.copy_object(**target, CopySource=where)
+            except ClientError as error:
+                if status_of(error) != HTTPStatus.BAD_REQUEST:
+                    raise
+                head = client.head_object(**where)
+                if head["ContentLength"] <= SINGLE_LIMIT:
+                    raise
+                attributes = {name: head[name] for name in ("ContentType", "Metadata")}
+                Multipart(client, target, attributes).copy(where, head["ContentLength"])
+
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+        """Sign a URL offline; see `s3_presign.presign`."""
+        from lakecli.objectstore.s3_presign import presign
+
+        with self._translated(key) as full:
+            config = self._connection.config
+            return presign(
+                self._connection.session,
+                request,
+                url=config.object_url(self._bucket, full),
+                region=config.region,
+                now=now,
+            )
+
+    def local_path(self, key: str) -> Path | None:
+        """Return ``None``: the bytes are elsewhere."""
+        del key
+        return None
+
+    def batch(self) -> S3Batch:
+        """Start a batch of parallel create-only requests."""
+        from lakecli.objectstore.s3_batch import S3Batch
+
+        return S3Batch(self)
+
+    def put_new(self, key: str, body: bytes) -> None:
+        """Write `body` unless the key is there; for content-addressed keys, where a retry is safe.
+
+        Raises:
+            Unreachable: another write of the same key was under way, and stayed so.
+        """
+        if self._has_conditions:
+            try:
+                self._put_new(key, body)
+            except Unsupported:
+                self._has_conditions = False
+            else:
+                return
+        try:
+            self.head(key)
+        except ObjectNotFound:
+            self.put(key, body, ANY)
+
+    def _put_new(self, key: str, body: bytes) -> None:
+        from botocore.exceptions import ClientError
+
+        for delay in (0.1, 0.4, 1.6, None):
+            with self._translated(key) as full:
+                try:
+                    self._connection.client().put_object(
+                        Bucket=self._bucket, Key=full, Body=body, IfNoneMatch="*"
+                    )
+                except ClientError as error:
+                    if status_of(error) == HTTPStatus.PRECONDITION_FAILED:
+                        return
+                    # Somebody else is writing this key and may yet fail, so look again.
+                    if status_of(error) != HTTPStatus.CONFLICT or delay is None:
+                        raise
+                    sleep(delay)
+                else:
+                    return
+
+    def _read(self, full: str, start: int, length: int | None) -> bytes:
+        from botocore.exceptions import ClientError
+
+        wanted: dict[str, str] = {}
+        if start or length is not None:
+            end = "" if start < 0 or length is None else str(start + length - 1)
+            wanted["Range"] = f"bytes={start}" if start < 0 else f"bytes={start}-{end}"
+        try:
+            answer = self._connection.client().get_object(Bucket=self._bucket, Key=full, **wanted)
+        except ClientError as error:
+            if status_of(error) == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                return b""
+            raise
+        with closing(answer["Body"]) as body:
+            status = answer["ResponseMetadata"]["HTTPStatusCode"]
+            if wanted and status != HTTPStatus.PARTIAL_CONTENT and answer["ContentLength"]:
+                raise self._translator.no_ranges(full)
+            return cast("bytes", body.read())
+
+    def _put_whole(
+        self, key: str, body: object, conditions: dict[str, str], attributes: dict[str, Any]
+    ) -> Version:
+        with self._translated(key, is_conditional=bool(conditions)) as full:
+            answer = self._connection.client(retries=not conditions).put_object(
+                Bucket=self._bucket, Key=full, Body=body, **conditions, **attributes
+            )
+        return _version_of(answer)
+
+    def _put_stream(
+        self, key: str, body: BinaryIO, conditions: dict[str, str], attributes: dict[str, Any]
+    ) -> Version:
+        first = read_exactly(body, PART_SIZE)
+        if len(first) < PART_SIZE:
+            return self._put_whole(key, first, conditions, attributes)
+        self._check_early(key, conditions)
+        with self._translated(key, is_conditional=bool(conditions)) as full:
+            once = self._connection.client(retries=not conditions)
+            target = {"Bucket": self._bucket, "Key": full}
+            answer = Multipart(self._connection.client(), target, attributes).upload(
+                parts_of(first, body),
+                lambda **upload: once.complete_multipart_upload(**upload, **conditions),
+            )
+        # Some servers forget to say what they made of the parts.
+        return _version_of(answer) if answer.get("ETag") else self.head(key).version
+
+    def _check_early(self, key: str, conditions: dict[str, str]) -> None:
+        """Look before sending gigabytes; the condition itself is checked at the end."""
+        if not conditions:
+            return
+        try:
+            version = self.head(key).version
+        except ObjectNotFound:
+            holds = "IfNoneMatch" in conditions
+        else:
+            holds = conditions.get("IfMatch") == version
+        if not holds:
+            raise ConditionFailed(f"another version is there, nothing was written: {key!r}")
+
+    def _delete(self, batch: Sequence[str]) -> None:
+        with self._translated():
+            answer = self._connection.client().delete_objects(
+                Bucket=self._bucket,
+                Delete={"Objects": [{"Key": full} for full in batch], "Quiet": True},
+            )
+        for failed in answer.get("Errors", ()):
+            if failed.get("Code") != "NoSuchKey":
+                raise self._translator.refused_delete(failed.get("Code", ""), failed.get("Key", ""))
+
+    def _check_bucket(self) -> None:
+        """Find out which of the two a 404 without a body meant; one request in a store's life."""
+        if self._bucket_exists:
+            return
+        with suppress(PermissionDenied), self._translated():
+            self._connection.client().head_bucket(Bucket=self._bucket)
+        self._bucket_exists = True
+
+    @contextmanager
+    def _translated(self, key: str | None = None, *, is_conditional: bool = False) -> Iterator[str]:
+        """Name the object in full, and translate what the SDK says about it or the bucket."""
+        full = "" if key is None else self._full(key)
+        with self._translator.translated(full, is_conditional=is_conditional):
+            yield full
+
+    def _full(self, key: str) -> str:
+        full = self._start + key
+        try:
+            full.encode()
+        except UnicodeEncodeError:
+            raise UsageError(
+                f"S3 cannot hold an object of this key, it is not UTF-8: {key!r}"
+            ) from None
+        if not key:
+            raise UsageError("an object needs a key")
+        return full
+
+
+def open_namespace(uri: NamespaceUri, *, region: str) -> S3Store:
+    """Return the store of a bucket; see `registry.open_store`."""
+    return S3Store(uri.bucket, uri.path, region=region)
+
+
+def prepare_namespace(uri: NamespaceUri) -> str:
+    """Return the region of a bucket; see `registry.prepare_namespace`."""
+    return S3Store(uri.bucket, uri.path).find_region()
+
+
+def _headers_of(condition: Condition) -> dict[str, str]:
+    match condition:
+        case Absent():
+            return {"IfNoneMatch": "*"}
+        case Match(version):
+            if not version:
+                raise ValueError("a version to match cannot be empty")  # it would be no condition
+            return {"IfMatch": version}
+        case _:
+            return {}
+
+
+def _version_of(answer: Mapping[str, Any]) -> Version:
+    return Version(str(answer.get("ETag", "")).strip('"'))
+
+
+def _region_of(answer: Mapping[str, Any]) -> str:
+    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    return str(headers.get("x-amz-bucket-region", ""))
+
+
+def _size_left(body: BinaryIO) -> int | None:
+    """Return how much a stream still holds, or ``None`` if it cannot seek."""
+    if not getattr(body, "seekable", bool)():
+        return None
+    here = body.seek(0, SEEK_CUR)
+    size = body.seek(0, SEEK_END) - here
+    body.seek(here, SEEK_SET)
+    return size
+
+
+class _Stream(RawIOBase):
+    """The body of an answer as a file."""
+
+    def __init__(self, body: StreamingBody, translator: Translator, full: str) -> None:
+        self._body = body
+        self._translator = translator
+        self._full = full
+
+    def readable(self) -> bool:
+        """Return ``True``."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Read `size` bytes, fewer only at the end.
+
+        Raises:
+            Unreachable: the connection broke.
+            IntegrityError: the bytes do not have the checksum that the store sent with them.
+        """
+        with self._translator.translated(self._full):
+            return cast("bytes", self._body.read(None if size < 0 else size))
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Read into `buffer`."""
+        target = memoryview(buffer).cast("B")
+        data = self.read(len(target))
+        target[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Give up the connection."""
+        if not self.closed:
+            self._body.close()
+        super().close()

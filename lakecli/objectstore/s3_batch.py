@@ -1,0 +1,74 @@
+"""Many new objects by create-only requests side by side; each is durable when it is answered."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import BoundedSemaphore, Lock
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from lakecli.errors import Unsupported
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+WORKERS = 16
+WAITING = 16
+"""Bodies that may wait for a worker; with those in work, the memory that a batch takes."""
+
+
+class _Creator(Protocol):
+    @property
+    def uri(self) -> str: ...
+
+    def put_new(self, key: str, body: bytes) -> None: ...
+
+
+class S3Batch:
+    """A batch on a bucket; see `base.Batch`.
+
+    Objects become visible one by one, each whole and durable; `flush` waits for them.
+    """
+
+    def __init__(self, store: _Creator) -> None:
+        self._store = store
+        self._lock = Lock()
+        self._slots = BoundedSemaphore(WORKERS + WAITING)
+        self._pool: ThreadPoolExecutor | None = None
+        self._error: BaseException | None = None
+
+    def put_new(self, key: str, body: bytes) -> None:
+        """Send `body`, or wait until there is room for it; errors are raised by `flush`."""
+        self._slots.acquire()
+        try:
+            with self._lock:
+                if self._pool is None:
+                    self._pool = ThreadPoolExecutor(WORKERS, "put")
+                future = self._pool.submit(self._store.put_new, key, body)
+        except BaseException:
+            self._slots.release()
+            raise
+        future.add_done_callback(self._finished)
+
+    def spool(self) -> tuple[str, BinaryIO]:
+        """Refuse: a bucket renames nothing."""
+        raise Unsupported(f"cannot rename objects in {self._store.uri}")
+
+    def adopt(self, key: str, temporary: str) -> None:
+        """Refuse: there are no spools."""
+        raise ValueError(f"not a spool of this batch: {temporary!r}, for {key!r}")
+
+    def flush(self) -> None:
+        """Wait for every request, then raise the first error there was."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _finished(self, future: Future[None]) -> None:
+        self._slots.release()
+        error = future.exception()
+        if error is not None and self._error is None:
+            self._error = error

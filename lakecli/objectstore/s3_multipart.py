@@ -1,0 +1,124 @@
+"""Objects in parts: for streams that are large or of unknown length, and copies above 5 GiB."""
+
+from __future__ import annotations
+
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future
+
+PART_SIZE = 8 << 20
+"""Of the first thousand parts; doubled every thousand, so that 10,000 parts hold 8 TiB."""
+
+COPY_PART_SIZE = 512 << 20
+WORKERS = 4
+"""Parts in flight; with one being read, the memory of an upload is five parts."""
+
+
+def read_exactly(body: BinaryIO, size: int) -> bytes:
+    """Read `size` bytes, fewer only at the end of the stream."""
+    data = body.read(size)
+    if len(data) == size or not data:
+        return data
+    pieces = [data]
+    missing = size - len(data)
+    while missing and (data := body.read(missing)):
+        pieces.append(data)
+        missing -= len(data)
+    return b"".join(pieces)
+
+
+def parts_of(first: bytes, body: BinaryIO) -> Iterator[bytes]:
+    """Yield the parts of a stream of which `first` has been read."""
+    number = 1
+    while first:
+        yield first
+        first = read_exactly(body, PART_SIZE << (number // 1_000))
+        number += 1
+
+
+def ranges_of(size: int) -> Iterator[str]:
+    """Yield the byte ranges by which an object of `size` is copied."""
+    for start in range(0, size, COPY_PART_SIZE):
+        yield f"bytes={start}-{min(start + COPY_PART_SIZE, size) - 1}"
+
+
+class Multipart:
+    """One upload in parts.
+
+    Args:
+        client: of the SDK, with retries: a part may be sent again.
+        target: ``Bucket`` and ``Key``.
+        attributes: of the object to be, such as ``ContentType``.
+    """
+
+    def __init__(self, client: Any, target: dict[str, Any], attributes: dict[str, Any]) -> None:  # noqa: ANN401 - the SDK is not typed
+        self._client = client
+        self._target = target
+        self._attributes = attributes
+
+    def upload(
+        self, parts: Iterable[bytes], complete: Callable[..., dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Send parts side by side, then `complete` them; abort if anything fails."""
+
+        def send(number: int, part: Any, upload: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+            answer = self._client.upload_part(**upload, PartNumber=number, Body=part)
+            return _described(number, answer)
+
+        return self._run(parts, send, complete)
+
+    def copy(self, source: dict[str, Any], size: int) -> dict[str, Any]:
+        """Copy `source` range by range, on the store's side."""
+
+        def send(number: int, part: Any, upload: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+            answer = self._client.upload_part_copy(
+                **upload, PartNumber=number, CopySource=source, CopySourceRange=part
+            )
+            return _described(number, answer["CopyPartResult"])
+
+        return self._run(ranges_of(size), send, self._client.complete_multipart_upload)
+
+    def _run(
+        self,
+        parts: Iterable[object],
+        send: Callable[[int, object, dict[str, Any]], dict[str, Any]],
+        complete: Callable[..., dict[str, Any]],
+    ) -> dict[str, Any]:
+        answer = self._client.create_multipart_upload(**self._target, **self._attributes)
+        upload = {**self._target, "UploadId": answer["UploadId"]}
+        try:
+            sent = _send_all(parts, lambda number, part: send(number, part, upload))
+            return complete(**upload, MultipartUpload={"Parts": sent})
+        except BaseException:
+            with suppress(Exception):  # what went wrong before is the news
+                self._client.abort_multipart_upload(**upload)
+            raise
+
+
+def _send_all(
+    parts: Iterable[object], send: Callable[[int, object], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    sent: list[dict[str, Any]] = []
+    running: set[Future[dict[str, Any]]] = set()
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for number, part in enumerate(parts, 1):
+            running.add(pool.submit(send, number, part))
+            if len(running) == WORKERS:
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                sent += [future.result() for future in finished]
+        sent += [future.result() for future in running]
+    return sorted(sent, key=lambda part: part["PartNumber"])
+
+
+def _described(number: int, answer: dict[str, Any]) -> dict[str, Any]:
+    """Return what completing wants to know of a part: the store checks the checksums again."""
+    part = {"PartNumber": number, "ETag": answer["ETag"]}
+    return part | {
+        name: value
+        for name, value in answer.items()
+        if name.startswith("Checksum") and name != "ChecksumType"
+    }

