@@ -213,13 +213,11 @@ class WriteTransaction(ReadTransaction):
         traceback: TracebackType | None,
     ) -> None:
         """Make everything durable, or undo everything if the block raised."""
-        try:
-            if error is None:
-                self._environment.commit(self._txn)
-            else:
-                super().__exit__(kind, error, traceback)
-        finally:
-            self._environment.writer = None
+        self._environment.writer = None  # before the next writer can say that it is one
+        if error is None:
+            self._environment.commit(self._txn)
+        else:
+            super().__exit__(kind, error, traceback)
 
     def put(self, table: Table, key: bytes, value: bytes) -> None:
         """Write a record over whatever the key had."""

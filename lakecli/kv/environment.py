@@ -32,7 +32,7 @@ SMALLEST_MAP_SIZE: Final = 1 << 26
 
 _SCHEMA_KEY: Final = b"mschema"  # in Table.META
 _MAX_READERS: Final = 510
-_LOCK_FILE_SIZE: Final = 1 << 15  # what so many readers need
+_LOCK_FILE_SIZE: Final = 1 << 15  # what LMDB gives it for so many readers
 
 # What is open in this process, by device and inode of the directory: LMDB forces this to be known
 # process-wide. Guarded by the lock, which also keeps two threads from opening at once.
@@ -93,7 +93,7 @@ class Environment:
         return txn
 
     def commit(self, txn: lmdb.Transaction[bytes]) -> None:
-        """Make a write transaction durable.
+        """Make this thread's write transaction durable.
 
         Raises:
             Unreachable: the disk did not take it; nothing was changed.
@@ -217,14 +217,13 @@ def _allocate_lock_file(directory: Path) -> None:
     """
     if sys.platform != "linux":
         return
-    path = directory / "lock.mdb"
-    if not path.exists():
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            # Never overwrites: another process may have taken the file into use meanwhile.
+    descriptor = os.open(directory / "lock.mdb", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        if os.fstat(descriptor).st_size == 0:
+            # Overwrites nothing: another process may have taken the file into use meanwhile.
             os.posix_fallocate(descriptor, 0, _LOCK_FILE_SIZE)
-        finally:
-            os.close(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _open_map(directory: Path, map_size: int) -> lmdb.Environment:

@@ -39,6 +39,11 @@ _LIMITS = (
         "wait until some of them have ended",
     ),
     (
+        lmdb.PanicError,
+        "a write to the local store failed, and its state before that stands",
+        "repeat the command; is the disk full, or failing?",
+    ),
+    (
         lmdb.TxnFullError,
         "too many changes at once for the local store",
         "nothing was changed; repeat it in smaller parts",

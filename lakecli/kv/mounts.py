@@ -21,7 +21,7 @@ NETWORK_HELPERS: Final = frozenset(
         *("sshfs", "s3fs", "rclone", "gcsfuse", "goofys", "geesefs", "mount-s3", "mountpoint-s3"),
         *("blobfuse", "blobfuse2", "juicefs", "glusterfs", "ceph", "ceph-fuse", "davfs", "davfs2"),
         *("curlftpfs", "smbnetfs", "objectivefs", "cvmfs2", "hdfs", "alluxio-fuse", "seaweedfs"),
-        *("vmhgfs-fuse", "afp", "catfs", "google-drive-ocamlfuse", "dfuse", "lakefs", "s3backer"),
+        *("vmhgfs-fuse", "dfuse"),
     }
 )
 

@@ -25,6 +25,7 @@ from tests.support.stores import scratch
 
 SCHEMA_KEY = b"schema"
 keys = st.binary(min_size=1, max_size=6)
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
 
 
 def put_one(directory: Path, value: bytes) -> None:
@@ -265,10 +266,12 @@ class TestPlaces:
             LocalStore.open(tmp_path / "file" / below)
         assert "LAKECLI_HOME" in (caught.value.hint or "")
 
+    @linux
     def test_a_directory_that_cannot_be_made(self) -> None:
         with pytest.raises(PermissionDenied, match="/proc/self/lakecli"):
             LocalStore.open(Path("/proc/self/lakecli/home"))
 
+    @linux
     def test_a_network_file_system(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         table = tmp_path / "mounts"
         table.write_text(f"/dev/vda / ext4 rw 0 0\nserver:/home {tmp_path} nfs4 rw 0 0\n")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WORKER = [sys.executable, str(Path(__file__).with_name("worker.py"))]
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
 IN_A_NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
 
 
@@ -136,12 +137,14 @@ def test_killed_readers_are_cleared_at_the_next_opening(home: Path) -> None:
         assert pid not in store._environment._lmdb.readers().split()
 
 
+@linux
 def test_opening_under_a_limit_of_address_space(home: Path) -> None:
     wrapper = ("sh", "-c", 'ulimit -v 4194304 && exec "$@"', "sh")
     assert run("put-and-get", home, wrapper=wrapper) == ["new"]
     assert run("limited-space", home, 400 << 20) == ["new"]
 
 
+@linux
 def test_no_address_space_at_all(home: Path) -> None:
     (line,) = run("limited-space", home, 32 << 20)
     assert line.startswith("unreachable: not enough memory or address space")
