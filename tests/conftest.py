@@ -1,3 +1,55 @@
-"""Fixtures of the whole suite."""
+"""What every test gets: a home of its own, and nothing of the machine's configuration."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytest_plugins = ["tests.support.servers"]
+
+SCRUBBED = ("AWS_", "AZURE_", "GCS_", "GIT_", "GOOGLE_", "LAKECLI_", "STORAGE_", "XDG_")
+KEPT = ("LAKECLI_LAKEFS_FIXTURES", "LAKECLI_REQUIRE_TOOLS")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write tests/cli/golden/ instead of comparing"
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """An empty directory beside `tmp_path`, which is HOME and holds all that lakecli keeps."""
+    path = tmp_path.with_name(f"{tmp_path.name}-home")
+    path.mkdir(exist_ok=True)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def isolated_environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(SCRUBBED) and name not in KEPT:
+            monkeypatch.delenv(name)
+    for name in ("EMAIL", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+    settings = {
+        "HOME": str(home),
+        "LAKECLI_HOME": str(home / "lakecli"),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "XDG_DATA_HOME": str(home / ".local/share"),
+        "XDG_CACHE_HOME": str(home / ".cache"),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "TZ": "UTC",
+        # Without credentials an SDK would ask the machine it runs on; only loopback may be asked.
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "NO_GCE_CHECK": "true",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    time.tzset()
