@@ -1,0 +1,275 @@
+"""Checking that everything a repository's refs can reach is there and is what its name says.
+
+Data objects first: one listing of ``data/`` (and with `hash_data` one reading of every byte) goes
+into an index on disk. Then every ref, its commits, their metaranges and ranges, each once however
+many commits share it; every entry in them is looked up in the index. What is staged is checked as
+well. The bucket is read, never the cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
+from lakecli.committed.values import decode_entry
+from lakecli.errors import IntegrityError
+from lakecli.layout import REPOSITORY
+from lakecli.refs.store import RefStore
+from lakecli.repository.commits import make_commit
+from lakecli.repository.data_index import DataIndex
+from lakecli.repository.namespace import owner_of
+from lakecli.staging.area import TOMBSTONE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.model import Branch, Commit, CommitId, MetarangeId, RangeId
+    from lakecli.repository.lake import Repository
+
+MAX_REMEMBERED: Final = 100_000
+"""Findings remembered so that none is told twice; after that many, some may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        kind: ``repository``, ``ref``, ``commit``, ``metarange``, ``range``, ``entry`` or ``data``.
+        name: the ref, the commit ID or the object's key.
+        what: is wrong, in one line.
+        path: the object's path, where it is about one.
+        ref: a branch or tag through which it was reached.
+        commit_id: the commit whose tree holds it; ``None`` for what is staged.
+    """
+
+    kind: str
+    name: str
+    what: str
+    path: bytes | None = None
+    ref: str = ""
+    commit_id: CommitId | None = None
+
+
+@dataclass(slots=True)
+class FsckCounts:
+    """What was checked, updated while it runs."""
+
+    refs: int = 0
+    commits: int = 0
+    metaranges: int = 0
+    ranges: int = 0
+    entries: int = 0
+    objects: int = 0
+    bytes_hashed: int = 0
+    external: int = 0
+    findings: int = 0
+    damaged_refs: set[str] = field(default_factory=set)
+
+
+def fsck(
+    repository: Repository,
+    *,
+    hash_data: bool = False,
+    counts: FsckCounts | None = None,
+    on_bytes: Callable[[int], None] | None = None,
+) -> Iterator[Finding]:
+    """Yield everything that is wrong with a repository, as it is noticed.
+
+    Args:
+        repository: to check.
+        hash_data: read every data object and compare its BLAKE3 with its name.
+        counts: updated while the check runs.
+        on_bytes: told the size of each piece hashed.
+
+    Raises:
+        Unreachable: the store does not answer; what it holds is not known then.
+    """
+    checker = _Checker(repository, counts or FsckCounts())
+    with DataIndex() as index:
+        for key, what in index.fill(repository.store, hash_data=hash_data, on_bytes=on_bytes):
+            yield from checker.tell(Finding("data", key, what))
+        checker.counts.objects = index.count
+        checker.counts.bytes_hashed = index.bytes_hashed
+        with repository.lake.kv.read() as txn:
+            yield from checker.check_claim()
+            yield from checker.check_refs(txn, index)
+
+
+class _Checker:
+    def __init__(self, repository: Repository, counts: FsckCounts) -> None:
+        self._repository = repository
+        self._store = repository.store
+        self.counts = counts
+        self._told: set[tuple[str, str, bytes | None]] = set()
+        self._commits: set[CommitId] = set()
+        self._metaranges: set[MetarangeId] = set()
+        self._ranges: set[RangeId] = set()
+
+    def tell(self, finding: Finding) -> Iterator[Finding]:
+        """Yield a finding unless it was told already."""
+        identity = (finding.kind, finding.name, finding.path)
+        if identity in self._told:
+            return
+        if len(self._told) < MAX_REMEMBERED:
+            self._told.add(identity)
+        self.counts.findings += 1
+        if finding.ref:
+            self.counts.damaged_refs.add(finding.ref)
+        yield finding
+
+    def check_claim(self) -> Iterator[Finding]:
+        """Check that the namespace is this repository's."""
+        try:
+            owner = owner_of(self._store)
+        except IntegrityError as error:
+            yield from self.tell(Finding("repository", REPOSITORY, error.message))
+            return
+        if owner is None:
+            yield from self.tell(Finding("repository", REPOSITORY, "missing"))
+        elif owner != self._repository.record.uuid:
+            what = f"the namespace belongs to repository {owner}"
+            yield from self.tell(Finding("repository", REPOSITORY, what))
+
+    def check_refs(self, txn: ReadTransaction, index: DataIndex) -> Iterator[Finding]:
+        """Check what every branch and tag reaches: their own trees first, then the history."""
+        refs = RefStore(txn, self._repository.key)
+        heads: list[tuple[str, CommitId]] = []
+        for branch in refs.iter_branches():
+            heads.append((branch.name, branch.commit_id))
+            yield from self._check_staging(txn, branch, index)
+        heads += [(tag.name, tag.commit_id) for tag in refs.iter_tags()]
+        self.counts.refs = len(heads)
+        for name, commit_id in heads:
+            if refs.find_commit(commit_id) is None:
+                yield from self.tell(Finding("ref", name, f"its commit is missing: {commit_id}"))
+        for name, commit_id in heads:
+            yield from self._check_commit(refs, name, commit_id, index)
+        for name, commit_id in heads:
+            yield from self._check_history(refs, name, commit_id, index)
+
+    def _check_history(
+        self, refs: RefStore, name: str, head: CommitId, index: DataIndex
+    ) -> Iterator[Finding]:
+        waiting = [head]
+        seen: set[CommitId] = set()
+        while waiting:
+            commit_id = waiting.pop()
+            if commit_id in seen:
+                continue
+            seen.add(commit_id)
+            already = commit_id in self._commits and commit_id != head
+            commit = refs.find_commit(commit_id)
+            if commit is None or already:
+                continue
+            yield from self._check_commit(refs, name, commit_id, index)
+            waiting += commit.parents
+
+    def _check_commit(
+        self, refs: RefStore, name: str, commit_id: CommitId, index: DataIndex
+    ) -> Iterator[Finding]:
+        if commit_id in self._commits:
+            return
+        commit = refs.find_commit(commit_id)
+        if commit is None:
+            return
+        self._commits.add(commit_id)
+        self.counts.commits += 1
+        for what in _problems_of_commit(refs, commit):
+            yield from self.tell(Finding("commit", commit_id, what, ref=name, commit_id=commit_id))
+        yield from self._check_tree(name, commit, index)
+
+    def _check_tree(self, name: str, commit: Commit, index: DataIndex) -> Iterator[Finding]:
+        tree = commit.metarange_id
+        if not tree or tree in self._metaranges:
+            return
+        self._metaranges.add(tree)
+        self.counts.metaranges += 1
+        records, problems = check_metarange(self._repository.trees, tree)
+        for problem in problems:
+            yield from self.tell(_finding("metarange", problem, name, commit))
+        for record in records:
+            if record.id in self._ranges:
+                continue
+            self._ranges.add(record.id)
+            self.counts.ranges += 1
+            for item in check_range(self._repository.trees, record):
+                if isinstance(item, Problem):
+                    kind = "range" if item.path is None else "entry"
+                    yield from self.tell(_finding(kind, item, name, commit))
+                else:
+                    yield from self._check_entry(item, name, commit.id, index)
+
+    def _check_entry(
+        self, entry: CheckedEntry, name: str, commit_id: CommitId | None, index: DataIndex
+    ) -> Iterator[Finding]:
+        self.counts.entries += 1
+        if "://" in entry.physical_address:
+            self.counts.external += 1
+            return
+        what = index.problem_of(entry.physical_address, entry.size)
+        if what is not None:
+            yield from self.tell(
+                Finding("data", entry.physical_address, what, entry.path, name, commit_id)
+            )
+
+    def _check_staging(
+        self, txn: ReadTransaction, branch: Branch, index: DataIndex
+    ) -> Iterator[Finding]:
+        from lakecli.staging import area
+
+        for token in (branch.staging_token, *branch.sealed_tokens):
+            for path, value in area.scan(txn, token):
+                if value == TOMBSTONE:
+                    continue
+                try:
+                    entry = decode_entry(value)
+                except IntegrityError as error:
+                    yield from self.tell(
+                        Finding("entry", branch.name, error.message, path, branch.name)
+                    )
+                    continue
+                checked = CheckedEntry(path, entry.physical_address, entry.size, entry.checksum)
+                yield from self._check_entry(checked, branch.name, None, index)
+
+
+def _finding(kind: str, problem: Problem, ref: str, commit: Commit) -> Finding:
+    return Finding(kind, problem.key, problem.what, problem.path, ref, commit.id)
+
+
+def _problems_of_commit(refs: RefStore, commit: Commit) -> Iterable[str]:
+    """Yield what is wrong with a commit's record."""
+    parents = []
+    for parent_id in commit.parents:
+        parent = refs.find_commit(parent_id)
+        if parent is None:
+            yield f"its parent is missing: {parent_id}"
+        else:
+            parents.append(parent)
+    if len(parents) == len(commit.parents):
+        anew = make_commit(
+            parents=parents,
+            metarange_id=commit.metarange_id,
+            message=commit.message,
+            committer=commit.committer,
+            created_at=commit.created_at,
+            metadata=commit.metadata,
+        )
+        if anew.id != commit.id:
+            yield f"its fields make another ID: {anew.id}"
+        if anew.generation > commit.generation:
+            yield f"its generation {commit.generation} is not above its parents'"
+
+
+def summarise(counts: FsckCounts) -> IntegrityError | None:
+    """Return the error for a check that found something, or ``None``."""
+    if not counts.findings:
+        return None
+    refs = ", ".join(sorted(counts.damaged_refs)[:10])
+    where = f"; reached from {refs}" if refs else ""
+    return IntegrityError(
+        f"{counts.findings} problem{'s' if counts.findings > 1 else ''} found{where}",
+        hint="upload the named paths again, or restore the named objects from a backup",
+    )

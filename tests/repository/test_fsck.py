@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import IntegrityError
+from lakecli.layout import DATA, REPOSITORY, SSTABLES
+from lakecli.refs.store import RefStore
+from lakecli.repository import branch, tag
+from lakecli.repository.commit import commit
+from lakecli.repository.data_index import DataIndex
+from lakecli.repository.fsck import FsckCounts, fsck, summarise
+from lakecli.repository.upload import UploadOptions, upload_tree
+from tests.support.lakes import stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+
+@pytest.fixture
+def namespace(repository: Repository, tmp_path: Path) -> Path:
+    """A namespace with three commits of forty objects, two branches and a tag."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(40):
+        (source / f"{number:02d}.txt").write_text(f"contents {number}")
+    upload_tree(repository, "main", b"first", source=source, options=UploadOptions())
+    commit(repository, "main", message="first", committer="me")
+    tag.create(repository, "v1", "main")
+    branch.create(repository, "side", source="main")
+    (source / "00.txt").write_text("changed")
+    upload_tree(repository, "main", b"first", source=source, options=UploadOptions())
+    commit(repository, "main", message="second", committer="me")
+    return tmp_path / "namespace"
+
+
+def sole_object(namespace: Path, kind: str) -> Path:
+    """One object of a kind that the tree of ``main`` needs."""
+    if kind == "data":
+        return sorted(path for path in (namespace / DATA).rglob("*") if path.is_file())[0]
+    wanted = b"type" + kind.encode() + b"s"
+    tables = [path for path in (namespace / SSTABLES).iterdir() if path.name != "dummy"]
+    return sorted(path for path in tables if kind_of(path) == wanted)[0]
+
+
+def kind_of(path: Path) -> bytes:
+    body = path.read_bytes()
+    return b"typemetaranges" if b"typemetaranges" in body else b"typeranges"
+
+
+def flip(path: Path) -> None:
+    body = bytearray(path.read_bytes())
+    body[len(body) // 3] ^= 1
+    path.write_bytes(body)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def zero(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def test_a_sound_repository_has_no_findings(repository: Repository, namespace: Path) -> None:
+    counts = FsckCounts()
+    assert list(fsck(repository, hash_data=True, counts=counts)) == []
+    assert summarise(counts) is None
+    assert (counts.refs, counts.commits, counts.metaranges) == (3, 3, 2)
+    assert counts.objects == 41
+    assert counts.entries >= 41
+    assert counts.bytes_hashed == sum(
+        path.stat().st_size for path in (namespace / DATA).rglob("*") if path.is_file()
+    )
+
+
+@pytest.mark.parametrize("damage", [flip, truncate, zero, remove])
+@pytest.mark.parametrize("kind", ["metarange", "range", "data"])
+def test_every_damage_is_found_and_located(
+    repository: Repository, namespace: Path, kind: str, damage: Callable[[Path], None]
+) -> None:
+    broken = sole_object(namespace, kind)
+    damage(broken)
+    counts = FsckCounts()
+    findings = list(fsck(repository, hash_data=True, counts=counts))
+
+    key = broken.relative_to(namespace).as_posix()
+    assert {each.name for each in findings} == {key}
+    assert {each.kind for each in findings} == {kind}
+    assert counts.findings == len(findings)
+    error = summarise(counts)
+    assert isinstance(error, IntegrityError)
+    located = [each for each in findings if each.ref]
+    assert located
+    assert all(each.commit_id for each in located)
+    if kind == "data":
+        assert all(each.path for each in located)
+
+
+def test_without_hashing_a_flipped_byte_of_data_goes_unnoticed(
+    repository: Repository, namespace: Path
+) -> None:
+    flip(sole_object(namespace, "data"))
+    assert list(fsck(repository)) == []
+
+
+def test_staged_objects_are_checked(repository: Repository, namespace: Path) -> None:
+    stage(repository, "side", {b"never/written": b"only in staging"})
+    (finding,) = fsck(repository)
+    assert (finding.kind, finding.what, finding.path) == ("data", "missing", b"never/written")
+    assert (finding.ref, finding.commit_id) == ("side", None)
+
+
+def test_commits_and_refs_are_checked(repository: Repository, namespace: Path) -> None:
+    from dataclasses import replace
+
+    with repository.lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        side = refs.get_branch("side")
+        main = refs.get_commit(refs.get_branch("main").commit_id)
+        refs.put_commit(replace(main, message="tampered"))
+        refs.put_branch(replace(side, commit_id=main.id[::-1]))
+    findings = list(fsck(repository))
+    assert [(each.kind, each.name) for each in findings] == [("ref", "side"), ("commit", main.id)]
+
+
+def test_a_namespace_of_another_repository_is_told(repository: Repository, namespace: Path) -> None:
+    (namespace / REPOSITORY).write_text('{"uuid": "somebody else"}')
+    (finding,) = fsck(repository)
+    assert (finding.kind, finding.name) == ("repository", REPOSITORY)
+    (namespace / REPOSITORY).write_text("no JSON")
+    (finding,) = fsck(repository)
+    assert "is not a repository description" in finding.what
+
+
+def test_the_index_answers_for_every_digest(repository: Repository, namespace: Path) -> None:
+    with DataIndex() as index:
+        assert list(index.fill(repository.store, hash_data=False)) == []
+        for info in repository.store.list(DATA):
+            assert index.problem_of(info.key, info.size) is None
+            assert index.problem_of(info.key, info.size + 1) is not None
+        assert index.problem_of("data/00/" + "0" * 62, 1) == "missing"
+        assert index.problem_of("data/ff/" + "f" * 62, 1) == "missing"
+        assert index.problem_of("elsewhere", 1) == "its physical address is no content address"
