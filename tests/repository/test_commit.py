@@ -77,18 +77,18 @@ def test_a_writer_during_a_commit_keeps_its_write(tmp_path: Path) -> None:
 
 
 def test_a_commit_that_loses_the_race_builds_again_on_the_new_head(tmp_path: Path) -> None:
+    pending: list[str] = []
+
     def commit_in_between(step: str) -> None:
-        nonlocal interfering
-        if step == "move" and interfering:
-            interfering = False
+        if step == "move" and pending:
+            pending.clear()
             stage(repository, "main", {b"b": b"2"})
             commit(repository, "main", message="faster", committer="other")
 
-    interfering = False
     with open_lake(tmp_path, on_step=commit_in_between) as lake:
         repository = make_repository(lake, tmp_path)
         stage(repository, "main", {b"a": b"1"})
-        interfering = True
+        pending.append("an interfering commit")
         # The faster commit takes everything that is sealed, ours included, and says so.
         with pytest.raises(LostRace, match="another commit took the staged changes") as lost:
             commit(repository, "main", message="slower", committer="me")

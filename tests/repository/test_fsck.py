@@ -6,6 +6,7 @@ import pytest
 
 from lakecli.errors import IntegrityError
 from lakecli.layout import DATA, REPOSITORY, SSTABLES
+from lakecli.model import CommitId
 from lakecli.refs.store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
@@ -41,10 +42,10 @@ def namespace(repository: Repository, tmp_path: Path) -> Path:
 def sole_object(namespace: Path, kind: str) -> Path:
     """One object of a kind that the tree of ``main`` needs."""
     if kind == "data":
-        return sorted(path for path in (namespace / DATA).rglob("*") if path.is_file())[0]
+        return min(path for path in (namespace / DATA).rglob("*") if path.is_file())
     wanted = b"type" + kind.encode() + b"s"
     tables = [path for path in (namespace / SSTABLES).iterdir() if path.name != "dummy"]
-    return sorted(path for path in tables if kind_of(path) == wanted)[0]
+    return min(path for path in tables if kind_of(path) == wanted)
 
 
 def kind_of(path: Path) -> bytes:
@@ -127,7 +128,7 @@ def test_commits_and_refs_are_checked(repository: Repository, namespace: Path) -
         side = refs.get_branch("side")
         main = refs.get_commit(refs.get_branch("main").commit_id)
         refs.put_commit(replace(main, message="tampered"))
-        refs.put_branch(replace(side, commit_id=main.id[::-1]))
+        refs.put_branch(replace(side, commit_id=CommitId(main.id[::-1])))
     findings = list(fsck(repository))
     assert [(each.kind, each.name) for each in findings] == [("ref", "side"), ("commit", main.id)]
 

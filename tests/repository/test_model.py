@@ -6,7 +6,6 @@ import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -163,7 +162,7 @@ class RepositoryMachine(RuleBasedStateMachine):
         }
 
     @rule(target=branches, name=consumes(branches))
-    def delete_branch(self, name: str) -> Any:
+    def delete_branch(self, name: str) -> object:
         if name == "main":
             return name
         branch.delete(self.repository, name)

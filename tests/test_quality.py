@@ -1,0 +1,60 @@
+"""The architecture, the types and the style, as tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-m", "ruff", "check", "."],
+        ["-m", "ruff", "format", "--check", "."],
+        ["-m", "mypy"],
+        ["-c", "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"],
+    ],
+    ids=["lint", "format", "types", "import-contracts"],
+)
+def test_the_tree_is_clean(arguments: list[str]) -> None:
+    finished = run(*arguments)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+def test_every_package_has_its_place_in_the_layers() -> None:
+    settings = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    placed = {name for layer in layers for name in layer.split(" | ")}
+    present = {
+        path.stem
+        for path in (PROJECT / "lakecli").iterdir()
+        if (path / "__init__.py").exists() or path.suffix == ".py"
+    }
+    assert present - {"__init__", "__main__"} == placed
+
+
+def test_the_top_level_is_fixed() -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=PROJECT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    top = {line.partition("/")[0] for line in tracked}
+    allowed = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"}
+    folders = {"lakecli", "tests", "completions", "man"}
+    assert {name for name in top if not name.startswith(".")} <= allowed | folders
