@@ -34,6 +34,9 @@ from lakecli.sstable.varint import decode_uvarint
 if TYPE_CHECKING:
     from lakecli.sstable.source import Source
 
+_TAIL_SIZE_MIN = 4096
+"""Enough for the properties, of which the largest are two keys, and for all that follows them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -63,7 +66,7 @@ class _Tail:
     def __init__(self, source: Source, length: int) -> None:
         self.name = source.name
         self._source = source
-        self._data, self.size = source.read_tail(max(length, FOOTER_SIZE))
+        self._data, self.size = source.read_tail(max(length, _TAIL_SIZE_MIN))
         self._offset = self.size - len(self._data)
 
     def reach(self, offset: int) -> None:

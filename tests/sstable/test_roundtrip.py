@@ -1,13 +1,186 @@
-"""Writing and reading give the same records back."""
+"""What is written reads back, whatever the keys and values and however they were added."""
 
 from __future__ import annotations
 
-from lakecli.sstable.reader import BytesSource, Table
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakecli.sstable.reader import BytesSource, FileSource, Table
 from lakecli.sstable.writer import TableWriter
+from tests.sstable.tables import batches, build, keys, many_records, open_bytes, records
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.sstable.tables import Record
+
+
+@settings(max_examples=80, deadline=None)
+@given(rows=records(), others=st.lists(keys(), max_size=10))
+def test_every_record_reads_back(rows: list[Record], others: list[bytes]) -> None:
+    table = open_bytes(build(rows, type=b"ranges"))
+    assert list(table.records()) == rows
+    assert table.count == len(rows)
+    held = dict(rows)
+    for key in [*held, *others]:
+        assert table.get(key) == held.get(key)
+        assert list(table.records(key)) == [row for row in rows if row[0] >= key]
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 5), short=st.booleans())
+def test_every_way_to_add_gives_the_same_bytes(
+    data: st.DataObject, seed: int, *, short: bool
+) -> None:
+    rows = many_records(400, seed=seed)
+    if short:
+        rows = [(key, value[:20]) for key, value in rows]
+    expected = build(rows, type=b"ranges")
+    table = open_bytes(expected)
+
+    one_by_one = TableWriter(properties={"type": b"ranges"})
+    for key, value in rows:
+        one_by_one.add(key, value)
+    assert one_by_one.finish() == expected
+
+    in_batches = TableWriter(properties={"type": b"ranges"})
+    for batch in batches(rows, lambda most: data.draw(st.integers(1, min(most, 150)))):
+        if data.draw(st.booleans()):
+            in_batches.add_many([key for key, _ in batch], [value for _, value in batch])
+        else:
+            for key, value in batch:
+                in_batches.add(key, value)
+    assert in_batches.finish() == expected
+
+    copied = TableWriter(properties={"type": b"ranges"})
+    for number in range(table.block_count):
+        block = table.block(number)
+        if data.draw(st.booleans()):
+            copied.copy_block(block)
+        else:
+            copied.add_many(block.keys, block.values)
+    assert copied.finish() == expected
+    assert (copied.count, copied.min_key, copied.max_key) == (400, rows[0][0], rows[-1][0])
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_a_changed_record_leaves_the_blocks_after_it_alone(data: st.DataObject) -> None:
+    rows = many_records(600)
+    before = open_bytes(build(rows))
+    place = data.draw(st.integers(0, len(rows) - 1))
+    if data.draw(st.booleans()):
+        changed = rows[:place] + rows[place + 1 :]
+    else:
+        changed = [*rows[:place], (rows[place][0], b"new"), *rows[place + 1 :]]
+    after = open_bytes(build(changed))
+    old = {before.stored_block(number) for number in range(before.block_count)}
+    new = [after.stored_block(number) for number in range(after.block_count)]
+    assert sum(stored not in old for stored in new) <= 4
+
+
+def test_a_large_table_has_a_two_level_index() -> None:
+    rows = many_records(5000)
+    data = build(rows, type=b"ranges", writer=b"lakecli")
+    table = open_bytes(data)
+    assert table.properties["rocksdb.block.based.table.index.type"] == b"\2\0\0\0"
+    assert table.properties["rocksdb.index.partitions"][0] > 2
+    assert table.block_count > 200
+    assert list(table.records()) == rows
+    for key, value in rows[::50]:
+        assert table.get(key) == value
+        assert table.get(key + b"\0") is None
+        assert table.get(key[:-1]) is None
 
 
 def test_an_empty_table_reads_back_empty() -> None:
-    table = Table(BytesSource("empty", TableWriter(properties={}).finish()))
+    table = open_bytes(build([], type=b"ranges"))
     assert list(table.records()) == []
-    assert table.count == 0
+    assert (table.count, table.block_count) == (0, 1)
     assert table.get(b"") is None
+    assert table.get(b"a") is None
+    assert table.block(0).keys == []
+    assert table.properties["min_key"] == table.properties["max_key"] == b""
+
+
+def test_an_empty_block_is_copied_as_nothing() -> None:
+    empty = open_bytes(build([])).block(0)
+    writer = TableWriter(properties={})
+    writer.copy_block(empty)
+    assert writer.finish() == build([])
+
+
+def test_a_file_reads_like_its_bytes(tmp_path: Path) -> None:
+    rows = many_records(1500)
+    data = build(rows)
+    path = tmp_path / "range"
+    path.write_bytes(data)
+    with FileSource(path) as source:
+        table = Table(source)
+        assert list(table.records()) == rows
+        assert table.size == len(data)
+        assert source.name == str(path)
+    source.close()  # a second time does nothing
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        table.get(rows[0][0])
+
+
+def test_a_missing_file_is_the_callers_to_explain(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        FileSource(tmp_path / "absent")
+
+
+class CountingSource(BytesSource):
+    """Remembers what was read."""
+
+    def __init__(self, name: str, data: bytes) -> None:
+        super().__init__(name, data)
+        self.reads: list[int] = []
+
+    def read(self, offset: int, length: int) -> bytes:
+        self.reads.append(length)
+        return super().read(offset, length)
+
+    def read_tail(self, length: int) -> tuple[bytes, int]:
+        self.reads.append(length)
+        return super().read_tail(length)
+
+
+@pytest.mark.parametrize(("tail_size", "reads"), [(64 << 10, 1), (8 << 10, 2), (0, 2)])
+def test_opening_reads_the_end_once_or_twice(tail_size: int, reads: int) -> None:
+    source = CountingSource("range", build(many_records(5000)))
+    table = Table(source, tail_size=tail_size)
+    assert len(source.reads) == reads
+    assert sum(source.reads) <= max(tail_size, 30 << 10)
+    source.reads.clear()
+    assert table.get(many_records(5000)[1234][0]) is not None
+    assert len(source.reads) == 1
+    assert source.reads[0] < 10_000
+
+
+def test_a_cache_keeps_decoded_blocks() -> None:
+    rows = many_records(300)
+    source = CountingSource("range", build(rows))
+    cache: dict[tuple[str, int], object] = {}
+    table = Table(source, cache=cache)  # type: ignore[arg-type]
+    assert [table.get(key) for key, _ in rows] == [value for _, value in rows]
+    assert len(cache) == table.block_count
+    source.reads.clear()
+    assert table.get(rows[7][0]) == rows[7][1]
+    assert table.get(rows[7][0] + b"x") is None
+    assert source.reads == []
+
+
+def test_find_block_leads_to_the_first_key_not_less() -> None:
+    rows = many_records(500)
+    table = open_bytes(build(rows))
+    blocks = [table.block(number) for number in range(table.block_count)]
+    assert [key for block in blocks for key in block.keys] == [key for key, _ in rows]
+    for number, block in enumerate(blocks):
+        assert {table.find_block(key) for key in block.keys} == {number}
+        assert table.stored_block(number) == block.stored
+    assert table.find_block(b"") == 0
+    assert table.find_block(b"\xff") == table.block_count

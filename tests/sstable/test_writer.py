@@ -1,0 +1,179 @@
+"""What the writer promises about blocks, properties and misuse."""
+
+from __future__ import annotations
+
+import google_crc32c
+import pytest
+
+from lakecli.sstable.block import payload_of, payload_size
+from lakecli.sstable.index import separator
+from lakecli.sstable.reader import Block
+from lakecli.sstable.varint import decode_uvarint
+from lakecli.sstable.writer import TableWriter
+from tests.sstable.tables import build, many_records, open_bytes
+
+SHORT = b"\x11" + b"\xff" * 7
+WHOLE = b"\x01" + bytes(7)
+
+
+def number(value: bytes) -> int:
+    decoded, end = decode_uvarint(value, 0)
+    assert end == len(value)
+    return decoded
+
+
+def entries_size(block: Block) -> int:
+    payload = payload_of(block.stored)
+    restarts = int.from_bytes(payload[-4:], "little")
+    assert restarts == -(-len(block.keys) // 16)
+    return len(payload) - 4 * restarts - 4
+
+
+def test_blocks_end_where_the_keys_say() -> None:
+    table = open_bytes(build(many_records(3000)))
+    for at in range(table.block_count - 1):
+        block = table.block(at)
+        assert entries_size(block) >= 2048
+        if entries_size(block) < 8192:
+            assert google_crc32c.value(block.keys[-1]) & 7 == 0
+
+
+def test_blocks_end_at_8_kib_where_no_key_says_so() -> None:
+    rows = [row for row in many_records(1000) if google_crc32c.value(row[0]) & 7]
+    table = open_bytes(build(rows))
+    for at in range(table.block_count - 1):
+        block = table.block(at)
+        last_size = len(block.values[-1]) + len(block.keys[-1]) + 12
+        assert entries_size(block) >= 8192 > entries_size(block) - last_size
+
+
+def test_blocks_are_compressed_only_where_it_saves_an_eighth() -> None:
+    from random import Random
+
+    noise = Random(1)
+    packed = open_bytes(build([(b"%04d" % at, b"text " * 40) for at in range(200)]))
+    plain = open_bytes(build([(b"%04d" % at, noise.randbytes(200)) for at in range(200)]))
+    assert {packed.stored_block(at)[-5] for at in range(packed.block_count)} == {1}
+    assert {plain.stored_block(at)[-5] for at in range(plain.block_count)} == {0}
+    for table in (packed, plain):
+        stored = table.stored_block(0)
+        assert payload_size(stored) == len(payload_of(stored))
+
+
+def test_properties_describe_the_table() -> None:
+    rows = many_records(4000)
+    data = build(rows, type=b"ranges", writer=b"lakecli")
+    table = open_bytes(data)
+    found = table.properties
+    assert found["type"] == b"ranges"
+    assert found["writer"] == b"lakecli"
+    assert found["count"] == b"4000"
+    assert (found["min_key"], found["max_key"]) == (rows[0][0], rows[-1][0])
+    assert 0.9 * len(data) < int(found["estimated_size_bytes"]) < 1.1 * len(data)
+    assert number(found["rocksdb.num.entries"]) == 4000
+    assert number(found["rocksdb.num.data.blocks"]) == table.block_count
+    assert number(found["rocksdb.raw.key.size"]) == sum(len(key) + 8 for key, _ in rows)
+    assert number(found["rocksdb.raw.value.size"]) == sum(len(value) for _, value in rows)
+    blocks = [table.stored_block(at) for at in range(table.block_count)]
+    assert number(found["rocksdb.data.size"]) == sum(map(len, blocks))
+    assert found["rocksdb.comparator"] == b"leveldb.BytewiseComparator"
+    assert data.startswith(b"".join(blocks))
+
+
+def test_copied_blocks_keep_their_bytes_and_count() -> None:
+    rows = many_records(1000)
+    table = open_bytes(build(rows))
+    writer = TableWriter(properties={})
+    first = table.block(0)
+    writer.add_many(first.keys, [b"changed"] * len(first.keys))
+    assert not writer.at_block_boundary  # too short by now to end where it ended before
+    writer = TableWriter(properties={})
+    writer.add(b"", b"x" * 9000)
+    for at in range(1, table.block_count):
+        assert writer.at_block_boundary
+        writer.copy_block(table.block(at))
+    copy = open_bytes(writer.finish())
+    kept = rows[len(first.keys) :]
+    assert list(copy.records()) == [(b"", b"x" * 9000), *kept]
+    for at in range(1, table.block_count):
+        assert copy.stored_block(at) == table.stored_block(at)
+
+
+def test_a_block_is_only_copied_where_the_last_one_ended() -> None:
+    block = open_bytes(build(many_records(100))).block(1)
+    writer = TableWriter(properties={})
+    writer.add(b"", b"")
+    assert not writer.at_block_boundary
+    with pytest.raises(ValueError, match="where the last one ended"):
+        writer.copy_block(block)
+    assert list(open_bytes(writer.finish()).records()) == [(b"", b"")]
+
+
+def test_keys_that_do_not_ascend_are_refused_and_nothing_added() -> None:
+    writer = TableWriter(properties={})
+    writer.add_many([b"b", b"d"], [b"1", b"2"])
+    block = Block(b"", [b"c"], [b""])
+    refusals = [
+        ([b"d"], [b""]),
+        ([b""], [b""]),
+        ([b"e", b"e"], [b"", b""]),
+        ([b"f", b"e"], [b"", b""]),
+    ]
+    for keys, values in refusals:
+        with pytest.raises(ValueError, match="ascending"):
+            writer.add_many(keys, values)
+    for key in (b"d", b""):
+        with pytest.raises(ValueError, match="ascending"):
+            writer.add(key, b"")
+    with pytest.raises(ValueError, match="2 keys and 1 values"):
+        writer.add_many([b"x", b"y"], [b""])
+    with pytest.raises(ValueError, match="where the last one ended"):
+        writer.copy_block(block)
+    writer.add_many([], [])
+    assert (writer.count, writer.min_key, writer.max_key) == (2, b"b", b"d")
+    assert list(open_bytes(writer.finish()).records()) == [(b"b", b"1"), (b"d", b"2")]
+
+
+def test_the_first_key_may_be_empty_but_not_twice() -> None:
+    writer = TableWriter(properties={})
+    writer.add(b"", b"1")
+    with pytest.raises(ValueError, match="ascending"):
+        writer.add(b"", b"2")
+    assert open_bytes(writer.finish()).get(b"") == b"1"
+
+
+@pytest.mark.parametrize("name", ["rocksdb.num.entries", "count", "min_key", "max_key"])
+def test_properties_of_the_format_are_not_the_callers(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        TableWriter(properties={name: b""})
+
+
+@pytest.mark.parametrize(
+    ("last", "following", "expected"),
+    [
+        (b"abc", b"abz", b"abd" + SHORT),
+        (b"abc", b"abd", b"abc" + WHOLE),
+        (b"abcx", b"abd", b"abcy" + SHORT),
+        (b"abc\xff\xff", b"abd", b"abc\xff\xff" + WHOLE),
+        (b"abc\xff\x01", b"abd", b"abc\xff\x02" + SHORT),
+        (b"abc", b"abcd", b"abc" + WHOLE),
+        (b"a", b"c", b"b" + SHORT),
+        (b"a", b"b", b"a" + WHOLE),
+        (b"ax", b"bx", b"b" + SHORT),
+        (b"", b"a", WHOLE),
+        (b"a/b/c", None, b"b" + SHORT),
+        (b"\xff\xffa", None, b"\xff\xffb" + SHORT),
+        (b"\xff\xff", None, b"\xff\xff" + WHOLE),
+        (b"", None, WHOLE),
+    ],
+)
+def test_index_keys_are_as_short_as_they_can_be(
+    last: bytes, following: bytes | None, expected: bytes
+) -> None:
+    assert separator(last, following) == expected
+
+
+def test_a_record_larger_than_any_block_is_refused() -> None:
+    writer = TableWriter(properties={})
+    with pytest.raises(ValueError, match="more than a block can hold"):
+        writer.add_many([b"a"], [bytes(129 << 20)])
