@@ -30,6 +30,11 @@ def main() -> None:
     """Run the command line of this process, and exit."""
     # What start-up makes, stays; looking through it for garbage costs a tenth of the start.
     gc.disable()
+    if sys.argv[1:2] == ["__complete"]:
+        from lakecli.cli import complete
+
+        complete.main(sys.argv[2:], os.environ, sys.stdout)
+        return
     # Paths are bytes: what is not UTF-8 came in as surrogates, and goes out as it came.
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]

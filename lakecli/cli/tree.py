@@ -44,6 +44,7 @@ class Command(NamedTuple):
 COMMANDS: Final = {
     command.words: command
     for command in (
+        Command("completion"),
         Command("config get"),
         Command("config list"),
         Command("config set"),

@@ -1,0 +1,104 @@
+"""What the completion scripts ask at every TAB: ``lakecli __complete KIND PREFIX``.
+
+Prints one candidate a line. Repositories, branches and tags come from the local store; objects
+too, where the storage namespace is a local directory, since no TAB shall ask a bucket. It is
+silent on every error, writes nothing, and builds no command.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from lakecli.cli.argv import Globals
+from lakecli.cli.context import Context, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import TextIO
+
+    from lakecli.repository.lake import Repository
+
+SCHEME: Final = "lakefs://"
+MAX_CANDIDATES: Final = 200
+"""More are of no use on a screen."""
+
+_LOCAL: Final = ("local://", "file://", "/")
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> None:
+    """Print the candidates for ``KIND PREFIX``, and nothing else, whatever happens."""
+    context = Context(World(environ, sys.stdin, stdout, sys.stderr), Globals())
+    try:
+        kind, prefix = argv
+        for candidate in islice(candidates(context, kind, prefix), MAX_CANDIDATES):
+            # One candidate is one line; and no terminal shall obey a name.
+            if candidate.isprintable():
+                stdout.write(candidate + "\n")
+        stdout.flush()
+    except Exception:  # noqa: BLE001, S110 - a TAB that finds nothing says nothing
+        pass
+    finally:
+        context.close()
+
+
+def candidates(context: Context, kind: str, prefix: str) -> Iterator[str]:
+    """Yield what may stand where `prefix` has been typed.
+
+    A prefix without ``lakefs://`` goes on from the base URI, if there is one.
+    """
+    base = ""
+    if not prefix.startswith(SCHEME) and not (prefix and SCHEME.startswith(prefix)):
+        base = context.base_uri
+    # A TAB makes no store where there is none.
+    if not context.home.store.exists():
+        return
+    for uri in _uris(context, kind, base + prefix):
+        if uri.startswith(base):
+            yield uri.removeprefix(base)
+
+
+def _uris(context: Context, kind: str, typed: str) -> Iterator[str]:
+    name, slash, rest = typed.removeprefix(SCHEME).partition("/")
+    if SCHEME.startswith(typed):
+        name, slash, rest = "", "", ""
+    elif not typed.startswith(SCHEME):
+        return
+    if not slash:
+        end = "" if kind == "repository" else "/"
+        for record in context.lake().repositories(prefix=name):
+            yield f"{SCHEME}{record.name}{end}"
+        return
+    if kind == "repository":
+        return
+    repository = context.lake().repository(name)
+    start = f"{SCHEME}{name}/"
+    ref, slash, path = rest.partition("/")
+    if not slash:
+        end = "/" if kind == "path" else ""
+        for found in _refs(repository, kind, ref):
+            yield f"{start}{found}{end}"
+    elif kind == "path" and repository.record.storage_namespace.startswith(_LOCAL):
+        for found in _paths(repository, ref, path):
+            yield f"{start}{ref}/{found}"
+
+
+def _refs(repository: Repository, kind: str, prefix: str) -> Iterator[str]:
+    from lakecli.repository import branch, tag
+
+    if kind != "tag":
+        for item in branch.iter_branches(repository, prefix=prefix):
+            yield item.name
+    if kind != "branch":
+        for found in tag.iter_tags(repository, prefix=prefix):
+            yield found.name
+
+
+def _paths(repository: Repository, ref: str, prefix: str) -> Iterator[str]:
+    from lakecli.repository import objects
+
+    with objects.listing(repository, ref, prefix=os.fsencode(prefix), delimiter=b"/") as listed:
+        for item in listed:
+            yield os.fsdecode(item.path)

@@ -1,0 +1,6 @@
+"""Completion scripts for bash, zsh and fish, written from the command tree.
+
+All three work alike: they walk the words before the cursor along the tree, which is written into
+the script, and complete command words, options and fixed values by themselves. Names of
+repositories, branches, tags and objects come from ``lakecli __complete``.
+"""

@@ -1,0 +1,196 @@
+"""The completion script for bash.
+
+Readline splits the line at the characters of ``COMP_WORDBREAKS``, ``:`` among them, so a URI
+arrives in pieces, and what a candidate replaces is the last piece only. The script puts the words
+together again from the line itself, and cuts from every candidate what readline keeps. It needs
+neither the bash-completion package nor a bash newer than 3.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lakecli.cli.completion.table import HEADER, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lakecli.cli.completion.table import Option, Table
+
+_SCRIPT: Final = r"""# bash completion for lakecli -*- shell-script -*-
+# @HEADER@
+
+# What may follow the words $1, in REPLY.
+__lakecli_words() {
+    case $1 in
+@WORDS@
+    *) return 1 ;;
+    esac
+}
+
+# The options of the command $1, in REPLY.
+__lakecli_options() {
+    case $1 in
+@OPTIONS@
+    *) REPLY= ;;
+    esac
+    REPLY+=' @SHARED@'
+}
+
+# What completes the value of option $2 of the command $1, in REPLY; fails where it takes none.
+__lakecli_value() {
+    case "$1 $2" in
+@VALUES@
+    *) return 1 ;;
+    esac
+}
+
+# What completes argument $2 of the command $1, in REPLY.
+__lakecli_argument() {
+    case "$1 $2" in
+@ARGUMENTS@
+    *) REPLY=nothing ;;
+    esac
+}
+
+# The words up to the cursor, in the caller's `words`, as they were typed: pieces of COMP_WORDS
+# with no blank between them in the line are one word.
+__lakecli_reassemble() {
+    local line=${COMP_LINE:0:COMP_POINT} piece rest i count=0
+    words=()
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        rest=${line#"${line%%[![:space:]]*}"}
+        piece=${COMP_WORDS[i]}
+        ((i == COMP_CWORD)) && piece=$rest
+        if ((i > 0)) && [[ $rest == "$line" ]]; then
+            words[count - 1]+=$piece
+        else
+            words[count]=$piece
+            count=$((count + 1))
+        fi
+        line=${rest#"$piece"}
+    done
+}
+
+# Fill COMPREPLY with what completes $2 as $1 says; $3 is the part before it in the same word.
+__lakecli_reply() {
+    local kind=$1 value=$2 before=$3 quote='' keep='' breaks candidate found=()
+    case $value in
+    [\'\"]*) quote=${value:0:1} value=${value:1} before='' ;;
+    *) value=${value//\\/} ;;
+    esac
+    while IFS= read -r candidate; do
+        [[ $candidate == "$value"* ]] && found+=("$candidate")
+    done < <(
+        case $kind in
+        =*) compgen -W "${kind#=}" -- "$value" ;;
+        file) compgen -f -- "$value" ;;
+        directory) compgen -d -- "$value" ;;
+        nothing) ;;
+        *) command lakecli __complete "$kind" "$value" 2>/dev/null ;;
+        esac
+    )
+    # Readline keeps what stands before the last word break, unless the word is quoted.
+    breaks=${COMP_WORDBREAKS//[[:space:]\"\']/}
+    if [[ -z $quote && -n $breaks ]]; then
+        keep=$before$2
+        keep=${keep%"${keep##*["$breaks"]}"}
+    fi
+    [[ $kind == file || $kind == directory ]] && compopt -o filenames 2>/dev/null
+    for candidate in "${found[@]}"; do
+        if [[ $kind != file && $kind != directory ]]; then
+            [[ $candidate == */ ]] && compopt -o nospace 2>/dev/null
+            [[ -z $quote ]] && printf -v candidate %q "$candidate"
+        fi
+        candidate=$before$candidate
+        COMPREPLY+=("${candidate#"$keep"}")
+    done
+}
+
+_lakecli() {
+    local IFS=$' \t\n' words=() command='' value='' position=1 ended='' i word REPLY
+    COMPREPLY=()
+    __lakecli_reassemble
+    local last=$((${#words[@]} - 1))
+    for ((i = 1; i < last; i++)); do
+        word=${words[i]}
+        if [[ -n $value ]]; then
+            value=
+        elif [[ -n $ended ]]; then
+            position=$((position + 1))
+        elif [[ $word == -- ]]; then
+            ended=yes
+        elif [[ $word == -* ]]; then
+            [[ $word != *=* ]] && __lakecli_value "$command" "$word" && value=$REPLY
+        elif __lakecli_words "$command"; then
+            # Every word but the last two stands in the tree, or there is nothing to complete.
+            [[ " $REPLY " == *" $word "* ]] || return 0
+            command=${command:+$command }$word
+        else
+            position=$((position + 1))
+        fi
+    done
+    word=${words[last]}
+    if [[ -n $value ]]; then
+        __lakecli_reply "$value" "$word" ''
+    elif [[ -z $ended && $word == --*=* ]]; then
+        __lakecli_value "$command" "${word%%=*}" || return 0
+        __lakecli_reply "$REPLY" "${word#*=}" "${word%%=*}="
+    elif [[ -z $ended && $word == -* ]]; then
+        __lakecli_options "$command"
+        COMPREPLY=($(compgen -W "$REPLY" -- "$word"))
+    elif __lakecli_words "$command"; then
+        COMPREPLY=($(compgen -W "$REPLY" -- "$word"))
+    else
+        __lakecli_argument "$command" "$position"
+        __lakecli_reply "$REPLY" "$word" ''
+    fi
+}
+
+complete -F _lakecli lakecli
+"""
+
+
+def bash_script(table: Table) -> str:
+    """Return the script."""
+    parts = {
+        "HEADER": HEADER,
+        "WORDS": _cases((words, [name for name, _ in row]) for words, row in table.words.items()),
+        "OPTIONS": _cases(
+            (words, [option.flag for option in row]) for words, row in table.options.items()
+        ),
+        "SHARED": " ".join(option.flag for option in table.shared),
+        "VALUES": "\n".join(_values(table)),
+        "ARGUMENTS": "\n".join(_arguments(table)),
+    }
+    script = _SCRIPT
+    for name, text in parts.items():
+        script = script.replace(f"@{name}@", text)
+    return script
+
+
+def _cases(rows: Iterable[tuple[str, list[str]]]) -> str:
+    return "\n".join(
+        f"    {quoted(words)}) REPLY={quoted(' '.join(row))} ;;" for words, row in rows
+    )
+
+
+def _values(table: Table) -> Iterator[str]:
+    def case(pattern: str, option: Option) -> str:
+        return f"    {pattern}) REPLY={quoted(option.value or '')} ;;"
+
+    for words, options in table.options.items():
+        for option in options:
+            if option.value is not None:
+                yield case(quoted(f"{words} {option.flag}"), option)
+    for option in table.shared:
+        if option.value is not None:
+            yield case(f"*{quoted(' ' + option.flag)}", option)
+
+
+def _arguments(table: Table) -> Iterator[str]:
+    for words, completers in table.arguments.items():
+        for number, completer in enumerate(completers, 1):
+            last = number == len(completers) and words in table.endless
+            pattern = f"{quoted(words + ' ')}*" if last else quoted(f"{words} {number}")
+            yield f"    {pattern}) REPLY={quoted(completer)} ;;"

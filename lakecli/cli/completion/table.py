@@ -1,0 +1,100 @@
+"""What a completion script has to know of the command tree, as plain tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.cli.describe import global_options
+from lakecli.cli.params import Kind
+from lakecli.cli.tree import GROUPS
+from lakecli.config import KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lakecli.cli.describe import CommandHelp, OptionHelp
+
+HEADER: Final = "Written by `python -m lakecli.cli.generate` from the command tree; do not edit."
+
+FILES: Final = {Kind.FILE: "file", Kind.DIRECTORY: "directory", Kind.NOTHING: "nothing"}
+"""Kinds that a script completes by itself; every other one is asked for."""
+
+
+class Option(NamedTuple):
+    """One spelling of an option.
+
+    Attributes:
+        flag: ``--amount``.
+        summary: what it does.
+        value: what completes its value (see `completer`), or ``None`` where it takes none.
+    """
+
+    flag: str
+    summary: str
+    value: str | None
+
+
+class Table(NamedTuple):
+    """The command tree for a script.
+
+    Attributes:
+        words: what may follow some words of a command, with summaries, by these words.
+        options: of each command.
+        arguments: what completes each argument of a command; the last one goes on for ever if
+            the command is in `endless`.
+        endless: commands whose last argument is repeatable.
+        shared: options that every command takes.
+    """
+
+    words: dict[str, list[tuple[str, str]]]
+    options: dict[str, list[Option]]
+    arguments: dict[str, list[str]]
+    endless: frozenset[str]
+    shared: list[Option]
+
+
+def completer(kind: Kind | None, choices: Sequence[str] = ()) -> str:
+    """Return what completes a value.
+
+    Either ``=`` and the fixed values, ``file``, ``directory`` or ``nothing``, or the kind that
+    ``lakecli __complete`` is asked for.
+    """
+    if kind is Kind.SETTING:
+        return "=" + " ".join(key.name for key in KEYS)
+    if choices:
+        return "=" + " ".join(choices)
+    return FILES[Kind.NOTHING] if kind is None else FILES.get(kind, str(kind))
+
+
+def make_table(commands: Iterable[CommandHelp]) -> Table:
+    """Return the tables of all commands."""
+    table = Table({"": []}, {}, {}, frozenset(), _options(global_options()))
+    endless = set()
+    for command in commands:
+        group, _, last = command.words.rpartition(" ")
+        if group and group not in table.words:
+            table.words[group] = []
+            table.words[""].append((group, GROUPS[group]))
+        table.words[group].append((last, command.summary))
+        table.options[command.words] = _options(command.options)
+        table.arguments[command.words] = [
+            completer(argument.kind, argument.choices) for argument in command.arguments
+        ]
+        if command.arguments and command.arguments[-1].repeatable:
+            endless.add(command.words)
+    for words in table.words.values():
+        words.sort()
+    return table._replace(endless=frozenset(endless))
+
+
+def _options(options: Iterable[OptionHelp]) -> list[Option]:
+    found = []
+    for option in options:
+        value = completer(option.kind, option.choices) if option.metavar else None
+        found += [Option(flag, option.summary, value) for flag in option.flags]
+    return sorted(found, key=lambda item: (item.flag.lstrip("-"), item.flag))
+
+
+def quoted(text: str) -> str:
+    """Return `text` in single quotes, for bash and zsh."""
+    return "'" + text.replace("'", "'\\''") + "'"

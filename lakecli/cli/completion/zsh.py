@@ -1,0 +1,171 @@
+"""The completion script for zsh: usable from ``$fpath`` and by ``source`` alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lakecli.cli.completion.table import HEADER, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.cli.completion.table import Option, Table
+
+_SCRIPT: Final = r"""#compdef lakecli
+# @HEADER@
+
+# What may follow the words $1, in reply; fails where nothing does.
+__lakecli_words() {
+    case $1 in
+@WORDS@
+    (*) return 1 ;;
+    esac
+}
+
+# The options of the command $1, in reply.
+__lakecli_options() {
+    case $1 in
+@OPTIONS@
+    (*) reply=() ;;
+    esac
+    reply+=(
+@SHARED@
+    )
+}
+
+# What completes the value of option $2 of the command $1, in REPLY; fails where it takes none.
+__lakecli_value() {
+    case "$1 $2" in
+@VALUES@
+    (*) return 1 ;;
+    esac
+}
+
+# What completes argument $2 of the command $1, in REPLY.
+__lakecli_argument() {
+    case "$1 $2" in
+@ARGUMENTS@
+    (*) REPLY=nothing ;;
+    esac
+}
+
+# Offer what completes the current word, or the part of it behind IPREFIX, as $1 says.
+__lakecli_offer() {
+    local -a found whole
+    case $1 in
+    (=*) compadd -- ${=1#=} ;;
+    (file) _files ;;
+    (directory) _files -/ ;;
+    (nothing) _message 'no more arguments' ;;
+    (*)
+        found=(${(f)"$(command lakecli __complete $1 ${(Q)PREFIX} 2>/dev/null)"})
+        whole=(${found:#*/})
+        found=(${(M)found:#*/})
+        compadd -a whole
+        compadd -S '' -a found ;;
+    esac
+}
+
+_lakecli() {
+    local REPLY line word wanted=
+    local -a reply names
+    local -i position=1 ended=0 i
+    for ((i = 2; i < CURRENT; i++)); do
+        word=${(Q)words[i]}
+        if [[ -n $wanted ]]; then
+            wanted=
+        elif ((ended)); then
+            position+=1
+        elif [[ $word == -- ]]; then
+            ended=1
+        elif [[ $word == -* ]]; then
+            [[ $word != *=* ]] && __lakecli_value "$line" "$word" && wanted=$REPLY
+        elif __lakecli_words "$line"; then
+            # Every word but the last two stands in the tree, or there is nothing to complete.
+            names=(${reply%%:*})
+            ((${names[(Ie)$word]})) || return 1
+            line=${line:+$line }$word
+        else
+            position+=1
+        fi
+    done
+    word=${(Q)PREFIX}
+    if [[ -n $wanted ]]; then
+        __lakecli_offer $wanted
+    elif ((!ended)) && [[ $word == --*=* ]]; then
+        __lakecli_value "$line" "${word%%=*}" || return 1
+        compset -P '*='
+        __lakecli_offer $REPLY
+    elif ((!ended)) && [[ $word == -* ]]; then
+        __lakecli_options "$line"
+        _describe -o option reply
+    elif __lakecli_words "$line"; then
+        _describe command reply
+    else
+        __lakecli_argument "$line" $position
+        __lakecli_offer $REPLY
+    fi
+}
+
+# Autoloaded from $fpath this file is the function's body; sourced, it registers the function.
+if [[ $funcstack[1] == _lakecli ]]; then
+    _lakecli "$@"
+else
+    compdef _lakecli lakecli
+fi
+"""
+
+
+def zsh_script(table: Table) -> str:
+    """Return the script."""
+    parts = {
+        "HEADER": HEADER,
+        "WORDS": "\n".join(
+            _case(quoted(words), [_described(*item) for item in row])
+            for words, row in table.words.items()
+        ),
+        "OPTIONS": "\n".join(
+            _case(quoted(words), [_described(item.flag, item.summary) for item in row])
+            for words, row in table.options.items()
+        ),
+        "SHARED": "\n".join(
+            f"        {_described(item.flag, item.summary)}" for item in table.shared
+        ),
+        "VALUES": "\n".join(_values(table)),
+        "ARGUMENTS": "\n".join(_arguments(table)),
+    }
+    script = _SCRIPT
+    for name, text in parts.items():
+        script = script.replace(f"@{name}@", text)
+    return script
+
+
+def _described(name: str, summary: str) -> str:
+    """Return ``name:summary``, quoted; `_describe` splits at the first bare colon."""
+    return quoted(name.replace(":", "\\:") + ":" + summary)
+
+
+def _case(pattern: str, row: list[str]) -> str:
+    lines = "".join(f"\n        {item}" for item in row)
+    return f"    ({pattern}) reply=({lines}\n    ) ;;"
+
+
+def _values(table: Table) -> Iterator[str]:
+    def case(pattern: str, option: Option) -> str:
+        return f"    ({pattern}) REPLY={quoted(option.value or '')} ;;"
+
+    for words, options in table.options.items():
+        for option in options:
+            if option.value is not None:
+                yield case(quoted(f"{words} {option.flag}"), option)
+    for option in table.shared:
+        if option.value is not None:
+            yield case(f"*{quoted(' ' + option.flag)}", option)
+
+
+def _arguments(table: Table) -> Iterator[str]:
+    for words, completers in table.arguments.items():
+        for number, completer in enumerate(completers, 1):
+            last = number == len(completers) and words in table.endless
+            pattern = f"{quoted(words + ' ')}*" if last else quoted(f"{words} {number}")
+            yield f"    ({pattern}) REPLY={quoted(completer)} ;;"

@@ -1,0 +1,59 @@
+"""``python -m lakecli.cli.generate [DIRECTORY]``: write ``man/`` and ``completions/``.
+
+Everything comes from the command tree; equal trees give equal files. A test compares them with
+what lies in the repository.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lakecli.cli import man
+from lakecli.cli.completion.bash import bash_script
+from lakecli.cli.completion.fish import fish_script
+from lakecli.cli.completion.table import make_table
+from lakecli.cli.completion.zsh import zsh_script
+from lakecli.cli.describe import describe_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCRIPTS: Final = {"bash": "lakecli.bash", "zsh": "_lakecli", "fish": "lakecli.fish"}
+"""The file of each shell's script."""
+
+_WRITERS: Final = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
+
+
+def completion_script(shell: str) -> str:
+    """Return the completion script of a shell of `SCRIPTS`."""
+    return _WRITERS[shell](make_table(describe_all()))
+
+
+def generated_files() -> Iterator[tuple[str, str]]:
+    """Yield the path, relative to the repository, and the text of every generated file."""
+    commands = describe_all()
+    table = make_table(commands)
+    for shell, name in SCRIPTS.items():
+        yield f"completions/{name}", _WRITERS[shell](table)
+    yield "man/lakecli.1", man.main_page(commands)
+    for command in commands:
+        page = man.command_page(command, man.siblings(command, commands))
+        yield f"man/{man.page_name(command.words)}.1", page
+
+
+def write(directory: Path) -> None:
+    """Write all files below a directory, and remove pages of commands that are gone."""
+    files = dict(generated_files())
+    for path, text in files.items():
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    for page in (directory / "man").glob("lakecli*.1"):
+        if f"man/{page.name}" not in files:
+            page.unlink()
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2])

@@ -1,0 +1,191 @@
+"""Manual pages in roff, one for the program and one for each command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lakecli import __version__
+from lakecli.cli.argv import VERSION_FLAGS
+from lakecli.cli.describe import global_options
+from lakecli.cli.exit_codes import MEANINGS
+from lakecli.cli.help import PURPOSE, option_extras
+from lakecli.cli.tree import GROUPS
+from lakecli.config import KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from lakecli.cli.describe import ArgumentHelp, CommandHelp, OptionHelp
+
+ENVIRONMENT: Final = {
+    "LAKECLI_HOME": "Directory that holds configuration, store and cache, all three",
+    **{key.variable: f"{key.name}: {key.summary}" for key in KEYS},
+    "NO_COLOR": "Where set and neither empty nor 0: no colours, no boxed tables, no bars",
+    "AWS_ENDPOINT_URL, AWS_PROFILE, AWS_ACCESS_KEY_ID, ...": "As in every AWS SDK, for s3://",
+}
+"""What lakecli reads from the environment."""
+
+FILES: Final = {
+    "$LAKECLI_HOME/config.toml": "Settings",
+    "$LAKECLI_HOME/store/": "Refs, staged changes and the operation log of all repositories",
+    "$LAKECLI_HOME/cache/": "Ranges and metaranges that were read; may be deleted at any time",
+    "~/.config/lakecli/, ~/.local/share/lakecli/, ~/.cache/lakecli/": (
+        "The same three on Linux where LAKECLI_HOME is not set"
+    ),
+}
+"""What lakecli keeps on a machine."""
+
+
+def page_name(words: str) -> str:
+    """Return the name of a command's page: ``lakecli-branch-list``."""
+    return "-".join(["lakecli", *words.split()])
+
+
+def command_page(command: CommandHelp, siblings: Iterable[str]) -> str:
+    """Return the page of one command.
+
+    Args:
+        command: which.
+        siblings: the words of commands that belong to it, for SEE ALSO.
+    """
+    name = page_name(command.words)
+    lines = [*_title(name), *_name(name, _lower_first(command.summary))]
+    lines += [".SH SYNOPSIS", f".B lakecli {_text(command.words)}", _text(command.synopsis)]
+    lines += [".SH DESCRIPTION", _text(command.summary) + "."]
+    for paragraph in command.description:
+        lines += _paragraph(paragraph)
+    if command.arguments:
+        lines.append(".SH ARGUMENTS")
+        for argument in command.arguments:
+            lines += _tagged(rf"\fI{_text(argument.metavar)}\fR", _argument_text(argument))
+    lines.append(".SH OPTIONS")
+    for option in command.options:
+        lines += _tagged(_flags(option), _option_text(option))
+    lines += [".PP", "Every command also takes the global options of", ".BR lakecli (1)."]
+    if command.examples:
+        lines += [".SH EXAMPLES", ".nf", *map(_text, command.examples), ".fi"]
+    lines += [".SH EXIT STATUS", "0 where it was done. All other codes are listed in"]
+    lines += [".BR lakecli (1)."]
+    lines += _see_also(["lakecli", *map(page_name, siblings)])
+    return "\n".join(lines) + "\n"
+
+
+def main_page(commands: Sequence[CommandHelp]) -> str:
+    """Return the page of the program itself."""
+    lines = [*_title("lakecli"), *_name("lakecli", PURPOSE)]
+    lines += [".SH SYNOPSIS", ".B lakecli", r"\fICOMMAND\fR [\fIARGUMENTS\fR] [\fIOPTIONS\fR]"]
+    lines += [".SH DESCRIPTION", *_DESCRIPTION, ".SH COMMANDS"]
+    for command in commands:
+        words = r"\fB" + _text(command.words) + r"\fR"
+        lines += _tagged(f"{words} {_text(command.synopsis)}", _text(command.summary) + ".")
+    lines.append(".SH GLOBAL OPTIONS")
+    for option in global_options():
+        lines += _tagged(_flags(option), _option_text(option))
+    lines += _tagged(
+        ", ".join(rf"\fB{_text(flag)}\fR" for flag in VERSION_FLAGS),
+        "Print the version; only without a command.",
+    )
+    lines.append(".SH EXIT STATUS")
+    for code, meaning in MEANINGS.items():
+        lines += _tagged(rf"\fB{int(code)}\fR", _text(meaning[:1].upper() + meaning[1:]) + ".")
+    lines += _definitions("ENVIRONMENT", ENVIRONMENT)
+    lines += _definitions("FILES", FILES)
+    lines += _see_also([page_name(command.words) for command in commands])
+    return "\n".join(lines) + "\n"
+
+
+_DESCRIPTION: Final = (
+    "A repository is a versioned tree of objects. Its data lies in a storage namespace: a",
+    "directory, or a prefix in a bucket. What this machine knows of its branches, tags and",
+    "uncommitted changes lies in one local store. There is no server.",
+    ".PP",
+    r"Everything is named by a URI: \fBlakefs://REPOSITORY\fR, \fBlakefs://REPOSITORY/REF\fR,",
+    r"\fBlakefs://REPOSITORY/REF/PATH\fR. A REF is a branch, a tag, a commit ID or the beginning",
+    r"of one, with the modifiers \fB~\fR and \fB^\fR of Git, \fB@\fR for the committed state of",
+    r"a branch and \fB$\fR for its uncommitted one. A PATH is taken literally: nothing in it is",
+    "decoded or cut.",
+    ".PP",
+    r"Boolean options also take a value: \fB\-\-flag=true\fR, \fB\-\-flag=false\fR. Global",
+    r"options may stand before or after the command. What follows \fB\-\-\fR is no option.",
+    ".PP",
+    r"With \fB\-\-json\fR standard output holds JSON only: one object a line for commands that",
+    "list, exactly one object for all others. An error is the last line of standard error then:",
+    r"{\(dqerror\(dq: {kind, exit_code, message, hint, paths}}.",
+)
+
+
+def _title(name: str) -> Iterator[str]:
+    # The date would change with every build; the version says as much.
+    yield rf'.TH {_text(name.upper())} 1 "" "lakecli {__version__}" "lakecli manual"'
+    yield ".nh"
+    yield ".ad l"
+
+
+def _name(name: str, summary: str) -> list[str]:
+    return [".SH NAME", rf"{_text(name)} \- {_text(summary)}"]
+
+
+def _lower_first(summary: str) -> str:
+    return summary[:1].lower() + summary[1:]
+
+
+def _paragraph(paragraph: str) -> list[str]:
+    if paragraph.startswith(" "):
+        return [".PP", ".nf", *map(_text, paragraph.splitlines()), ".fi"]
+    return [".PP", *(_text(line) for line in paragraph.splitlines())]
+
+
+def _tagged(tag: str, text: str) -> list[str]:
+    return [".TP", tag, text]
+
+
+def _definitions(title: str, items: Mapping[str, str]) -> list[str]:
+    lines = [f".SH {title}"]
+    for name, meaning in items.items():
+        lines += _tagged(rf"\fB{_text(name)}\fR", _text(meaning) + ".")
+    return lines
+
+
+def _argument_text(argument: ArgumentHelp) -> str:
+    more = "".join(
+        f" ({word})"
+        for word, holds in (
+            ("optional", not argument.required),
+            ("repeatable", argument.repeatable),
+        )
+        if holds
+    )
+    return _text(argument.summary + more) + "."
+
+
+def _flags(option: OptionHelp) -> str:
+    flags = ", ".join(rf"\fB{_text(flag)}\fR" for flag in option.flags)
+    return rf"{flags} \fI{_text(option.metavar)}\fR" if option.metavar else flags
+
+
+def _option_text(option: OptionHelp) -> str:
+    extra = option_extras(option)
+    return _text(option.summary + (f" ({', '.join(extra)})" if extra else "")) + "."
+
+
+def _see_also(pages: Sequence[str]) -> list[str]:
+    *others, last = pages
+    references = [rf".BR {_text(page)} (1)," for page in others]
+    return [".SH SEE ALSO", *references, rf".BR {_text(last)} (1)"]
+
+
+def siblings(command: CommandHelp, commands: Iterable[CommandHelp]) -> list[str]:
+    """Return the words of the other commands of its group."""
+    group = command.words.rpartition(" ")[0]
+    return [
+        other.words
+        for other in commands
+        if group in GROUPS and other.words.startswith(f"{group} ") and other != command
+    ]
+
+
+def _text(text: str) -> str:
+    """Return `text` with everything that roff would take for itself written out."""
+    escaped = text.replace("\\", r"\e").replace("-", r"\-").replace("~", r"\(ti")
+    escaped = escaped.replace("^", r"\(ha").replace("'", r"\(aq").replace("`", r"\(ga")
+    return r"\&" + escaped if escaped.startswith((".", "'", "\\(aq")) else escaped
