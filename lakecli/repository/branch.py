@@ -25,7 +25,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
     Raises:
         UsageError: an illegal name or expression.
         NotFound: the source names nothing.
-        AlreadyExists: a branch, a tag or a commit has this name.
+        AlreadyExists: a branch or a tag has this name.
     """
     check_branch_name(name)
     with repository.lake.kv.write() as txn:
@@ -45,7 +45,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
 
 
 def check_free(refs: RefStore, name: str) -> None:
-    """Refuse a name that a branch, a tag or a commit has.
+    """Refuse a name that a branch or a tag has; that of a commit is no legal name.
 
     Raises:
         AlreadyExists: saying which.
@@ -54,14 +54,6 @@ def check_free(refs: RefStore, name: str) -> None:
         raise AlreadyExists(f"branch {name} exists already", hint="choose another name")
     if refs.find_tag(name) is not None:
         raise AlreadyExists(f"a tag has the name {name}", hint="choose another name")
-    if any(refs.iter_commit_ids(name) if _is_commit_id(name) else ()):
-        raise AlreadyExists(f"a commit has the ID {name}", hint="choose another name")
-
-
-def _is_commit_id(name: str) -> bool:
-    from lakecli.refs.names import is_full_commit_id
-
-    return is_full_commit_id(name)
 
 
 def iter_branches(repository: Repository, *, prefix: str = "", after: str = "") -> Iterator[Branch]:
