@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.committed.merge import MergeConflict
+from lakecli.errors import DirtyBranch, NotFound, NothingToDo, Refused, UsageError
+from lakecli.model import ChangeType, MergeStrategy
+from lakecli.repository import branch
+from lakecli.repository.commit import commit
+from lakecli.repository.merge import MergeOptions, merge, preview
+from lakecli.repository.pick import cherry_pick, revert
+from lakecli.repository.rev_parse import show_commit
+from tests.support.lakes import checksums, read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakecli.model import Commit
+    from lakecli.repository.lake import Repository
+
+ME = MergeOptions("me")
+
+
+def put(
+    repository: Repository, name: str, contents: Mapping[bytes, bytes | None], message: str = "m"
+) -> Commit:
+    stage(repository, name, contents)
+    return commit(repository, name, message=message, committer="author", metadata={"k": "v"})
+
+
+@pytest.fixture
+def forked(repository: Repository) -> Repository:
+    """``side`` and ``main`` have one commit in common and one of their own."""
+    put(repository, "main", {b"both": b"0", b"kept": b"0", b"main": b"0", b"side": b"0"})
+    branch.create(repository, "side", source="main")
+    put(repository, "main", {b"main": b"1", b"both": b"main"})
+    return repository
+
+
+def test_a_merge_has_both_parents_and_both_changes(forked: Repository) -> None:
+    theirs = put(forked, "side", {b"side": b"1", b"new": b"1"})
+    ours = show_commit(forked, "main")
+    made = merge(forked, "side", "main", MergeOptions("me", metadata={"ticket": "7"}))
+
+    assert made.parents == (ours.id, theirs.id)
+    assert made.message == "Merge 'side' into 'main'"
+    assert made.metadata == {".lakefs.merge.strategy": "default", "ticket": "7"}
+    assert made.generation == 1 + max(ours.generation, theirs.generation)
+    assert read(forked, "main") == checksums(
+        {b"both": b"main", b"kept": b"0", b"main": b"1", b"side": b"1", b"new": b"1"}
+    )
+
+
+def test_a_squash_leaves_the_source_out_but_counts_its_generation(forked: Repository) -> None:
+    put(forked, "side", {b"new": b"1"})
+    put(forked, "side", {b"new": b"2"})
+    source, head = show_commit(forked, "side"), show_commit(forked, "main")
+    made = merge(forked, "side", "main", MergeOptions("me", squash=True, message="all of it"))
+    assert made.parents == (head.id,)
+    assert made.generation == source.generation + 1
+    assert made.message == "all of it"
+
+
+def test_conflicts_are_listed_and_nothing_moves(forked: Repository) -> None:
+    put(forked, "side", {b"both": b"side", b"main": None})
+    before = branch.show(forked, "main")
+    with pytest.raises(MergeConflict) as conflict:
+        merge(forked, "side", "main", ME)
+    assert conflict.value.paths == (b"both", b"main")
+    assert branch.show(forked, "main") == before
+
+    with preview(forked, "side", "main", ME) as differences:
+        assert [(each.type, each.path) for each in differences] == [
+            (ChangeType.CONFLICT, b"both"),
+            (ChangeType.CONFLICT, b"main"),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "both", "main"),
+    [(MergeStrategy.SOURCE_WINS, b"side", None), (MergeStrategy.DEST_WINS, b"main", b"1")],
+)
+def test_a_strategy_decides_conflicts(
+    forked: Repository, strategy: MergeStrategy, both: bytes, main: bytes | None
+) -> None:
+    put(forked, "side", {b"both": b"side", b"main": None, b"new": b"1"})
+    made = merge(forked, "side", "main", MergeOptions("me", strategy=strategy))
+    assert made.metadata == {".lakefs.merge.strategy": str(strategy)}
+    expected = {b"both": both, b"kept": b"0", b"side": b"0", b"new": b"1"}
+    assert read(forked, "main") == checksums(expected | ({b"main": main} if main else {}))
+
+
+def test_a_merge_needs_a_clean_destination_only(forked: Repository) -> None:
+    put(forked, "side", {b"new": b"1"})
+    stage(forked, "side", {b"not": b"committed"})
+    stage(forked, "main", {b"kept": b"0"})  # as it is committed: no change
+    merge(forked, "side", "main", ME)
+    assert b"not" not in read(forked, "main")
+
+    put(forked, "side", {b"newer": b"1"})
+    stage(forked, "main", {b"kept": b"staged"})
+    with pytest.raises(DirtyBranch) as dirty:
+        merge(forked, "side", "main", ME)
+    assert dirty.value.paths == (b"kept",)
+    with pytest.raises(DirtyBranch), preview(forked, "side", "main", ME):
+        pass
+
+
+def test_a_source_that_brings_nothing_is_nothing_to_do(forked: Repository) -> None:
+    with pytest.raises(NothingToDo):
+        merge(forked, "side", "main", ME)
+    made = merge(forked, "side", "main", MergeOptions("me", allow_empty=True))
+    assert len(made.parents) == 2
+    with pytest.raises(NothingToDo):
+        merge(forked, "main", "main", ME)
+    with pytest.raises(NotFound):
+        merge(forked, "nowhere", "main", ME)
+    with pytest.raises(UsageError):
+        merge(forked, "side$", "main", ME)
+
+
+def test_even_a_fast_forward_is_a_merge_commit(repository: Repository) -> None:
+    branch.create(repository, "side", source="main")
+    theirs = put(repository, "side", {b"a": b"1"})
+    made = merge(repository, "side", "main", ME)
+    assert made.metarange_id == theirs.metarange_id
+    assert len(made.parents) == 2
+
+
+def test_revert_takes_one_commit_back(forked: Repository) -> None:
+    put(forked, "main", {b"later": b"1"})
+    made = revert(forked, "main", "main~1", committer="me")
+    assert made.message == "Revert main~1"
+    assert made.metadata == {}
+    expected = {b"both": b"0", b"kept": b"0", b"main": b"0", b"side": b"0", b"later": b"1"}
+    assert read(forked, "main") == checksums(expected)
+    with pytest.raises(NothingToDo):
+        revert(forked, "main", "main~2", committer="me")
+
+    put(forked, "main", {b"later": b"2"})
+    with pytest.raises(MergeConflict):
+        revert(forked, "main", "main~2", committer="me")
+
+
+def test_reverting_the_first_change_empties_the_tree(repository: Repository) -> None:
+    first = put(repository, "main", {b"a": b"1"})
+    assert revert(repository, "main", first.id, committer="me").metarange_id == ""
+    with pytest.raises(NothingToDo):
+        revert(repository, "main", "main~2", committer="me")
+
+
+def test_reverting_a_merge_needs_a_parent_number(forked: Repository) -> None:
+    put(forked, "side", {b"new": b"1"})
+    before = read(forked, "main")
+    merge(forked, "side", "main", ME)
+    with pytest.raises(Refused, match="several parents"):
+        revert(forked, "main", "main", committer="me")
+    with pytest.raises(NotFound, match="no parent 3"):
+        revert(forked, "main", "main", committer="me", parent_number=3)
+    with pytest.raises(UsageError):
+        revert(forked, "main", "main", committer="me", parent_number=0)
+    revert(forked, "main", "main", committer="me", parent_number=1)
+    assert read(forked, "main") == before
+
+
+def test_cherry_pick_repeats_one_commit(forked: Repository) -> None:
+    put(forked, "side", {b"first": b"1"})
+    picked = put(forked, "side", {b"second": b"1"}, message="the second")
+    made = cherry_pick(forked, "side", "main", committer="me")
+    assert made.message == "the second"
+    assert made.metadata == {
+        "k": "v",
+        "cherry-pick-origin": picked.id,
+        "cherry-pick-committer": "author",
+    }
+    assert len(made.parents) == 1
+    present = read(forked, "main")
+    assert b"second" in present
+    assert b"first" not in present
+
+    with pytest.raises(NothingToDo):
+        cherry_pick(forked, "side", "main", committer="me")
+    with pytest.raises(NotFound, match="no parent 1"):
+        cherry_pick(forked, "main~3", "side", committer="me")
+    put(forked, "side", {b"both": b"side"})
+    with pytest.raises(MergeConflict):
+        cherry_pick(forked, "side", "main", committer="me")
+
+
+def test_histories_without_a_common_commit_cannot_be_merged(forked: Repository) -> None:
+    from lakecli.model import Branch
+    from lakecli.refs.store import RefStore
+    from lakecli.repository import tokens
+    from lakecli.repository.commits import initial_commit
+    from tests.support.lakes import START
+
+    with forked.lake.kv.write() as txn:
+        refs, other = RefStore(txn, forked.key), initial_commit(START)
+        refs.put_commit(other)
+        token = tokens.start(txn, forked, "island", other.id)
+        refs.put_branch(Branch("island", other.id, token))
+    with pytest.raises(Refused, match="no common ancestor"):
+        merge(forked, "island", "main", ME)
