@@ -94,6 +94,12 @@ def parse_ref(text: str, *, base: str = "") -> LakeUri:
     return LakeUri(uri.repository, uri.ref)
 
 
+def ref_of(uri: LakeUri) -> str:
+    """Return the ref of a URI that has one, as all from `parse_ref` and `parse_path` do."""
+    assert uri.ref is not None, uri
+    return uri.ref
+
+
 def parse_path(text: str, *, base: str = "", allow_empty: bool = False) -> LakeUri:
     """Parse a URI that names an object, or with `allow_empty` a prefix.
 

@@ -169,12 +169,21 @@ class Context:
             self._lake = Lake.open(home, surroundings)
         return self._lake
 
-    def repository(self, uri: LakeUri) -> Repository:
-        """Return a handle to the repository that a URI names.
+    def repository(self, uri: LakeUri, *others: LakeUri) -> Repository:
+        """Return a handle to the repository that a URI names, and all others with it.
 
         Raises:
+            UsageError: they are of different repositories.
             NotFound: there is none of that name on this machine.
         """
+        for other in others:
+            if other.repository != uri.repository:
+                from lakecli.errors import UsageError
+
+                raise UsageError(
+                    f"not of the same repository: {uri} and {other}",
+                    hint=f"lakefs://{uri.repository}/…",
+                )
         return self.lake().repository(uri.repository)
 
     def _command_line(self) -> str:

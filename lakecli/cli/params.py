@@ -11,7 +11,7 @@ base URI, after Typer took the line apart. Names that complete dynamically say s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -72,6 +72,24 @@ def read_ref(text: str, context: Context) -> LakeUri:
     return uri.parse_ref(text, base=context.base_uri)
 
 
+def read_branch(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a branch: a legal name, without modifiers."""
+    from lakecli.refs.names import check_branch_name
+
+    parsed = read_ref(text, context)
+    check_branch_name(uri.ref_of(parsed))
+    return parsed
+
+
+def read_tag(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a tag: a legal name, without modifiers."""
+    from lakecli.refs.names import check_tag_name
+
+    parsed = read_ref(text, context)
+    check_tag_name(uri.ref_of(parsed))
+    return parsed
+
+
 def read_path(text: str, context: Context) -> LakeUri:
     """Read a URI that names an object."""
     return uri.parse_path(text, base=context.base_uri)
@@ -130,6 +148,23 @@ def split_csv(text: str) -> list[str]:
     return row
 
 
+def read_time(text: str, _context: Context) -> datetime:
+    """Read a time as RFC 3339 writes it; it says how far from UTC it is.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        when = None
+    if when is None or when.tzinfo is None:
+        raise UsageError(
+            f"not a time: {text!r}", hint="as RFC 3339: 2026-03-01T12:00:00Z or …T12:00:00+02:00"
+        )
+    return when
+
+
 def read_duration(text: str, _context: Context) -> timedelta:
     """Read ``90s``, ``30m``, ``12h`` or ``7d``."""
     from lakecli.config import parse_duration
@@ -146,13 +181,13 @@ RepositoryUri = Annotated[
 BranchUri = Annotated[
     LakeUri,
     typer.Argument(metavar="BRANCH", help="lakefs://REPOSITORY/BRANCH"),
-    Reads(read_ref),
+    Reads(read_branch),
     Completes(Kind.BRANCH),
 ]
 TagUri = Annotated[
     LakeUri,
     typer.Argument(metavar="TAG", help="lakefs://REPOSITORY/TAG"),
-    Reads(read_ref),
+    Reads(read_tag),
     Completes(Kind.TAG),
 ]
 RefUri = Annotated[
@@ -199,6 +234,19 @@ Expires = Annotated[
 ]
 Recursive = Annotated[bool, typer.Option("--recursive", "-r", help="All objects below the path")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing")]
+ParentNumber = Annotated[
+    int | None,
+    typer.Option(
+        "--parent-number",
+        "-m",
+        min=1,
+        metavar="N",
+        help="Which parent of a merge commit it is compared with, from 1",
+    ),
+]
+ShowMetarangeId = Annotated[
+    bool, typer.Option("--show-meta-range-id", help="Show the ID of the tree too")
+]
 Parallelism = Annotated[
     int | None,
     typer.Option(

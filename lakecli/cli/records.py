@@ -8,7 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakecli.model import Commit, CommitId, Difference, Entry
+    from lakecli.model import Commit, CommitId, Difference, Entry, RepositoryRecord
+
+
+def repository_record(record: RepositoryRecord) -> dict[str, object]:
+    """Return the fields of a repository."""
+    return {
+        "name": record.name,
+        "storage_namespace": record.storage_namespace,
+        "default_branch": record.default_branch,
+        "created_at": record.created_at,
+        "range_entries": record.range_entries,
+        "uuid": record.uuid,
+    }
 
 
 def commit_record(commit: Commit) -> dict[str, object]:

@@ -83,12 +83,19 @@ def metadata_lines(metadata: Mapping[str, str]) -> Iterator[str]:
         yield f"\t{quote_path(key):<{_METADATA_KEY_WIDTH}} = {quote_path(metadata[key])}"
 
 
+def _shown_message(commit: Commit) -> str:
+    """Return a message in its lines, with nothing in it that a terminal would obey."""
+    if commit.message.isprintable():
+        return commit.message
+    return "\n".join(one_line(line.expandtabs()) for line in commit.message.split("\n"))
+
+
 def commit_lines(commit: Commit, *, branch: str) -> Iterator[str]:
     """Yield what commit and cherry-pick print once a branch has moved."""
     yield f'Commit for branch "{branch}" completed.'
     yield ""
     yield f"ID: {commit.id}"
-    yield f"Message: {commit.message}"
+    yield f"Message: {_shown_message(commit)}"
     yield f"Timestamp: {local_date(commit.created_at)}"
     yield f"Parents: {', '.join(commit.parents)}"
     yield ""
@@ -99,14 +106,14 @@ def log_lines(commit: Commit, *, show_metarange: bool = False) -> Iterator[str]:
     yield ""
     yield f"ID:            {commit.id}"
     if commit.committer:
-        yield f"Author:        {commit.committer}"
+        yield f"Author:        {one_line(commit.committer)}"
     yield f"Date:          {local_date(commit.created_at)}"
     if show_metarange:
         yield f"Meta Range ID: {commit.metarange_id}"
     if len(commit.parents) > 1:
         yield f"Merge:         {', '.join(commit.parents)}"
     yield ""
-    yield from (f"\t{line}" for line in commit.message.split("\n"))
+    yield from (f"\t{line}" for line in _shown_message(commit).split("\n"))
     if commit.metadata:
         yield ""
         yield from metadata_lines(commit.metadata)

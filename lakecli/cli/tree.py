@@ -44,18 +44,43 @@ class Command(NamedTuple):
 COMMANDS: Final = {
     command.words: command
     for command in (
+        Command("branch create"),
+        Command("branch delete"),
+        Command("branch list"),
+        Command("branch reset"),
+        Command("branch revert"),
+        Command("branch show"),
+        Command("cherry-pick"),
+        Command("commit"),
         Command("completion"),
         Command("config get"),
         Command("config list"),
         Command("config set"),
         Command("config unset"),
+        Command("diff"),
+        Command("find-merge-base"),
+        Command("log"),
+        Command("merge"),
+        Command("repo create"),
+        Command("repo delete"),
+        Command("repo list"),
+        Command("rev-parse"),
+        Command("show commit"),
+        Command("tag create"),
+        Command("tag delete"),
+        Command("tag list"),
+        Command("tag show"),
         Command("version"),
     )
 }
 """Every command by its words, in alphabetical order."""
 
 GROUPS: Final = {
+    "branch": "Create, list, move and delete branches",
     "config": "Read and change settings",
+    "repo": "Create, list and delete repositories",
+    "show": "Show one thing by its name",
+    "tag": "Create, list and delete tags",
 }
 """What the commands that share a first word do."""
 

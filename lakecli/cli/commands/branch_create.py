@@ -1,0 +1,44 @@
+"""``lakecli branch create``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import BranchUri, Completes, Kind, Reads, read_ref
+from lakecli.cli.records import ref_record
+from lakecli.uri import LakeUri, ref_of
+
+
+def branch_create(
+    context: Context,
+    branch: BranchUri,
+    *,
+    source: Annotated[
+        LakeUri,
+        typer.Option("--source", "-s", metavar="REF", help="lakefs://REPOSITORY/REF to start from"),
+        Reads(read_ref),
+        Completes(Kind.REF),
+    ],
+) -> None:
+    """Create a branch at the commit of another ref.
+
+    Nothing is copied. Uncommitted changes of the source stay where they are.
+
+    Examples:
+        lakecli branch create lakefs://demo/experiment -s lakefs://demo/main
+        lakecli branch create lakefs://demo/rescue -s lakefs://demo/main~3
+    """
+    from lakecli.repository import branch as branches
+
+    repository = context.repository(branch, source)
+    created = branches.create(repository, ref_of(branch), source=ref_of(source))
+    context.out.emit(
+        ref_record(created.name, created.commit_id),
+        text=lambda: [
+            f"Source ref: {source}",
+            f"created branch '{created.name}' {created.commit_id}",
+        ],
+    )

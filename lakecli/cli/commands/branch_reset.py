@@ -1,0 +1,61 @@
+"""``lakecli branch reset``."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import BranchUri, Yes
+from lakecli.cli.records import ref_record
+from lakecli.cli.text import quote_path
+from lakecli.errors import UsageError
+from lakecli.uri import check_path, ref_of
+
+
+def branch_reset(
+    context: Context,
+    branch: BranchUri,
+    *,
+    prefix: Annotated[
+        str | None, typer.Option("--prefix", metavar="TEXT", help="Only what begins with this")
+    ] = None,
+    object: Annotated[
+        str | None, typer.Option("--object", metavar="PATH", help="Only this path")
+    ] = None,
+    yes: Yes = False,
+) -> None:
+    """Throw away the uncommitted changes of a branch: all, below a prefix, or of one object.
+
+    Everything reads as it was last committed again. Where there is nothing to throw away,
+    nothing happens.
+
+    Examples:
+        lakecli branch reset lakefs://demo/main
+        lakecli branch reset lakefs://demo/main --prefix raw/2026/ -y
+        lakecli branch reset lakefs://demo/main --object raw/2026/01.csv -y
+    """
+    from lakecli.repository import branch as branches
+
+    if prefix is not None and object is not None:
+        raise UsageError("--prefix and --object exclude each other", hint="give one of them")
+    path = os.fsencode(object if object is not None else prefix or "")
+    check_path(path, allow_empty=object is None)
+    repository, name = context.repository(branch), ref_of(branch)
+    found = branches.show(repository, name)
+    what = f"reset all uncommitted changes of branch '{name}'"
+    if object is not None:
+        context.confirm(f"{what} for object: {quote_path(object)}", yes=yes)
+        count: int | None = branches.reset_object(repository, name, path)
+    elif prefix is not None:
+        context.confirm(f"{what} from path: {quote_path(prefix)}", yes=yes)
+        count = branches.reset_prefix(repository, name, path)
+    else:
+        context.confirm(what, yes=yes)
+        branches.reset(repository, name)
+        count = None
+    context.out.emit(ref_record(name, found.commit_id), text=lambda: [f"Branch: {branch}"])
+    if count == 0:
+        context.out.note("there were no uncommitted changes of that name")

@@ -1,0 +1,83 @@
+"""``lakecli branch revert``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import BranchUri, Completes, Kind, ParentNumber, Yes
+from lakecli.cli.records import commit_record
+from lakecli.cli.text import one_line
+from lakecli.uri import SCHEME, parse_ref, ref_of
+
+if TYPE_CHECKING:
+    from lakecli.model import Commit
+    from lakecli.repository.lake import Repository
+
+
+def branch_revert(
+    context: Context,
+    branch: BranchUri,
+    refs: Annotated[
+        list[str],
+        typer.Argument(metavar="REF", help="What to revert: a commit ID, a ref, or its URI"),
+        Completes(Kind.REF),
+    ],
+    *,
+    parent_number: ParentNumber = None,
+    allow_empty_commit: Annotated[
+        bool, typer.Option("--allow-empty-commit", help="Commit even if nothing changes")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Take back what commits changed, with one new commit for each.
+
+    They are reverted from left to right. A ref that starts from the branch itself, such as
+    main~1, is looked up when its turn comes, so it counts from the reverts before it. Where a
+    commit cannot be reverted, those before it stay reverted. Merge commits need --parent-number.
+
+    Examples:
+        lakecli branch revert lakefs://demo/main main~2
+        lakecli branch revert lakefs://demo/main 8d7c1b02 44fe19a3 -y
+        lakecli branch revert lakefs://demo/main main -m 1
+    """
+    from lakecli.repository import branch as branches
+    from lakecli.repository.pick import revert
+
+    name = ref_of(branch)
+    uris = {text: parse_ref(text) for text in refs if text.startswith(SCHEME)}
+    expressions = [ref_of(uris[text]) if text in uris else text for text in refs]
+    repository = context.repository(branch, *uris.values())
+    branches.show(repository, name)
+    _check(repository, name, expressions)
+    asked = one_line(" ".join(expressions))
+    context.confirm(f"revert the effect of commits {asked} on branch '{name}'", yes=yes)
+    context.out.say(f"Branch: {branch}")
+    commits: list[Commit] = []
+    try:
+        for expression in expressions:
+            commit = revert(
+                repository,
+                name,
+                expression,
+                committer=context.committer(),
+                parent_number=parent_number,
+                allow_empty=allow_empty_commit,
+            )
+            commits.append(commit)
+            context.out.say(f"commit {one_line(expression)} successfully reverted")
+    finally:
+        if commits:
+            context.out.emit({"branch": name, "commits": list(map(commit_record, commits))})
+
+
+def _check(repository: Repository, branch: str, expressions: list[str]) -> None:
+    """Look up what does not move with the branch, so that a typing error reverts nothing."""
+    from lakecli.refs.expression import parse
+    from lakecli.repository.rev_parse import show_commit
+
+    for expression in expressions:
+        if parse(expression).base != branch:
+            show_commit(repository, expression)

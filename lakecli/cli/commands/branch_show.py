@@ -1,0 +1,23 @@
+"""``lakecli branch show``."""
+
+from __future__ import annotations
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import BranchUri
+from lakecli.cli.records import ref_record
+from lakecli.uri import ref_of
+
+
+def branch_show(context: Context, branch: BranchUri) -> None:
+    """Show a branch and the commit it stands on.
+
+    Examples:
+        lakecli branch show lakefs://demo/main
+    """
+    from lakecli.repository import branch as branches
+
+    found = branches.show(context.repository(branch), ref_of(branch))
+    context.out.emit(
+        ref_record(found.name, found.commit_id),
+        text=lambda: [f"Branch: {branch}", f"Commit ID: {found.commit_id}"],
+    )

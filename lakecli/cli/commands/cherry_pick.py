@@ -1,0 +1,35 @@
+"""``lakecli cherry-pick``."""
+
+from __future__ import annotations
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import BranchUri, ParentNumber, RefUri
+from lakecli.cli.records import commit_record
+from lakecli.cli.text import commit_lines
+from lakecli.uri import ref_of
+
+
+def cherry_pick(
+    context: Context, ref: RefUri, branch: BranchUri, *, parent_number: ParentNumber = None
+) -> None:
+    """Repeat on a branch what one commit changed.
+
+    The new commit has the message and the metadata of the one that is picked, and says in its
+    metadata which that was and who made it. A merge commit is compared with its first parent,
+    unless --parent-number says otherwise.
+
+    Examples:
+        lakecli cherry-pick lakefs://demo/experiment lakefs://demo/main
+        lakecli cherry-pick lakefs://demo/8d7c1b02 lakefs://demo/main
+    """
+    from lakecli.repository import pick
+
+    made = pick.cherry_pick(
+        context.repository(ref, branch),
+        ref_of(ref),
+        ref_of(branch),
+        committer=context.committer(),
+        parent_number=parent_number,
+    )
+    context.out.say(f"Branch: {branch}")
+    context.out.emit(commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch)))

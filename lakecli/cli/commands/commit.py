@@ -1,0 +1,75 @@
+"""``lakecli commit``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.messages import check_message
+from lakecli.cli.params import NO_METADATA, BranchUri, Message, Metadata
+from lakecli.cli.records import commit_record
+from lakecli.cli.text import commit_lines
+from lakecli.errors import UsageError
+from lakecli.uri import ref_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+def commit(
+    context: Context,
+    branch: BranchUri,
+    *,
+    message: Message = "",
+    allow_empty_message: Annotated[
+        bool, typer.Option("--allow-empty-message", help="Commit without a message")
+    ] = False,
+    metadata: Metadata = NO_METADATA,
+    allow_empty_commit: Annotated[
+        bool, typer.Option("--allow-empty-commit", help="Commit even if nothing changed")
+    ] = False,
+    epoch_time_seconds: Annotated[
+        int,
+        typer.Option(
+            "--epoch-time-seconds",
+            metavar="SECONDS",
+            hidden=True,
+            help="Date of the commit in unix seconds; negative for now",
+        ),
+    ] = -1,
+) -> None:
+    """Commit the uncommitted changes of a branch.
+
+    All of them become one new commit, at once or not at all. What others stage on the branch
+    meanwhile stays uncommitted.
+
+    Examples:
+        lakecli commit lakefs://demo/main -m "Add the numbers of March"
+        lakecli commit lakefs://demo/main -m "Nightly load" --meta job=load,run=4711
+    """
+    check_message(message, allow_empty=allow_empty_message)
+    created_at = None if epoch_time_seconds < 0 else _date(epoch_time_seconds)
+    from lakecli.repository.commit import commit as make_commit
+
+    made = make_commit(
+        context.repository(branch),
+        ref_of(branch),
+        message=message,
+        committer=context.committer(),
+        metadata=metadata,
+        allow_empty=allow_empty_commit,
+        created_at=created_at,
+    )
+    context.out.say(f"Branch: {branch}")
+    context.out.emit(commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch)))
+
+
+def _date(seconds: int) -> datetime:
+    from datetime import UTC, datetime
+
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        raise UsageError(f"no date: {seconds} seconds after 1970") from None

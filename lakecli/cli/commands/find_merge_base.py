@@ -1,0 +1,49 @@
+"""``lakecli find-merge-base``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import Completes, Kind, Reads, read_ref
+from lakecli.uri import LakeUri, ref_of
+
+
+def find_merge_base(
+    context: Context,
+    source: Annotated[
+        LakeUri,
+        typer.Argument(metavar="SOURCE", help="lakefs://REPOSITORY/REF that would be merged"),
+        Reads(read_ref),
+        Completes(Kind.REF),
+    ],
+    destination: Annotated[
+        LakeUri,
+        typer.Argument(metavar="DESTINATION", help="lakefs://REPOSITORY/REF it would go into"),
+        Reads(read_ref),
+        Completes(Kind.REF),
+    ],
+) -> None:
+    """Show the commit that a merge of two refs would start from.
+
+    It is their best common ancestor, as git merge-base defines it.
+
+    Examples:
+        lakecli find-merge-base lakefs://demo/experiment lakefs://demo/main
+    """
+    from lakecli.repository import merge
+
+    points = merge.find_merge_base(
+        context.repository(source, destination), ref_of(source), ref_of(destination)
+    )
+    base, from_, into = points.base.id, points.source.id, points.destination.id
+    context.out.emit(
+        {"base_commit_id": base, "source_commit_id": from_, "destination_commit_id": into},
+        text=lambda: [
+            f"Source: {source}",
+            f"Destination: {destination}",
+            f'Found base "{base}" when merging "{from_}" into "{into}".',
+        ],
+    )

@@ -1,0 +1,163 @@
+"""``lakecli log``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import Amount, Reads, RefUri, ShowMetarangeId, read_list, read_time
+from lakecli.cli.records import commit_record
+from lakecli.cli.text import log_lines
+from lakecli.errors import UsageError
+from lakecli.uri import ref_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lakecli.cli.history_graph import Drawn
+    from lakecli.model import Commit
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.log import LogOptions
+
+T = TypeVar("T")
+
+
+def log(
+    context: Context,
+    ref: RefUri,
+    *,
+    amount: Amount = 0,
+    limit: Annotated[
+        bool, typer.Option("--limit", help="Do not look whether there are more than --amount")
+    ] = False,
+    after: Annotated[
+        str, typer.Option("--after", metavar="REF", help="Show what comes after this commit")
+    ] = "",
+    since: Annotated[
+        datetime | None,
+        typer.Option("--since", metavar="TIME", help="Leave out what is older; as RFC 3339"),
+        Reads(read_time),
+    ] = None,
+    stop_at: Annotated[
+        str, typer.Option("--stop-at", metavar="REF", help="The last commit to show")
+    ] = "",
+    first_parent: Annotated[
+        bool, typer.Option("--first-parent", help="Of a merge, follow the first parent only")
+    ] = False,
+    no_merges: Annotated[bool, typer.Option("--no-merges", help="Leave out merge commits")] = False,
+    objects: Annotated[
+        Sequence[str],
+        typer.Option("--objects", metavar="PATH", help="Only commits that changed these paths"),
+        Reads(read_list, repeatable=True),
+    ] = (),
+    prefixes: Annotated[
+        Sequence[str],
+        typer.Option(
+            "--prefixes", metavar="TEXT", help="Only commits that changed what begins with these"
+        ),
+        Reads(read_list, repeatable=True),
+    ] = (),
+    show_meta_range_id: ShowMetarangeId = False,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Draw how the commits hang together, one line for each")
+    ] = False,
+    dot: Annotated[
+        bool, typer.Option("--dot", help="Write the history as a graph for Graphviz")
+    ] = False,
+) -> None:
+    """Show the history of a ref, newest commit first.
+
+    All of it, unless --amount or another option says otherwise. With --objects or --prefixes,
+    merge commits and the first commit are never shown; several paths are separated by commas, and
+    one that holds a comma is quoted.
+
+    Examples:
+        lakecli log lakefs://demo/main
+        lakecli log lakefs://demo/main --amount 10 --graph
+        lakecli log lakefs://demo/v2.0 --stop-at v1.0 --no-merges
+        lakecli log lakefs://demo/main --prefixes raw/,models/ --since 2026-03-01T00:00:00Z
+        lakecli log lakefs://demo/main --dot | dot -Tsvg -o history.svg
+    """
+    from lakecli.repository.log import LogOptions
+    from lakecli.repository.log import log as open_log
+
+    _check_forms(json=context.out.json, graph=graph, dot=dot, metarange=show_meta_range_id)
+    options = LogOptions(
+        first_parent=first_parent,
+        no_merges=no_merges,
+        since=since,
+        after=after or None,
+        stop_at=stop_at or None,
+        objects=_paths("--objects", objects),
+        prefixes=_paths("--prefixes", prefixes),
+    )
+    repository = context.repository(ref)
+
+    def cut(items: Iterable[T], id_of: Callable[[T], str]) -> Iterable[T]:
+        if limit and amount:
+            return islice(items, amount)
+        return context.out.page(items, amount=amount, name=id_of)
+
+    if graph:
+        with _draw(context, repository, ref_of(ref), options) as drawn:
+            for item in cut(drawn, lambda item: item.commit.id):
+                context.out.say(item.text)
+        return
+    with open_log(repository, ref_of(ref), options) as commits:
+        shown = cut(commits, lambda commit: commit.id)
+        if dot:
+            _write_dot(context, shown)
+            return
+        count = context.out.stream(
+            shown,
+            record=commit_record,
+            text=lambda commit: "\n".join(log_lines(commit, show_metarange=show_meta_range_id)),
+        )
+    if count:
+        context.out.say("")
+
+
+def _check_forms(*, json: bool, graph: bool, dot: bool, metarange: bool) -> None:
+    """Refuse options that ask for two forms of a log, or for what a form does not show."""
+    forms = {"--json": json, "--graph": graph, "--dot": dot}
+    given = [flag for flag, wanted in forms.items() if wanted]
+    if metarange and (graph or dot):
+        given.append("--show-meta-range-id")
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} exclude each other", hint="give one of them")
+
+
+def _paths(option: str, texts: Sequence[str]) -> list[bytes]:
+    if "" in texts:
+        raise UsageError(f"{option} holds an empty path", hint=f"{option} a,b")
+    return [os.fsencode(text) for text in texts]
+
+
+@contextmanager
+def _draw(
+    context: Context, repository: Repository, ref: str, options: LogOptions
+) -> Iterator[Iterator[Drawn]]:
+    from lakecli.cli.history_graph import draw, ref_names
+    from lakecli.repository.branch import iter_branches
+    from lakecli.repository.log import log_graph
+    from lakecli.repository.tag import iter_tags
+
+    with log_graph(repository, ref, options) as lines:
+        names = ref_names(iter_branches(repository), iter_tags(repository))
+        yield draw(lines, names, context.out.style)
+
+
+def _write_dot(context: Context, commits: Iterable[Commit]) -> None:
+    from lakecli.cli.history_graph import DOT_END, DOT_START, dot_text
+
+    context.out.say(*DOT_START)
+    for commit in commits:
+        context.out.say(dot_text(commit))
+    context.out.say(*DOT_END)

@@ -1,0 +1,128 @@
+"""``lakecli merge``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.differences import stream_differences
+from lakecli.cli.messages import check_message
+from lakecli.cli.params import (
+    NO_METADATA,
+    BranchUri,
+    Completes,
+    DryRun,
+    Kind,
+    Message,
+    Metadata,
+    Reads,
+    read_ref,
+)
+from lakecli.cli.records import commit_record
+from lakecli.uri import LakeUri, ref_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lakecli.model import Difference
+
+
+class Strategy(StrEnum):
+    """Which side wins where both changed a path differently."""
+
+    SOURCE_WINS = "source-wins"
+    DEST_WINS = "dest-wins"
+
+
+def merge(
+    context: Context,
+    source: Annotated[
+        LakeUri,
+        typer.Argument(metavar="SOURCE", help="lakefs://REPOSITORY/REF to merge"),
+        Reads(read_ref),
+        Completes(Kind.REF),
+    ],
+    destination: BranchUri,
+    *,
+    message: Message = "",
+    metadata: Metadata = NO_METADATA,
+    strategy: Annotated[
+        Strategy | None,
+        typer.Option("--strategy", help="Which side wins where both changed a path differently"),
+    ] = None,
+    squash: Annotated[
+        bool, typer.Option("--squash", help="Record the source's changes, but not its history")
+    ] = False,
+    allow_empty: Annotated[
+        bool,
+        typer.Option("--allow-empty", "--force", help="Merge even if the source has nothing new"),
+    ] = False,
+    allow_empty_message: Annotated[
+        bool, typer.Option("--allow-empty-message/--no-allow-empty-message", hidden=True)
+    ] = True,
+    dry_run: DryRun = False,
+) -> None:
+    """Merge a ref into a branch.
+
+    What the source changed since both parted is changed on the branch, in one merge commit, at
+    once or not at all. Where both sides changed a path differently, that is a conflict: the paths
+    are listed and nothing is merged, unless --strategy decides. The branch must not have
+    uncommitted changes; those of the source are ignored.
+
+    With --dry-run, what would change is listed as lakecli diff does it, conflicts included.
+
+    Examples:
+        lakecli merge lakefs://demo/experiment lakefs://demo/main
+        lakecli merge lakefs://demo/experiment lakefs://demo/main --dry-run
+        lakecli merge lakefs://demo/v1.1 lakefs://demo/main --strategy source-wins -m "Take 1.1"
+    """
+    from lakecli.model import MergeStrategy
+    from lakecli.repository import merge as merging
+
+    check_message(message, allow_empty=allow_empty_message)
+    repository = context.repository(source, destination)
+    from_, into = ref_of(source), ref_of(destination)
+    options = merging.MergeOptions(
+        committer=context.committer(),
+        message=message or None,
+        metadata=metadata,
+        strategy=MergeStrategy.FAIL if strategy is None else MergeStrategy(strategy),
+        squash=squash,
+        allow_empty=allow_empty,
+    )
+    headers = [f"Source: {source}", f"Destination: {destination}"]
+    if dry_run:
+        with merging.preview(repository, from_, into, options) as changes:
+            context.out.say(*headers)
+            _list(context, changes)
+        return
+    made = merging.merge(repository, from_, into, options)
+    context.out.emit(
+        commit_record(made),
+        text=lambda: [*headers, f'Merged "{from_}" into "{into}" to get "{made.id}".'],
+    )
+
+
+def _list(context: Context, changes: Iterable[Difference]) -> None:
+    """List changes, and fail as the merge would if conflicts are among them."""
+    from lakecli.committed.merge import MAX_CONFLICTS_LISTED, MergeConflict
+    from lakecli.model import ChangeType
+
+    paths: list[bytes] = []
+    count = 0
+
+    def conflicts_counted() -> Iterator[Difference]:
+        nonlocal count
+        for change in changes:
+            if change.type == ChangeType.CONFLICT:
+                count += 1
+                if count <= MAX_CONFLICTS_LISTED:
+                    paths.append(change.path)
+            yield change
+
+    stream_differences(context.out, conflicts_counted())
+    if count:
+        raise MergeConflict(paths, count)

@@ -1,0 +1,30 @@
+"""``lakecli repo delete``."""
+
+from __future__ import annotations
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import RepositoryUri, Yes
+from lakecli.cli.records import repository_record
+from lakecli.cli.text import one_line
+
+
+def repo_delete(context: Context, repository: RepositoryUri, *, yes: Yes = False) -> None:
+    """Delete a repository from this machine; the content of its namespace stays.
+
+    Its branches, tags, commits and uncommitted changes are forgotten here. Nothing is deleted
+    from the bucket or directory, which stays claimed by this repository.
+
+    Examples:
+        lakecli repo delete lakefs://demo
+        lakecli repo delete lakefs://demo -y
+    """
+    from lakecli.repository import repo
+
+    name = context.repository(repository).name
+    context.confirm(f"delete repository '{name}' and all its branches, tags and commits", yes=yes)
+    record = repo.delete(context.lake(), name)
+    context.out.emit(
+        repository_record(record),
+        text=lambda: [f"Repository: {repository}", f"Repository '{name}' deleted"],
+    )
+    context.out.note(f"what it stored stays in {one_line(record.storage_namespace)}")

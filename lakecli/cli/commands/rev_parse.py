@@ -1,0 +1,46 @@
+"""``lakecli rev-parse``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import RefUris
+from lakecli.uri import ref_of
+
+if TYPE_CHECKING:
+    from lakecli.refs.resolve import Resolved
+    from lakecli.uri import LakeUri
+
+
+def rev_parse(context: Context, refs: RefUris) -> None:
+    """Show the commit ID that a ref expression names.
+
+    One line for each. With --json, one object for each: what the base of the expression is, and
+    where every modifier leads.
+
+    Examples:
+        lakecli rev-parse lakefs://demo/main
+        lakecli rev-parse lakefs://demo/main~2^2 lakefs://demo/v1.0
+        lakecli rev-parse --json lakefs://demo/8d7c~1
+    """
+    from lakecli.repository.rev_parse import rev_parse as resolve
+
+    found = [(uri, resolve(context.repository(uri), ref_of(uri))) for uri in refs]
+    context.out.stream(
+        found, record=lambda item: _record(*item), text=lambda item: item[1].commit.id
+    )
+
+
+def _record(uri: LakeUri, resolved: Resolved) -> dict[str, object]:
+    return {
+        "uri": str(uri),
+        "commit_id": resolved.commit.id,
+        "kind": resolved.kind,
+        "base": resolved.name,
+        "base_commit_id": resolved.base_id,
+        "staging": resolved.staging,
+        "steps": [
+            {"modifier": step.modifier, "commit_id": step.commit_id} for step in resolved.steps
+        ],
+    }

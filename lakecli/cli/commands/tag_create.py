@@ -1,0 +1,36 @@
+"""``lakecli tag create``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import RefUri, TagUri
+from lakecli.cli.records import ref_record
+from lakecli.uri import ref_of
+
+
+def tag_create(
+    context: Context,
+    tag: TagUri,
+    ref: RefUri,
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Move the tag if it exists already")
+    ] = False,
+) -> None:
+    """Give a commit a name that stays.
+
+    Examples:
+        lakecli tag create lakefs://demo/v1.0 lakefs://demo/main
+        lakecli tag create lakefs://demo/latest lakefs://demo/main~1 -f
+    """
+    from lakecli.repository import tag as tags
+
+    made = tags.create(context.repository(tag, ref), ref_of(tag), ref_of(ref), force=force)
+    context.out.emit(
+        ref_record(made.name, made.commit_id),
+        text=lambda: [f"Created tag '{made.name}' ({made.commit_id})"],
+    )

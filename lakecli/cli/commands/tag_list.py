@@ -1,0 +1,32 @@
+"""``lakecli tag list``."""
+
+from __future__ import annotations
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import After, Amount, Prefix, RepositoryUri
+from lakecli.cli.records import ref_record
+
+
+def tag_list(
+    context: Context,
+    repository: RepositoryUri,
+    *,
+    amount: Amount = 100,
+    after: After = "",
+    prefix: Prefix = "",
+) -> None:
+    """List the tags of a repository, ordered by name.
+
+    Examples:
+        lakecli tag list lakefs://demo
+        lakecli tag list lakefs://demo --prefix v1. --amount 0
+    """
+    from lakecli.repository import tag
+
+    found = tag.iter_tags(context.repository(repository), prefix=prefix, after=after)
+    context.out.table(
+        ("Tag", "Commit ID"),
+        context.out.page(found, amount=amount, name=lambda item: item.name),
+        row=lambda item: (item.name, item.commit_id),
+        record=lambda item: ref_record(item.name, item.commit_id),
+    )

@@ -1,0 +1,23 @@
+"""``lakecli tag show``."""
+
+from __future__ import annotations
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import TagUri
+from lakecli.cli.records import ref_record
+from lakecli.uri import ref_of
+
+
+def tag_show(context: Context, tag: TagUri) -> None:
+    """Show a tag and the commit it names.
+
+    Examples:
+        lakecli tag show lakefs://demo/v1.0
+    """
+    from lakecli.repository import tag as tags
+
+    found = tags.show(context.repository(tag), ref_of(tag))
+    context.out.emit(
+        ref_record(found.name, found.commit_id),
+        text=lambda: [f"{found.name} {found.commit_id}"],
+    )

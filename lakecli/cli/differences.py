@@ -1,0 +1,32 @@
+"""How differences are written: one line or one JSON object for each path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lakecli.cli.records import difference_record
+from lakecli.cli.text import quote_path
+from lakecli.model import ChangeType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lakecli.cli.output import Output
+    from lakecli.model import Difference
+
+_LOOKS: Final = {
+    ChangeType.ADDED: ("+ added", "green"),
+    ChangeType.REMOVED: ("- removed", "red"),
+    ChangeType.CHANGED: ("~ modified", "yellow"),
+    ChangeType.CONFLICT: ("* conflict", "bright yellow"),
+}
+
+
+def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
+    """Answer with differences as they come, and return how many there were."""
+
+    def line(difference: Difference) -> str:
+        mark, colour = _LOOKS[difference.type]
+        return out.style(f"{mark} {quote_path(difference.path)}", colour)
+
+    return out.stream(differences, record=difference_record, text=line)

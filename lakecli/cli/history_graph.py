@@ -1,0 +1,78 @@
+"""A log as a drawing: in plain text beside one line for each commit, or for Graphviz."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.cli.text import one_line, quote_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from lakecli.model import Branch, Commit, CommitId, Tag
+    from lakecli.refs.graph_lines import GraphLine
+
+_ID_WIDTH = 12
+"""Digits of a commit ID that are shown in a drawing; as a ref they find it again."""
+
+DOT_START = ("digraph {", '\trankdir="BT"')
+DOT_END = ("", "}")
+
+
+class Drawn(NamedTuple):
+    """A commit and what is written about it; lines between commits belong to the one below."""
+
+    commit: Commit
+    text: str
+
+
+def ref_names(branches: Iterable[Branch], tags: Iterable[Tag]) -> dict[CommitId, list[str]]:
+    """Return what to call commits: branches by their names, tags as Git shows them."""
+    names: dict[CommitId, list[str]] = {}
+    for branch in branches:
+        names.setdefault(branch.commit_id, []).append(branch.name)
+    for tag in tags:
+        names.setdefault(tag.commit_id, []).append(f"tag: {tag.name}")
+    return names
+
+
+def draw(
+    lines: Iterable[GraphLine],
+    names: Mapping[CommitId, Sequence[str]],
+    style: Callable[[str, str], str],
+) -> Iterator[Drawn]:
+    """Yield each commit with its part of the drawing, which ends with the last commit.
+
+    Args:
+        lines: the drawing.
+        names: of commits, as `ref_names` returns them.
+        style: colours a text.
+    """
+    between: list[str] = []
+    for line in lines:
+        commit = line.commit
+        if commit is None:
+            between.append(line.drawing)
+            continue
+        called = names.get(commit.id, ())
+        parts = [
+            line.drawing,
+            style(commit.id[:_ID_WIDTH], "yellow"),
+            f"{commit.created_at.astimezone():%Y-%m-%d %H:%M}",
+            style(f"({', '.join(map(quote_path, called))})", "green") if called else "",
+            one_line(commit.message.partition("\n")[0]),
+        ]
+        yield Drawn(commit, "\n".join([*between, " ".join(filter(None, parts))]))
+        between.clear()
+
+
+def dot_text(commit: Commit) -> str:
+    """Return a commit as a node of Graphviz, and the edges to its parents."""
+    from html import escape
+
+    message = "<br/>".join(escape(one_line(line)) for line in commit.message.split("\n"))
+    label = f"{commit.id[:8]}<br/> {message}"
+    if len(commit.parents) > 1:
+        label = f"<b>{label}</b>"
+    node = f'\n\t"{commit.id}" [shape=note label=< {label} >]'
+    return "\n".join([node, *(f'\t"{parent}" -> "{commit.id}";' for parent in commit.parents)])

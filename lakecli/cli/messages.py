@@ -1,0 +1,18 @@
+"""What is asked of a commit message before anything is done."""
+
+from __future__ import annotations
+
+from lakecli.errors import UsageError
+
+
+def check_message(message: str, *, allow_empty: bool) -> None:
+    """Refuse a message that is empty or blank, unless that is allowed.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if not allow_empty and not message.strip():
+        raise UsageError(
+            "no commit message",
+            hint='say what changed: -m "…"; or leave it out with --allow-empty-message',
+        )
