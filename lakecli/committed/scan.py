@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from lakecli.committed.cursor import Cursor, Standing
@@ -22,11 +21,7 @@ def find(trees: TreeStore, tree: MetarangeId, key: bytes) -> bytes | None:
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
-    metarange = trees.metarange(tree)
-    position = bisect_left(metarange.keys, key)
-    if position == len(metarange.keys):
-        return None
-    return trees.points.find(metarange, position, key)
+    return trees.points.find(tree, key)
 
 
 def scan(

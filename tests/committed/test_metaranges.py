@@ -1,0 +1,97 @@
+"""Metaranges: RangeData as protobuf writes it, and nothing but IDs where IDs belong."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakecli.committed.metaranges import (
+    NO_RANGES,
+    Metarange,
+    RangeRecord,
+    decode_range_record,
+    decode_tree_property,
+    encode_range_record,
+    encode_tree_property,
+)
+from lakecli.committed.values import MalformedValue, decode_value, encode_value
+from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
+from lakecli.proto import messages
+
+ID = RangeId("0123456789abcdef" * 4)
+
+records = st.builds(
+    RangeRecord,
+    id=st.just(ID),
+    min_key=st.binary(max_size=200),
+    max_key=st.binary(max_size=200),
+    size=st.integers(0, 2**63 - 1),
+    count=st.integers(0, 2**63 - 1),
+)
+
+
+@given(records)
+def test_records_are_the_bytes_that_protobuf_writes(record: RangeRecord) -> None:
+    value = encode_range_record(record)
+    message = messages.RangeData(
+        min_key=record.min_key,
+        max_key=record.max_key,
+        estimated_size=record.size,
+        count=record.count,
+    )
+    expected = message.SerializeToString(deterministic=True)
+    assert decode_value(value) == (ID.encode(), expected)
+    assert decode_range_record(value) == record
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"",
+        b"../../../../etc/passwd",
+        b"/" + ID.encode()[1:],
+        ID.encode().upper(),
+        ID.encode() + b"\n",
+        bytes(32),
+    ],
+)
+def test_what_is_no_id_never_becomes_a_key(name: bytes) -> None:
+    with pytest.raises(MalformedValue, match="a range without an ID"):
+        decode_range_record(encode_value(name, b""))
+
+
+@pytest.mark.parametrize("data", [b"\x0a\x05a", b"\xff", b"\x0f"])
+def test_a_malformed_record_is_one_clear_error(data: bytes) -> None:
+    with pytest.raises(MalformedValue, match="damaged record: no range"):
+        decode_range_record(encode_value(ID.encode(), data))
+
+
+def test_the_tree_property() -> None:
+    assert encode_tree_property(8192) == b"1;n=8192"
+    assert decode_tree_property(b"1;n=8192") == 8192
+
+
+@pytest.mark.parametrize(
+    "value", [None, b"", b"2;n=8192", b"1;n=", b"1;n=8192;x=1", b"1;n=-16", b"1;n=" + b"9" * 30]
+)
+def test_an_unknown_tree_property_is_a_foreign_tree(value: bytes | None) -> None:
+    assert decode_tree_property(value) is None
+
+
+def test_lookup() -> None:
+    found = [RangeRecord(ID, b"a", b"c", 10, 2), RangeRecord(ID, b"e", b"g", 20, 3)]
+    tree = Metarange(
+        MetarangeId(ID),
+        [record.max_key for record in found],
+        [encode_range_record(record) for record in found],
+        range_entries=16,
+    )
+    assert list(tree.records()) == found
+    assert [tree.find(key) for key in (b"", b"c", b"d", b"g", b"h")] == [0, 0, 1, 1, 2]
+    assert tree.value_of(ID) in tree.values
+    assert tree.value_of(RangeId("f" * 64)) is None
+
+
+def test_the_empty_tree_has_no_ranges() -> None:
+    assert (len(NO_RANGES), NO_RANGES.id, NO_RANGES.find(b"a")) == (0, EMPTY_TREE, 0)

@@ -1,0 +1,91 @@
+"""Where ranges end: a promise about data in buckets."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakecli.committed.splitter import Splitter, key_number
+from lakecli.identity import h
+
+
+def test_x_of_the_design() -> None:
+    assert key_number(h(b"a/1.txt")) == 6736100025054409635
+
+
+GOLDEN_64 = [67, 82, 163, 174, 238, 244, 255, 299, 354, 399, 412, 479]
+GOLDEN_256 = [174, 244, 412, 479, 580, 847]
+
+
+def test_golden_cuts() -> None:
+    digests = [h(b"file-%d" % number) for number in range(1000)]
+    assert Splitter(64).cuts(digests, 0)[:12] == GOLDEN_64
+    assert Splitter(256).cuts(digests, 0) == GOLDEN_256
+
+
+def digest(x: int) -> bytes:
+    """Return a digest whose number is x."""
+    return x.to_bytes(8, "little") + bytes(24)
+
+
+@pytest.mark.parametrize(
+    ("x", "entries", "cut"),
+    [
+        (0, 1, True),
+        (64, 1, True),
+        (8, 1, False),
+        (8, 63, False),
+        (8, 64, True),
+        (8, 65, True),
+        (4, 255, False),
+        (4, 256, True),
+        (1, 64, False),
+    ],
+)
+def test_the_three_clauses(x: int, entries: int, cut: bool) -> None:  # noqa: FBT001
+    assert Splitter(64).is_cut(digest(x), entries) is cut
+
+
+def one_by_one(splitter: Splitter, digests: list[bytes], entries: int) -> list[int]:
+    found = []
+    for at, each in enumerate(digests):
+        entries += 1
+        if splitter.is_cut(each, entries):
+            found.append(at)
+            entries = 0
+    return found
+
+
+@given(
+    st.sampled_from([16, 32, 64, 4096]),
+    # Numbers near multiples of N / 8, so that every clause is met, and long runs of neither.
+    st.lists(
+        st.sampled_from([1, 2, 8, 16, 64, 512, 4096]).map(digest)
+        | st.integers(0, 2**64 - 1).map(digest),
+        max_size=300,
+    ),
+    st.integers(0, 63),
+)
+def test_cuts_are_the_rule_applied_to_each_key(
+    number: int, digests: list[bytes], entries: int
+) -> None:
+    splitter = Splitter(number)
+    assert splitter.cuts(digests, entries) == one_by_one(splitter, digests, entries)
+
+
+def test_a_range_has_at_most_four_n_entries() -> None:
+    assert Splitter(16).cuts([digest(1)] * 200, 0) == [63, 127, 191]
+    assert Splitter(16).cuts([digest(1)] * 200, 60) == [3, 67, 131, 195]
+
+
+def test_ranges_have_the_size_that_the_design_promises() -> None:
+    digests = [h(b"%d" % number) for number in range(200_000)]
+    mean = len(digests) / len(Splitter(1024).cuts(digests, 0))
+    assert 0.6 < mean / 1024 < 0.8
+
+
+@pytest.mark.parametrize("number", [0, 1, 8, 15, 17, 24, -16])
+def test_n_is_a_power_of_two_from_sixteen(number: int) -> None:
+    with pytest.raises(ValueError, match="range_entries"):
+        Splitter(number)

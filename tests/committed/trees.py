@@ -1,0 +1,104 @@
+"""Trees for tests: values without entries in them, stores that count, models as plain dicts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+
+from lakecli.committed.apply import apply
+from lakecli.committed.scan import iter_ranges, scan
+from lakecli.committed.store import TreeStore
+from lakecli.committed.values import encode_value
+from lakecli.identity import h
+from lakecli.model import EMPTY_TREE
+from lakecli.objectstore.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lakecli.committed.cache import SstableCache
+    from lakecli.model import MetarangeId
+
+Model = dict[bytes, bytes]
+Changes = dict[bytes, bytes | None]
+
+N = 16
+
+
+def value(number: int, data: bytes = b"") -> bytes:
+    """Return a value whose identity depends on `number` only."""
+    return encode_value(h(b"%d" % number), data or b"data of %d" % number)
+
+
+def key(number: int) -> bytes:
+    return b"k%05d" % number
+
+
+def new_trees(
+    store: MemoryStore | None = None, *, cache: SstableCache | None = None, range_entries: int = N
+) -> TreeStore:
+    return TreeStore(store or MemoryStore(), cache=cache, range_entries=range_entries)
+
+
+def reopened(trees: TreeStore) -> TreeStore:
+    """Return the same trees with nothing in memory and all counts at zero."""
+    return TreeStore(trees.store, cache=None, range_entries=trees.range_entries)
+
+
+def build(trees: TreeStore, model: Model) -> MetarangeId:
+    """Return the tree of a model, built at once."""
+    return apply(trees, EMPTY_TREE, sorted(model.items())).metarange_id
+
+
+def change(trees: TreeStore, tree: MetarangeId, changes: Changes) -> MetarangeId:
+    return apply(trees, tree, sorted(changes.items())).metarange_id
+
+
+def changed(model: Model, changes: Changes) -> Model:
+    """Return a model with changes applied."""
+    merged = {**model, **changes}
+    return {path: each for path, each in merged.items() if each is not None}
+
+
+def contents(trees: TreeStore, tree: MetarangeId) -> Model:
+    records = list(scan(trees, tree))
+    assert records == sorted(records)
+    return dict(records)
+
+
+def boundaries(trees: TreeStore, tree: MetarangeId) -> list[bytes]:
+    return [record.max_key for record in iter_ranges(trees, tree)]
+
+
+def large_model(count: int, *, seed: int = 0) -> Model:
+    return {key(number): value(number + seed) for number in range(count)}
+
+
+def models(max_key: int = 120) -> st.SearchStrategy[Model]:
+    """Small contents in few keys and fewer identities, so that coincidences are common."""
+    return st.dictionaries(
+        st.integers(0, max_key).map(key), st.integers(0, 3).map(value), max_size=90
+    )
+
+
+def edits(max_key: int = 120) -> st.SearchStrategy[Changes]:
+    """Changes to any keys: scattered ones, or a run of them."""
+    run = st.builds(
+        lambda start, count, each: {key(start + at): each for at in range(count)},
+        st.integers(0, max_key),
+        st.integers(1, 60),
+        st.none() | st.integers(0, 3).map(value),
+    )
+    scattered = st.dictionaries(
+        st.integers(0, max_key).map(key), st.none() | st.integers(0, 3).map(value), max_size=12
+    )
+    return scattered | run
+
+
+def apply_all(model: Model, steps: Iterable[Changes]) -> list[Model]:
+    """Return the models after each step, the first one included."""
+    found = [model]
+    for step in steps:
+        found.append(changed(found[-1], step))
+    return found
