@@ -134,7 +134,8 @@ def _report(error: BaseException, context: Context) -> int:
         if context.verbose and not isinstance(error, KeyboardInterrupt):
             context.out.traceback(error)
         message = one_line(told.message)
-        hint = one_line(told.hint) if told.hint else None
+        # A hint may go on in lines of its own, indented, as where it lists candidates.
+        hint = "\n  ".join(map(one_line, told.hint.split("\n  "))) if told.hint else None
         if context.out.json:
             record = {"kind": kind, "exit_code": int(code), "message": message, "hint": hint}
             context.out.error_record({**record, "paths": list(told.paths)})

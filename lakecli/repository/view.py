@@ -165,7 +165,7 @@ def _hinting(repository: Repository) -> Iterator[None]:
     except NotFound as error:
         if error.hint is None:
             error.hint = (
-                f"list them: lakecli branch list {repository.uri}, lakecli tag list "
+                f"see what there is: lakecli branch list {repository.uri}, lakecli tag list "
                 f"{repository.uri}, lakecli log {repository.uri}/{repository.record.default_branch}"
             )
         raise
