@@ -175,7 +175,9 @@ def decode_records(  # noqa: C901, PLR0912 - one loop without calls is what make
         if unshared < KEY_TRAILER_SIZE or payload[start:middle] != RECORD_TRAILER:
             raise Malformed("a key that is not a plain record's")
         if shared > len(key):
-            key = _share_trailer(key, shared) + payload[position:start]
+            if not keys or shared > len(key) + KEY_TRAILER_SIZE:
+                raise Malformed("a key that shares more than there is")
+            key = (key + RECORD_TRAILER)[:shared] + payload[position:start]
         else:
             key = key[:shared] + payload[position:start]
         add_key(key)
@@ -266,13 +268,6 @@ def _wide_header(payload: bytes, position: int) -> tuple[int, int, int, int]:
     unshared, position = decode_uvarint(payload, position)
     size, position = decode_uvarint(payload, position)
     return shared, unshared, size, position
-
-
-def _share_trailer(key: bytes, shared: int) -> bytes:
-    """Return what a key shares with the one before it and with that one's trailer."""
-    if shared > len(key) + KEY_TRAILER_SIZE:
-        raise Malformed("a key that shares more than there is")
-    return (key + RECORD_TRAILER)[:shared]
 
 
 def decode_pairs(payload: bytes, *, limit: int) -> list[tuple[bytes, bytes]]:

@@ -81,8 +81,6 @@ class _Tail:
     def payload(self, offset: int, size: int) -> bytes:
         """Return the verified payload of a block; the caller names the offset if it is damaged."""
         size += BLOCK_TRAILER_SIZE
-        if offset + size > self.size:
-            raise Malformed(f"a block of {size} bytes, past the end of the file")
         if offset >= self._offset:
             start = offset - self._offset
             stored = self._data[start : start + size]
@@ -103,7 +101,8 @@ def read_layout(source: Source, *, tail_size: int) -> Layout:
     at = max(0, tail.size - FOOTER_SIZE)
     try:
         (at, size), index = _decode_footer(tail)
-        at, size = _find_properties(decode_pairs(tail.payload(at, size), limit=MAX_PROPERTIES))
+        metaindex = decode_pairs(tail.payload(at, size), limit=MAX_PROPERTIES)
+        at, size = _find_properties(metaindex, end=at)
         pairs = decode_pairs(tail.payload(at, size), limit=MAX_PROPERTIES)
         properties = {name.decode("utf-8", "surrogateescape"): value for name, value in pairs}
         count = _number(properties, NUM_ENTRIES)
@@ -145,17 +144,19 @@ def _decode_footer(tail: _Tail) -> tuple[tuple[int, int], tuple[int, int]]:
         raise UnknownTableFormat(tail.name, at + FOOTER_HANDLES_END, what)
     if footer[0] != CHECKSUM_CRC32C:
         raise UnknownTableFormat(tail.name, at, f"checksums of type {footer[0]}, not CRC32C")
-    metaindex, position = _decode_handle(footer, 1)
-    index, position = _decode_handle(footer, position)
+    metaindex, position = _decode_handle(footer, 1, end=at)
+    index, position = _decode_handle(footer, position, end=at)
     if any(footer[position:FOOTER_HANDLES_END]) or position > FOOTER_HANDLES_END:
         raise Malformed("a footer whose padding is not zero")
     return metaindex, index
 
 
-def _decode_handle(data: bytes, position: int) -> tuple[tuple[int, int], int]:
-    """Decode a block handle; return it and the position after it."""
+def _decode_handle(data: bytes, position: int, *, end: int) -> tuple[tuple[int, int], int]:
+    """Decode the handle of a block that lies before `end`; return it and the position after it."""
     offset, position = decode_uvarint(data, position)
     size, position = decode_uvarint(data, position)
+    if offset + size + BLOCK_TRAILER_SIZE > end:
+        raise Malformed(f"a handle that points at offset {offset}, {size} bytes")
     return (offset, size), position
 
 
@@ -178,11 +179,11 @@ def _has_two_levels(properties: dict[str, bytes]) -> bool:
     return kind == INDEX_TWO_LEVEL
 
 
-def _find_properties(metaindex: list[tuple[bytes, bytes]]) -> tuple[int, int]:
-    """Return the handle of the properties block."""
+def _find_properties(metaindex: list[tuple[bytes, bytes]], *, end: int) -> tuple[int, int]:
+    """Return the handle of the properties block, which lies before `end`."""
     for name, handle in metaindex:
         if name == PROPERTIES_BLOCK:
-            return _decode_handle(handle, 0)[0]
+            return _decode_handle(handle, 0, end=end)[0]
     raise Malformed("a metaindex without properties")
 
 

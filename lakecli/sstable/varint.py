@@ -33,15 +33,16 @@ def decode_uvarint(data: bytes, position: int) -> tuple[int, int]:
     """Decode the number at `position`; return it and the position after it.
 
     Raises:
-        Malformed: the number does not end within `data`, or not within 64 bits.
+        Malformed: the number does not end within `data`, or not within 64 bits, or is padded:
+            every number has one form, so that no bit of it can flip unnoticed.
     """
     value = shift = 0
     for byte in data[position : position + MAX_UVARINT_SIZE]:
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < CONTINUES:
-            if value >> 64:
+            if value >> 64 or (shift and not byte):
                 break
             return value, position
         shift += 7
-    raise Malformed("a number that does not end")
+    raise Malformed("a number that does not end, or is longer than it should be")

@@ -149,7 +149,7 @@ class CountingSource(BytesSource):
         return super().read_tail(length)
 
 
-@pytest.mark.parametrize(("tail_size", "reads"), [(64 << 10, 1), (8 << 10, 2), (0, 2)])
+@pytest.mark.parametrize(("tail_size", "reads"), [(64 << 10, 1), (0, 2)])
 def test_opening_reads_the_end_once_or_twice(tail_size: int, reads: int) -> None:
     source = CountingSource("range", build(many_records(5000)))
     table = Table(source, tail_size=tail_size)
