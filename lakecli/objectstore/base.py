@@ -169,6 +169,13 @@ class ObjectStore(Protocol):
             ConditionFailed: `condition` did not hold.
         """
 
+    def put_new(self, key: str, body: bytes) -> None:
+        """Write `body` unless the key is there already, which is fine.
+
+        For keys that say what their bytes are: unlike a conditional `put`, it is sent again after
+        a reply that was lost.
+        """
+
     def head(self, key: str) -> ObjectInfo:
         """Describe one object.
 

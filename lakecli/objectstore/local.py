@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.errors import Unsupported
 from lakecli.objectstore.base import (
+    ABSENT,
     ANY,
     Absent,
     ConditionFailed,
@@ -103,6 +104,11 @@ class LocalStore:
         """
         del content_type, metadata
         return self._put(key, condition, lambda descriptor: _write(descriptor, body))
+
+    def put_new(self, key: str, body: bytes) -> None:
+        """Write `body` unless the key is there."""
+        with suppress(ConditionFailed):
+            self.put(key, body, ABSENT)
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from threading import RLock
@@ -129,6 +130,11 @@ class MemoryStore:
             )
             bucket.objects[self._prefix + key] = _Stored(data, info)
         return version
+
+    def put_new(self, key: str, body: bytes) -> None:
+        """Write `body` unless the key is there."""
+        with suppress(ConditionFailed):
+            self.put(key, body, ABSENT)
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""

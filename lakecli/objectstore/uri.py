@@ -76,6 +76,11 @@ def normalise(text: str) -> str:
     return str(parse(text))
 
 
+def is_local(uri: str) -> bool:
+    """Return whether a normalised URI is that of a directory of this machine."""
+    return uri.startswith("local://")
+
+
 def _bucket(scheme: str, rest: str, text: str) -> NamespaceUri:
     bucket, _, prefix = rest.partition("/")
     if not bucket:

@@ -339,6 +339,13 @@ class ObjectStoreContract(ABC):
         store.copy("from", "deep/er/to")
         assert store.get("deep/er/to") == b"other"
 
+    # Writes that are new or not at all
+
+    def test_put_new(self, store: ObjectStore) -> None:
+        store.put_new("data/00/new", b"first")
+        store.put_new("data/00/new", b"second")
+        assert store.get("data/00/new") == b"first"
+
     # Batches
 
     def test_batch(self, store: ObjectStore) -> None:
