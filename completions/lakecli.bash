@@ -4,8 +4,12 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='completion config version' ;;
+    '') REPLY='branch cherry-pick commit completion config diff find-merge-base log merge repo rev-parse show tag version' ;;
+    'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
+    'repo') REPLY='create delete list' ;;
+    'show') REPLY='commit' ;;
+    'tag') REPLY='create delete list show' ;;
     *) return 1 ;;
     esac
 }
@@ -13,11 +17,32 @@ __lakecli_words() {
 # The options of the command $1, in REPLY.
 __lakecli_options() {
     case $1 in
+    'branch create') REPLY='-s --source' ;;
+    'branch delete') REPLY='-y --yes' ;;
+    'branch list') REPLY='--after --amount --prefix' ;;
+    'branch reset') REPLY='--object --prefix -y --yes' ;;
+    'branch revert') REPLY='--allow-empty-commit -m --parent-number -y --yes' ;;
+    'branch show') REPLY='' ;;
+    'cherry-pick') REPLY='--allow-empty-commit -m --parent-number' ;;
+    'commit') REPLY='--allow-empty-commit --allow-empty-message -m --message --meta' ;;
     'completion') REPLY='' ;;
     'config get') REPLY='' ;;
     'config list') REPLY='--show-origin' ;;
     'config set') REPLY='' ;;
     'config unset') REPLY='' ;;
+    'diff') REPLY='--exit-code --prefix --two-way' ;;
+    'find-merge-base') REPLY='' ;;
+    'log') REPLY='--after --amount --dot --first-parent --graph --limit --no-merges --objects --prefixes --show-meta-range-id --since --stop-at' ;;
+    'merge') REPLY='--allow-empty --dry-run --force -m --message --meta --squash --strategy' ;;
+    'repo create') REPLY='-d --default-branch --range-entries' ;;
+    'repo delete') REPLY='-y --yes' ;;
+    'repo list') REPLY='--after --amount --prefix' ;;
+    'rev-parse') REPLY='' ;;
+    'show commit') REPLY='--show-meta-range-id' ;;
+    'tag create') REPLY='-f --force' ;;
+    'tag delete') REPLY='-y --yes' ;;
+    'tag list') REPLY='--after --amount --prefix' ;;
+    'tag show') REPLY='' ;;
     'version') REPLY='' ;;
     *) REPLY= ;;
     esac
@@ -27,6 +52,40 @@ __lakecli_options() {
 # What completes the value of option $2 of the command $1, in REPLY; fails where it takes none.
 __lakecli_value() {
     case "$1 $2" in
+    'branch create -s') REPLY='ref' ;;
+    'branch create --source') REPLY='ref' ;;
+    'branch list --after') REPLY='nothing' ;;
+    'branch list --amount') REPLY='nothing' ;;
+    'branch list --prefix') REPLY='nothing' ;;
+    'branch reset --object') REPLY='nothing' ;;
+    'branch reset --prefix') REPLY='nothing' ;;
+    'branch revert -m') REPLY='nothing' ;;
+    'branch revert --parent-number') REPLY='nothing' ;;
+    'cherry-pick -m') REPLY='nothing' ;;
+    'cherry-pick --parent-number') REPLY='nothing' ;;
+    'commit -m') REPLY='nothing' ;;
+    'commit --message') REPLY='nothing' ;;
+    'commit --meta') REPLY='nothing' ;;
+    'diff --prefix') REPLY='nothing' ;;
+    'log --after') REPLY='nothing' ;;
+    'log --amount') REPLY='nothing' ;;
+    'log --objects') REPLY='nothing' ;;
+    'log --prefixes') REPLY='nothing' ;;
+    'log --since') REPLY='nothing' ;;
+    'log --stop-at') REPLY='nothing' ;;
+    'merge -m') REPLY='nothing' ;;
+    'merge --message') REPLY='nothing' ;;
+    'merge --meta') REPLY='nothing' ;;
+    'merge --strategy') REPLY='=source-wins dest-wins' ;;
+    'repo create -d') REPLY='nothing' ;;
+    'repo create --default-branch') REPLY='nothing' ;;
+    'repo create --range-entries') REPLY='nothing' ;;
+    'repo list --after') REPLY='nothing' ;;
+    'repo list --amount') REPLY='nothing' ;;
+    'repo list --prefix') REPLY='nothing' ;;
+    'tag list --after') REPLY='nothing' ;;
+    'tag list --amount') REPLY='nothing' ;;
+    'tag list --prefix') REPLY='nothing' ;;
     *' --base-uri') REPLY='nothing' ;;
     *' --config') REPLY='file' ;;
     *) return 1 ;;
@@ -36,11 +95,38 @@ __lakecli_value() {
 # What completes argument $2 of the command $1, in REPLY.
 __lakecli_argument() {
     case "$1 $2" in
+    'branch create 1') REPLY='branch' ;;
+    'branch delete 1') REPLY='branch' ;;
+    'branch list 1') REPLY='repository' ;;
+    'branch reset 1') REPLY='branch' ;;
+    'branch revert 1') REPLY='branch' ;;
+    'branch revert '*) REPLY='ref' ;;
+    'branch show 1') REPLY='branch' ;;
+    'cherry-pick 1') REPLY='ref' ;;
+    'cherry-pick 2') REPLY='branch' ;;
+    'commit 1') REPLY='branch' ;;
     'completion 1') REPLY='=bash zsh fish' ;;
     'config get 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism presign.expires' ;;
     'config set 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism presign.expires' ;;
     'config set 2') REPLY='nothing' ;;
     'config unset 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism presign.expires' ;;
+    'diff 1') REPLY='ref' ;;
+    'diff 2') REPLY='ref' ;;
+    'find-merge-base 1') REPLY='ref' ;;
+    'find-merge-base 2') REPLY='ref' ;;
+    'log 1') REPLY='ref' ;;
+    'merge 1') REPLY='ref' ;;
+    'merge 2') REPLY='branch' ;;
+    'repo create 1') REPLY='repository' ;;
+    'repo create 2') REPLY='directory' ;;
+    'repo delete 1') REPLY='repository' ;;
+    'rev-parse '*) REPLY='ref' ;;
+    'show commit 1') REPLY='ref' ;;
+    'tag create 1') REPLY='tag' ;;
+    'tag create 2') REPLY='ref' ;;
+    'tag delete 1') REPLY='tag' ;;
+    'tag list 1') REPLY='repository' ;;
+    'tag show 1') REPLY='tag' ;;
     *) REPLY=nothing ;;
     esac
 }
@@ -64,13 +150,12 @@ __lakecli_reassemble() {
     done
 }
 
-# Fill COMPREPLY with what completes $2 as $1 says; $3 is the part before it in the same word.
+# Fill COMPREPLY with what completes $2 as $1 says; $3 is the part before it in the same word,
+# and $4 what readline takes for the word, which is what it replaces.
 __lakecli_reply() {
-    local kind=$1 value=$2 before=$3 quote='' keep='' breaks candidate found=()
-    case $value in
-    [\'\"]*) quote=${value:0:1} value=${value:1} before='' ;;
-    *) value=${value//\\/} ;;
-    esac
+    local kind=$1 value=${2//[\\\"\']/} before=$3 keep=$3$2 open='' candidate found=()
+    # Within an open quote readline quotes by itself.
+    [[ $2 == [\'\"]* && $2 != [\'\"]*[\'\"]* ]] && open=yes
     while IFS= read -r candidate; do
         [[ $candidate == "$value"* ]] && found+=("$candidate")
     done < <(
@@ -82,20 +167,17 @@ __lakecli_reply() {
         *) command lakecli __complete "$kind" "$value" 2>/dev/null ;;
         esac
     )
-    # Readline keeps what stands before the last word break, unless the word is quoted.
-    breaks=${COMP_WORDBREAKS//[[:space:]\"\']/}
-    if [[ -z $quote && -n $breaks ]]; then
-        keep=$before$2
-        keep=${keep%"${keep##*["$breaks"]}"}
-    fi
+    keep=${keep%"$4"}
+    keep=${keep//[\\\"\']/}
     [[ $kind == file || $kind == directory ]] && compopt -o filenames 2>/dev/null
     for candidate in "${found[@]}"; do
+        candidate=$before$candidate
+        candidate=${candidate#"$keep"}
         if [[ $kind != file && $kind != directory ]]; then
             [[ $candidate == */ ]] && compopt -o nospace 2>/dev/null
-            [[ -z $quote ]] && printf -v candidate %q "$candidate"
+            [[ -z $open ]] && printf -v candidate %q "$candidate"
         fi
-        candidate=$before$candidate
-        COMPREPLY+=("${candidate#"$keep"}")
+        COMPREPLY+=("$candidate")
     done
 }
 
@@ -124,10 +206,10 @@ _lakecli() {
     done
     word=${words[last]}
     if [[ -n $value ]]; then
-        __lakecli_reply "$value" "$word" ''
+        __lakecli_reply "$value" "$word" '' "$2"
     elif [[ -z $ended && $word == --*=* ]]; then
         __lakecli_value "$command" "${word%%=*}" || return 0
-        __lakecli_reply "$REPLY" "${word#*=}" "${word%%=*}="
+        __lakecli_reply "$REPLY" "${word#*=}" "${word%%=*}=" "$2"
     elif [[ -z $ended && $word == -* ]]; then
         __lakecli_options "$command"
         COMPREPLY=($(compgen -W "$REPLY" -- "$word"))
@@ -135,7 +217,7 @@ _lakecli() {
         COMPREPLY=($(compgen -W "$REPLY" -- "$word"))
     else
         __lakecli_argument "$command" "$position"
-        __lakecli_reply "$REPLY" "$word" ''
+        __lakecli_reply "$REPLY" "$word" '' "$2"
     fi
 }
 

@@ -6,15 +6,48 @@ function __lakecli_words
     switch $argv[1]
         case ''
             printf '%s\t%s\n' \
+                'branch' 'Create, list, move and delete branches' \
+                'cherry-pick' 'Repeat on a branch what one commit changed' \
+                'commit' 'Commit the uncommitted changes of a branch' \
                 'completion' 'Print the completion script of a shell' \
                 'config' 'Read and change settings' \
+                'diff' 'Show what differs, path by path' \
+                'find-merge-base' 'Show the commit that a merge of two refs would start from' \
+                'log' 'Show the history of a ref, newest commit first' \
+                'merge' 'Merge a ref into a branch' \
+                'repo' 'Create, list and delete repositories' \
+                'rev-parse' 'Show the commit ID that a ref expression names' \
+                'show' 'Show one thing by its name' \
+                'tag' 'Create, list and delete tags' \
                 'version' 'Print the version of lakecli'
+        case 'branch'
+            printf '%s\t%s\n' \
+                'create' 'Create a branch at the commit of another ref' \
+                'delete' 'Delete a branch with its uncommitted changes' \
+                'list' 'List the branches of a repository, ordered by name' \
+                'reset' 'Throw away the uncommitted changes of a branch: all, below a prefix, or of one object' \
+                'revert' 'Take back what commits changed, with one new commit for each' \
+                'show' 'Show a branch and the commit it stands on'
         case 'config'
             printf '%s\t%s\n' \
                 'get' 'Print the value of a setting' \
                 'list' 'List all settings and their values' \
                 'set' 'Change a setting in the configuration file' \
                 'unset' 'Remove a setting from the configuration file'
+        case 'repo'
+            printf '%s\t%s\n' \
+                'create' 'Create a repository in a storage namespace' \
+                'delete' 'Delete a repository from this machine; the content of its namespace stays' \
+                'list' 'List the repositories on this machine, ordered by name'
+        case 'show'
+            printf '%s\t%s\n' \
+                'commit' 'Show one commit'
+        case 'tag'
+            printf '%s\t%s\n' \
+                'create' 'Give a commit a name that stays' \
+                'delete' 'Delete a tag; the commit it names stays' \
+                'list' 'List the tags of a repository, ordered by name' \
+                'show' 'Show a tag and the commit it names'
         case '*'
             return 1
     end
@@ -23,9 +56,106 @@ end
 # Print the options of the command $argv[1], with summaries.
 function __lakecli_options
     switch $argv[1]
+        case 'branch create'
+            printf '%s\t%s\n' \
+                '-s' 'lakefs://REPOSITORY/REF to start from' \
+                '--source' 'lakefs://REPOSITORY/REF to start from'
+        case 'branch delete'
+            printf '%s\t%s\n' \
+                '-y' 'Do not ask' \
+                '--yes' 'Do not ask'
+        case 'branch list'
+            printf '%s\t%s\n' \
+                '--after' 'Show what follows this name' \
+                '--amount' 'How many to show; 0 for all' \
+                '--prefix' 'Show what begins with this'
+        case 'branch reset'
+            printf '%s\t%s\n' \
+                '--object' 'Only this path' \
+                '--prefix' 'Only what begins with this' \
+                '-y' 'Do not ask' \
+                '--yes' 'Do not ask'
+        case 'branch revert'
+            printf '%s\t%s\n' \
+                '--allow-empty-commit' 'Commit even if nothing changes' \
+                '-m' 'Which parent of a merge commit it is compared with, from 1' \
+                '--parent-number' 'Which parent of a merge commit it is compared with, from 1' \
+                '-y' 'Do not ask' \
+                '--yes' 'Do not ask'
+        case 'cherry-pick'
+            printf '%s\t%s\n' \
+                '--allow-empty-commit' 'Commit even if nothing changes' \
+                '-m' 'Which parent of a merge commit it is compared with, from 1' \
+                '--parent-number' 'Which parent of a merge commit it is compared with, from 1'
+        case 'commit'
+            printf '%s\t%s\n' \
+                '--allow-empty-commit' 'Commit even if nothing changes' \
+                '--allow-empty-message' 'Commit without a message' \
+                '-m' 'Commit message' \
+                '--message' 'Commit message' \
+                '--meta' 'Metadata to record'
         case 'config list'
             printf '%s\t%s\n' \
                 '--show-origin' 'Say where each value comes from'
+        case 'diff'
+            printf '%s\t%s\n' \
+                '--exit-code' 'Exit with 13 if there are differences' \
+                '--prefix' 'Show what begins with this' \
+                '--two-way' 'Compare the two refs as they are'
+        case 'log'
+            printf '%s\t%s\n' \
+                '--after' 'Show what comes after this commit' \
+                '--amount' 'How many to show; 0 for all' \
+                '--dot' 'Write the history as a graph for Graphviz' \
+                '--first-parent' 'Of a merge, follow the first parent only' \
+                '--graph' 'Draw how the commits hang together, one line for each' \
+                '--limit' 'Do not look whether there are more than --amount' \
+                '--no-merges' 'Leave out merge commits' \
+                '--objects' 'Only commits that changed these paths' \
+                '--prefixes' 'Only commits that changed what begins with these' \
+                '--show-meta-range-id' 'Show the ID of the tree too' \
+                '--since' 'Leave out what is older; as RFC 3339' \
+                '--stop-at' 'The last commit to show'
+        case 'merge'
+            printf '%s\t%s\n' \
+                '--allow-empty' 'Merge even if the source has nothing new' \
+                '--dry-run' 'Show what would be done, and do nothing' \
+                '--force' 'Merge even if the source has nothing new' \
+                '-m' 'Commit message' \
+                '--message' 'Commit message' \
+                '--meta' 'Metadata to record' \
+                '--squash' 'Record the source\'s changes, but not its history' \
+                '--strategy' 'Which side wins where both changed a path differently'
+        case 'repo create'
+            printf '%s\t%s\n' \
+                '-d' 'The first branch' \
+                '--default-branch' 'The first branch' \
+                '--range-entries' 'Entries in a range, about: a power of two from 16 on; cannot be changed later'
+        case 'repo delete'
+            printf '%s\t%s\n' \
+                '-y' 'Do not ask' \
+                '--yes' 'Do not ask'
+        case 'repo list'
+            printf '%s\t%s\n' \
+                '--after' 'Show what follows this name' \
+                '--amount' 'How many to show; 0 for all' \
+                '--prefix' 'Show what begins with this'
+        case 'show commit'
+            printf '%s\t%s\n' \
+                '--show-meta-range-id' 'Show the ID of the tree too'
+        case 'tag create'
+            printf '%s\t%s\n' \
+                '-f' 'Move the tag if it exists already' \
+                '--force' 'Move the tag if it exists already'
+        case 'tag delete'
+            printf '%s\t%s\n' \
+                '-y' 'Do not ask' \
+                '--yes' 'Do not ask'
+        case 'tag list'
+            printf '%s\t%s\n' \
+                '--after' 'Show what follows this name' \
+                '--amount' 'How many to show; 0 for all' \
+                '--prefix' 'Show what begins with this'
     end
     printf '%s\t%s\n' \
         '--base-uri' 'Put before every URI without lakefs://' \
@@ -43,6 +173,74 @@ end
 # takes none.
 function __lakecli_value
     switch "$argv[1] $argv[2]"
+        case 'branch create -s'
+            echo 'ref'
+        case 'branch create --source'
+            echo 'ref'
+        case 'branch list --after'
+            echo 'nothing'
+        case 'branch list --amount'
+            echo 'nothing'
+        case 'branch list --prefix'
+            echo 'nothing'
+        case 'branch reset --object'
+            echo 'nothing'
+        case 'branch reset --prefix'
+            echo 'nothing'
+        case 'branch revert -m'
+            echo 'nothing'
+        case 'branch revert --parent-number'
+            echo 'nothing'
+        case 'cherry-pick -m'
+            echo 'nothing'
+        case 'cherry-pick --parent-number'
+            echo 'nothing'
+        case 'commit -m'
+            echo 'nothing'
+        case 'commit --message'
+            echo 'nothing'
+        case 'commit --meta'
+            echo 'nothing'
+        case 'diff --prefix'
+            echo 'nothing'
+        case 'log --after'
+            echo 'nothing'
+        case 'log --amount'
+            echo 'nothing'
+        case 'log --objects'
+            echo 'nothing'
+        case 'log --prefixes'
+            echo 'nothing'
+        case 'log --since'
+            echo 'nothing'
+        case 'log --stop-at'
+            echo 'nothing'
+        case 'merge -m'
+            echo 'nothing'
+        case 'merge --message'
+            echo 'nothing'
+        case 'merge --meta'
+            echo 'nothing'
+        case 'merge --strategy'
+            echo '=source-wins dest-wins'
+        case 'repo create -d'
+            echo 'nothing'
+        case 'repo create --default-branch'
+            echo 'nothing'
+        case 'repo create --range-entries'
+            echo 'nothing'
+        case 'repo list --after'
+            echo 'nothing'
+        case 'repo list --amount'
+            echo 'nothing'
+        case 'repo list --prefix'
+            echo 'nothing'
+        case 'tag list --after'
+            echo 'nothing'
+        case 'tag list --amount'
+            echo 'nothing'
+        case 'tag list --prefix'
+            echo 'nothing'
         case '* --base-uri'
             echo 'nothing'
         case '* --config'
@@ -55,6 +253,26 @@ end
 # Print what completes argument $argv[2] of the command $argv[1].
 function __lakecli_argument
     switch "$argv[1] $argv[2]"
+        case 'branch create 1'
+            echo 'branch'
+        case 'branch delete 1'
+            echo 'branch'
+        case 'branch list 1'
+            echo 'repository'
+        case 'branch reset 1'
+            echo 'branch'
+        case 'branch revert 1'
+            echo 'branch'
+        case 'branch revert *'
+            echo 'ref'
+        case 'branch show 1'
+            echo 'branch'
+        case 'cherry-pick 1'
+            echo 'ref'
+        case 'cherry-pick 2'
+            echo 'branch'
+        case 'commit 1'
+            echo 'branch'
         case 'completion 1'
             echo '=bash zsh fish'
         case 'config get 1'
@@ -65,6 +283,40 @@ function __lakecli_argument
             echo 'nothing'
         case 'config unset 1'
             echo '=user.name user.email base_uri cache.size transfer.parallelism presign.expires'
+        case 'diff 1'
+            echo 'ref'
+        case 'diff 2'
+            echo 'ref'
+        case 'find-merge-base 1'
+            echo 'ref'
+        case 'find-merge-base 2'
+            echo 'ref'
+        case 'log 1'
+            echo 'ref'
+        case 'merge 1'
+            echo 'ref'
+        case 'merge 2'
+            echo 'branch'
+        case 'repo create 1'
+            echo 'repository'
+        case 'repo create 2'
+            echo 'directory'
+        case 'repo delete 1'
+            echo 'repository'
+        case 'rev-parse *'
+            echo 'ref'
+        case 'show commit 1'
+            echo 'ref'
+        case 'tag create 1'
+            echo 'tag'
+        case 'tag create 2'
+            echo 'ref'
+        case 'tag delete 1'
+            echo 'tag'
+        case 'tag list 1'
+            echo 'repository'
+        case 'tag show 1'
+            echo 'tag'
         case '*'
             echo nothing
     end

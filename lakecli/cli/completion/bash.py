@@ -2,8 +2,8 @@
 
 Readline splits the line at the characters of ``COMP_WORDBREAKS``, ``:`` among them, so a URI
 arrives in pieces, and what a candidate replaces is the last piece only. The script puts the words
-together again from the line itself, and cuts from every candidate what readline keeps. It needs
-neither the bash-completion package nor a bash newer than 3.2.
+together again from the line itself, and cuts from every candidate what stays. It needs neither
+the bash-completion package nor a bash newer than 3.2.
 """
 
 from __future__ import annotations
@@ -72,13 +72,12 @@ __lakecli_reassemble() {
     done
 }
 
-# Fill COMPREPLY with what completes $2 as $1 says; $3 is the part before it in the same word.
+# Fill COMPREPLY with what completes $2 as $1 says; $3 is the part before it in the same word,
+# and $4 what readline takes for the word, which is what it replaces.
 __lakecli_reply() {
-    local kind=$1 value=$2 before=$3 quote='' keep='' breaks candidate found=()
-    case $value in
-    [\'\"]*) quote=${value:0:1} value=${value:1} before='' ;;
-    *) value=${value//\\/} ;;
-    esac
+    local kind=$1 value=${2//[\\\"\']/} before=$3 keep=$3$2 open='' candidate found=()
+    # Within an open quote readline quotes by itself.
+    [[ $2 == [\'\"]* && $2 != [\'\"]*[\'\"]* ]] && open=yes
     while IFS= read -r candidate; do
         [[ $candidate == "$value"* ]] && found+=("$candidate")
     done < <(
@@ -90,20 +89,17 @@ __lakecli_reply() {
         *) command lakecli __complete "$kind" "$value" 2>/dev/null ;;
         esac
     )
-    # Readline keeps what stands before the last word break, unless the word is quoted.
-    breaks=${COMP_WORDBREAKS//[[:space:]\"\']/}
-    if [[ -z $quote && -n $breaks ]]; then
-        keep=$before$2
-        keep=${keep%"${keep##*["$breaks"]}"}
-    fi
+    keep=${keep%"$4"}
+    keep=${keep//[\\\"\']/}
     [[ $kind == file || $kind == directory ]] && compopt -o filenames 2>/dev/null
     for candidate in "${found[@]}"; do
+        candidate=$before$candidate
+        candidate=${candidate#"$keep"}
         if [[ $kind != file && $kind != directory ]]; then
             [[ $candidate == */ ]] && compopt -o nospace 2>/dev/null
-            [[ -z $quote ]] && printf -v candidate %q "$candidate"
+            [[ -z $open ]] && printf -v candidate %q "$candidate"
         fi
-        candidate=$before$candidate
-        COMPREPLY+=("${candidate#"$keep"}")
+        COMPREPLY+=("$candidate")
     done
 }
 
@@ -132,10 +128,10 @@ _lakecli() {
     done
     word=${words[last]}
     if [[ -n $value ]]; then
-        __lakecli_reply "$value" "$word" ''
+        __lakecli_reply "$value" "$word" '' "$2"
     elif [[ -z $ended && $word == --*=* ]]; then
         __lakecli_value "$command" "${word%%=*}" || return 0
-        __lakecli_reply "$REPLY" "${word#*=}" "${word%%=*}="
+        __lakecli_reply "$REPLY" "${word#*=}" "${word%%=*}=" "$2"
     elif [[ -z $ended && $word == -* ]]; then
         __lakecli_options "$command"
         COMPREPLY=($(compgen -W "$REPLY" -- "$word"))
@@ -143,7 +139,7 @@ _lakecli() {
         COMPREPLY=($(compgen -W "$REPLY" -- "$word"))
     else
         __lakecli_argument "$command" "$position"
-        __lakecli_reply "$REPLY" "$word" ''
+        __lakecli_reply "$REPLY" "$word" '' "$2"
     fi
 }
 

@@ -53,7 +53,7 @@ __lakecli_argument() {
 __lakecli_offer() {
     local -a found whole
     case $1 in
-    (=*) compadd -- ${=1#=} ;;
+    ('='*) compadd -- ${(s: :)1#=} ;;
     (file) _files ;;
     (directory) _files -/ ;;
     (nothing) _message 'no more arguments' ;;

@@ -1,0 +1,90 @@
+"""What every command has: a row, a file, help, an example, and a golden output."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from lakecli.cli.argv import GLOBAL_OPTIONS, Globals, normalise, split
+from lakecli.cli.build import build
+from lakecli.cli.describe import CommandHelp, describe, describe_all
+from lakecli.cli.help import command_help
+from lakecli.cli.tree import COMMANDS, GROUPS, is_prefix
+
+DIRECTORY = Path(__file__).parents[2] / "lakecli" / "cli" / "commands"
+GOLDEN = Path(__file__).parent / "golden"
+ALL = {command.words: command for command in describe_all()}
+
+every_command = pytest.mark.parametrize("command", ALL.values(), ids=ALL)
+
+
+def test_the_table_is_in_order() -> None:
+    assert list(COMMANDS) == sorted(COMMANDS)
+    assert list(GROUPS) == sorted(GROUPS)
+
+
+def test_every_file_is_a_command_and_every_command_a_file() -> None:
+    files = {path.stem for path in DIRECTORY.glob("*.py")} - {"__init__"}
+    assert files == {command.name for command in COMMANDS.values()}
+
+
+def test_every_group_is_used_and_explained() -> None:
+    assert {words.split()[0] for words in COMMANDS if " " in words} == set(GROUPS)
+    for summary in GROUPS.values():
+        assert summary[0].isupper()
+        assert not summary.endswith(".")
+
+
+@every_command
+def test_every_command_has_help(command: CommandHelp) -> None:
+    assert command.summary
+    assert command.summary[0].isupper()
+    assert len(command.summary) <= 90
+    assert all(len(line) <= 100 for line in command_help(command))
+    for argument in command.arguments:
+        assert argument.summary, argument
+        assert argument.metavar.isupper()
+    for option in command.options:
+        assert option.summary, option
+        assert option.summary[0].isupper() or option.summary.startswith("lakefs://")
+        assert not option.summary.endswith(".")
+
+
+@every_command
+def test_no_option_hides_a_global_one(command: CommandHelp) -> None:
+    shared = {flag for option in GLOBAL_OPTIONS for flag in option.flags}
+    own = [flag for option in command.options for flag in option.flags]
+    assert shared.isdisjoint(own)
+    assert len(own) == len(set(own))
+
+
+@every_command
+def test_every_example_can_be_typed(command: CommandHelp) -> None:
+    """An example names the command, and its options and arguments are as Typer reads them."""
+    lines = [line for line in command.examples if f"lakecli {command.words}" in line]
+    assert lines, "no example"
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        assert words, line
+        if "$(" in line or "|" in words or words[0] != "lakecli":
+            continue
+        given = Globals()
+        end = next((i for i, word in enumerate(words) if word in (">", "&&", ";")), len(words))
+        found = split(words[1:end], given, is_prefix=is_prefix)
+        assert " ".join(found.words) == command.words, line
+        built = build(COMMANDS[command.words].load(), command.words)
+        arguments = normalise(found.rest, given, built.option_syntax())
+        built.typer.make_context("lakecli", arguments)
+        assert given.problem is None
+
+
+@every_command
+def test_described_as_built(command: CommandHelp) -> None:
+    assert describe(build(COMMANDS[command.words].load(), command.words)) == command
+
+
+def test_every_golden_file_is_used() -> None:
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    assert [path.stem for path in GOLDEN.glob("*.txt") if f'"{path.stem}"' not in tests] == []

@@ -1,0 +1,142 @@
+"""Man pages and completion scripts: current, complete, and readable by what reads them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lakecli.cli.argv import GLOBAL_OPTIONS
+from lakecli.cli.describe import CommandHelp, describe_all
+from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.generate import SCRIPTS, generated_files, write
+from lakecli.cli.man import command_page, page_name
+from lakecli.cli.tree import COMMANDS
+from tests.support.tools import require_tool
+
+ROOT = Path(__file__).parents[2]
+SHOWN = [words for words, command in COMMANDS.items() if not command.hidden]
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, str]:
+    return dict(generated_files())
+
+
+def test_generated_files_are_current(files: dict[str, str]) -> None:
+    present = {
+        str(path.relative_to(ROOT))
+        for directory in ("man", "completions")
+        for path in (ROOT / directory).iterdir()
+    }
+    stale = [
+        path
+        for path, text in files.items()
+        if path not in present or (ROOT / path).read_text(encoding="utf-8") != text
+    ]
+    surplus = sorted(present - files.keys())
+    assert (stale, surplus) == ([], []), "run python -m lakecli.cli.generate"
+
+
+def test_two_runs_write_the_same(tmp_path: Path, files: dict[str, str]) -> None:
+    (tmp_path / "man").mkdir()
+    (tmp_path / "man" / "lakecli-gone.1").write_text("")
+    write(tmp_path)
+    written = {
+        str(path.relative_to(tmp_path)): path.read_text(encoding="utf-8")
+        for path in tmp_path.rglob("*")
+        if path.is_file()
+    }
+    assert written == files
+
+
+@pytest.fixture(scope="module")
+def rendered(files: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Every page as man shows it on a wide terminal; a warning fails."""
+    man = require_tool("man")
+    directory = tmp_path_factory.mktemp("man")
+    pages = {Path(path).stem: text for path, text in files.items() if path.startswith("man/")}
+    shown = {}
+    for name, text in pages.items():
+        page = directory / f"{name}.1"
+        page.write_text(text, encoding="utf-8")
+        done = subprocess.run(
+            [man, "--warnings", "-E", "UTF-8", "-P", "cat", "-l", page],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PATH": "/usr/bin:/bin", "MANWIDTH": "300", "LC_ALL": "C.UTF-8"},
+        )
+        assert done.stderr == "", name
+        shown[name] = done.stdout
+    return shown
+
+
+def test_every_page_renders_without_warnings(rendered: dict[str, str]) -> None:
+    assert set(rendered) == {"lakecli", *map(page_name, SHOWN)}
+    for name, text in rendered.items():
+        assert f"{name}" in text
+
+
+def test_the_main_page_has_everything(rendered: dict[str, str]) -> None:
+    text = rendered["lakecli"]
+    words = re.sub(r"\s+", " ", text)
+    for command in SHOWN:
+        assert command in words
+    for code in ExitCode:
+        assert re.search(rf"^ +{int(code)} ", text, re.MULTILINE), code
+    for option in GLOBAL_OPTIONS:
+        assert option.flags[-1] in text
+    for variable in ("LAKECLI_HOME", "LAKECLI_USER_NAME", "NO_COLOR", "AWS_ENDPOINT_URL"):
+        assert variable in text
+
+
+def test_what_roff_would_eat_arrives(tmp_path: Path) -> None:
+    man = require_tool("man")
+    command = CommandHelp(
+        words="probe",
+        summary="It's 'quoted' \\ back-slashed ~2 ^1 `x`",
+        description=(".TH is no request here", "    'indented\n    \\fBx"),
+        examples=("lakecli probe --meta 'k=v' lakefs://r/main~1^2/a\\b", ".sh"),
+        arguments=(),
+        options=(),
+    )
+    page = tmp_path / "probe.1"
+    page.write_text(command_page(command, []), encoding="utf-8")
+    done = subprocess.run(
+        [man, "--warnings", "-E", "UTF-8", "-P", "cat", "-l", page],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": "/usr/bin:/bin", "MANWIDTH": "200", "LC_ALL": "C.UTF-8"},
+    )
+    assert done.stderr == ""
+    for text in (
+        "It's 'quoted' \\ back-slashed ~2 ^1 `x`.",
+        ".TH is no request here",
+        "'indented\n",
+        "\\fBx\n",
+        "lakecli probe --meta 'k=v' lakefs://r/main~1^2/a\\b\n",
+        ".sh\n",
+    ):
+        assert text in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_every_shell_reads_its_script(shell: str) -> None:
+    program = require_tool(shell)
+    script = ROOT / "completions" / SCRIPTS[shell]
+    done = subprocess.run([program, "-n", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", SCRIPTS.values())
+def test_scripts_know_all_commands_and_options(files: dict[str, str], name: str) -> None:
+    text = files[f"completions/{name}"]
+    for command in describe_all():
+        assert f"{command.words.split()[-1]}" in text
+        for option in command.options:
+            for flag in option.flags:
+                assert flag in text
