@@ -11,7 +11,7 @@ from functools import cache
 from itertools import islice, repeat
 from operator import lt
 from struct import Struct, pack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lakecli.sstable.errors import Malformed
 from lakecli.sstable.format import (
@@ -32,6 +32,10 @@ from lakecli.sstable.varint import CONTINUES, decode_uvarint, encode_uvarint
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from cramjam import Buffer
+
+    Codec = tuple[Callable[[bytes], int], Callable[[bytes], Buffer], Callable[[bytes], Buffer]]
+
 _SHARING_BUDGET = 64 << 20
 """Bytes that shared prefixes of 128 bytes and more may add to the keys of one block, at most."""
 
@@ -44,21 +48,17 @@ _RAW = bytes((STORED_RAW,))
 _SNAPPY = bytes((STORED_SNAPPY,))
 
 
-class Codec(NamedTuple):
-    """The C functions under a block."""
-
-    crc32c: Callable[[bytes], int]
-    compress: Callable[[bytes], bytes]
-    decompress: Callable[[bytes], bytes]
-
-
 @cache
 def codec() -> Codec:
-    """Load the C modules on first use: together they cost a start-up five milliseconds."""
+    """Return CRC32C, Snappy and its inverse, in C.
+
+    Loaded on first use, for together they cost a start-up five milliseconds.
+    """
     from cramjam import snappy
     from google_crc32c import value
 
-    return Codec(value, snappy.compress_raw, snappy.decompress_raw)  # type: ignore[arg-type]
+    # cramjam's stubs leave out that the second argument has a default.
+    return value, snappy.compress_raw, snappy.decompress_raw  # type: ignore[return-value]
 
 
 def seal(payload: bytes, *, compress: bool) -> bytes:

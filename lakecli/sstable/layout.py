@@ -5,7 +5,6 @@ One read of the file's tail, and a second one only where the index is larger tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 from operator import lt
 from typing import TYPE_CHECKING
@@ -38,9 +37,8 @@ _TAIL_SIZE_MIN = 4096
 """Enough for the properties, of which the largest are two keys, and for all that follows them."""
 
 
-@dataclass(frozen=True, slots=True)
 class Layout:
-    """What is known of a file once it is open.
+    """What is known of a file once it is open; a dataclass would cost each start a millisecond.
 
     Attributes:
         size: of the file, in bytes.
@@ -52,12 +50,20 @@ class Layout:
         sizes: of each data block, trailer included.
     """
 
-    size: int
-    properties: dict[str, bytes]
-    count: int
-    separators: list[bytes]
-    offsets: list[int]
-    sizes: list[int]
+    def __init__(
+        self, size: int, properties: dict[str, bytes], blocks: list[tuple[bytes, int, int]]
+    ) -> None:
+        self.size = size
+        self.properties = properties
+        self.count = _number(properties, NUM_ENTRIES)
+        self.separators = [key for key, _, _ in blocks]
+        self.offsets = [offset for _, offset, _ in blocks]
+        self.sizes = [size + BLOCK_TRAILER_SIZE for _, _, size in blocks]
+        if not all(map(lt, self.separators, islice(self.separators, 1, None))):
+            raise Malformed("index keys that are not in ascending order")
+        expected = _number(properties, NUM_DATA_BLOCKS)
+        if len(blocks) != expected:
+            raise Malformed(f"an index of {len(blocks)} blocks, not {expected}")
 
 
 class _Tail:
@@ -105,8 +111,6 @@ def read_layout(source: Source, *, tail_size: int) -> Layout:
         at, size = _find_properties(metaindex, end=at)
         pairs = decode_pairs(tail.payload(at, size), limit=MAX_PROPERTIES)
         properties = {name.decode("utf-8", "surrogateescape"): value for name, value in pairs}
-        count = _number(properties, NUM_ENTRIES)
-        block_count = _number(properties, NUM_DATA_BLOCKS)
         data_size = _number(properties, DATA_SIZE)
         two_levels = _has_two_levels(properties)
         tail.reach(data_size)
@@ -119,14 +123,10 @@ def read_layout(source: Source, *, tail_size: int) -> Layout:
                 at = offset
                 blocks += decode_index(tail.payload(offset, size), start=start, end=data_size)
                 start = blocks[-1][1] + blocks[-1][2] + BLOCK_TRAILER_SIZE
-        at = index[0]
-        separators = [key for key, _, _ in blocks]
-        sizes = [size + BLOCK_TRAILER_SIZE for _, _, size in blocks]
-        _check_index(separators, block_count=block_count)
+        at, _ = index
+        return Layout(tail.size, properties, blocks)
     except Malformed as error:
         raise CorruptTable(tail.name, at, str(error)) from None
-    offsets = [offset for _, offset, _ in blocks]
-    return Layout(tail.size, properties, count, separators, offsets, sizes)
 
 
 def _decode_footer(tail: _Tail) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -185,11 +185,3 @@ def _find_properties(metaindex: list[tuple[bytes, bytes]], *, end: int) -> tuple
         if name == PROPERTIES_BLOCK:
             return _decode_handle(handle, 0, end=end)[0]
     raise Malformed("a metaindex without properties")
-
-
-def _check_index(separators: list[bytes], *, block_count: int) -> None:
-    """Check an index against itself and against the properties."""
-    if len(separators) != block_count:
-        raise Malformed(f"an index of {len(separators)} blocks, not {block_count}")
-    if not all(map(lt, separators, islice(separators, 1, None))):
-        raise Malformed("index keys that are not in ascending order")

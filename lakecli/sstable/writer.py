@@ -200,7 +200,7 @@ class TableWriter:
 
     def _encode(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Encode records into blocks. Building a table spends its time in this loop."""
-        crc32c = codec().crc32c
+        crc32c, _, _ = codec()
         small = small_uvarints()
         join = b"".join
         integer = int.from_bytes
@@ -288,8 +288,9 @@ class TableWriter:
 
 def _ends_at_cut(block: Block) -> bool:
     """Tell whether the cut rule ends a block where this one ends."""
+    crc32c, _, _ = codec()
     restarts = -(-len(block.keys) // RESTART_INTERVAL)
     size = payload_size(block.stored) - 4 * restarts - 4
     return size >= BLOCK_SIZE_MIN and (
-        size >= BLOCK_SIZE_MAX or codec().crc32c(block.keys[-1]) & BLOCK_CUT_MASK == 0
+        size >= BLOCK_SIZE_MAX or crc32c(block.keys[-1]) & BLOCK_CUT_MASK == 0
     )
