@@ -30,23 +30,33 @@ def main() -> None:
     """Run the command line of this process, and exit."""
     # What start-up makes, stays; looking through it for garbage costs a tenth of the start.
     gc.disable()
-    if sys.argv[1:2] == ["__complete"]:
-        from lakecli.cli import complete
-
-        complete.main(sys.argv[2:], os.environ, sys.stdout)
-        return
-    # Paths are bytes: what is not UTF-8 came in as surrogates, and goes out as it came.
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
-    code = run(sys.argv[1:], World(os.environ, sys.stdin, sys.stdout, sys.stderr))
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The interpreter flushes once more at its end, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    code = _run_process(sys.argv[1:])
     # Nothing is worth collecting any more; the interpreter would, for as long as it starts.
     gc.freeze()
     sys.exit(code)
+
+
+def _run_process(argv: Sequence[str]) -> int:
+    """Run one command line on the streams of this process."""
+    for name in ("stdin", "stdout", "stderr"):
+        # A stream that was closed before we started is none.
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: PTH123, SIM115
+    if argv[:1] == ["__complete"]:
+        from lakecli.cli import complete
+
+        complete.main(argv[1:], os.environ, sys.stdout)
+        return 0
+    # Paths are bytes: what is not UTF-8 came in as surrogates, and goes out as it came.
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
+    code = run(argv, World(os.environ, sys.stdin, sys.stdout, sys.stderr))
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # It was told already. The interpreter flushes once more at its end, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
 
 
 def run(argv: Sequence[str], world: World) -> int:

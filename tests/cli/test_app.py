@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import pytest
@@ -327,6 +328,26 @@ def test_a_reader_that_goes_away_ends_it_quietly(cli: Cli) -> None:
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (ExitCode.BROKEN_PIPE, b"")
+
+
+def test_a_full_disk_behind_stdout(cli: Cli) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "lakecli", "config", "list"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == ExitCode.UNREACHABLE
+    assert done.stderr == b"error: no space left on device\n"
+
+
+def test_streams_that_are_closed(cli: Cli) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-m", "lakecli", "version"],
+        check=False,
+    )
+    assert done.returncode == 0
 
 
 def test_an_interrupt_ends_it_in_one_line(cli: Cli) -> None:
