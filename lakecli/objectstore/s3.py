@@ -12,7 +12,7 @@ a race that was won. Their callers read back. Everything else is repeated by the
 from __future__ import annotations
 
 import re
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from http import HTTPStatus
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from time import sleep
@@ -48,7 +48,9 @@ if TYPE_CHECKING:
 SINGLE_LIMIT = 5 << 30
 """Bytes in one PUT or one copy, at most."""
 
-DELETE_SIZE = 1_000
+PAGE_SIZE = 1_000
+"""Objects in one page of a listing or one batch of deletions, at most."""
+
 READ_TRIES = 3
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
@@ -145,8 +147,9 @@ class S3Store:
     ) -> Version:
         """Write an object; see `ObjectStore.put`.
 
-        With a condition, a stream that can seek is one request of up to 5 GiB. Any other stream
-        of 8 MiB or more goes in parts, and the condition is checked when they are joined.
+        Streams of 8 MiB or more go in parts. With a condition they are one request of up to
+        5 GiB, as not every server that honours conditions there does so when parts are joined;
+        only to create an object that is larger, or of unknown size, takes parts all the same.
         """
         attributes: dict[str, Any] = {}
         if content_type:
@@ -154,13 +157,17 @@ class S3Store:
         if metadata:
             attributes["Metadata"] = dict(metadata)
         conditions = _headers_of(condition)
-        if not isinstance(body, bytes | bytearray | memoryview):
+        if isinstance(body, bytes | bytearray | memoryview):
+            return self._put_whole(key, body, conditions, attributes)
+        with ExitStack() as stack:
             size = _size_left(body)
-            if not conditions or size is None or size > SINGLE_LIMIT:
+            if isinstance(condition, Match) and size is None:
+                body = stack.enter_context(_spooled(body))
+            elif not conditions or size is None or size > SINGLE_LIMIT:
                 return self._put_stream(key, body, conditions, attributes)
-            if size < PART_SIZE:
-                body = read_exactly(body, size)
-        return self._put_whole(key, body, conditions, attributes)
+            elif size < PART_SIZE:
+                return self._put_whole(key, read_exactly(body, size), conditions, attributes)
+            return self._put_whole(key, body, conditions, attributes)
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""
@@ -182,7 +189,7 @@ class S3Store:
         )
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        """Yield objects in byte order, a page of a thousand at a time.
+        """Yield objects in byte order, a page at a time.
 
         Raises:
             Unsupported: the store lists in another order, as S3 Express does.
@@ -193,7 +200,7 @@ class S3Store:
         while True:
             with self._translated():
                 page = self._connection.client().list_objects_v2(
-                    Bucket=self._bucket, Prefix=self._start + prefix, **start
+                    Bucket=self._bucket, Prefix=self._start + prefix, MaxKeys=PAGE_SIZE, **start
                 )
             for item in page.get("Contents", ()):
                 full = item["Key"]
@@ -213,7 +220,7 @@ class S3Store:
             start = {"ContinuationToken": page["NextContinuationToken"]}
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects, a thousand by one request; a missing one is fine."""
+        """Delete objects, many by one request; a missing one is fine."""
         batch: list[str] = []
         for key in keys:
             full = self._full(key)
@@ -222,7 +229,7 @@ class S3Store:
                     self._connection.client().delete_object(Bucket=self._bucket, Key=full)
                 continue
             batch.append(full)
-            if len(batch) == DELETE_SIZE:
+            if len(batch) == PAGE_SIZE:
                 self._delete(batch)
                 batch = []
         if batch:
@@ -239,10 +246,13 @@ class S3Store:
             try:
                 client.copy_object(**target, CopySource=where)
             except ClientError as error:
-                if status_of(error) != HTTPStatus.BAD_REQUEST:
-                    raise
-                head = client.head_object(**where)
-                if head["ContentLength"] <= SINGLE_LIMIT:
+                # The words for "too large" differ from server to server, so look at the size.
+                head = (
+                    self._head_of_large(where)
+                    if status_of(error) == HTTPStatus.BAD_REQUEST
+                    else None
+                )
+                if head is None:
                     raise
                 attributes = {name: head[name] for name in ("ContentType", "Metadata")}
                 Multipart(client, target, attributes).copy(where, head["ContentLength"])
@@ -343,7 +353,8 @@ class S3Store:
         first = read_exactly(body, PART_SIZE)
         if len(first) < PART_SIZE:
             return self._put_whole(key, first, conditions, attributes)
-        self._check_early(key, conditions)
+        if conditions:
+            self._check_absent(key)
         with self._translated(key, is_conditional=bool(conditions)) as full:
             once = self._connection.client(retries=not conditions)
             target = {"Bucket": self._bucket, "Key": full}
@@ -354,18 +365,21 @@ class S3Store:
         # Some servers forget to say what they made of the parts.
         return _version_of(answer) if answer.get("ETag") else self.head(key).version
 
-    def _check_early(self, key: str, conditions: dict[str, str]) -> None:
+    def _check_absent(self, key: str) -> None:
         """Look before sending gigabytes; the condition itself is checked at the end."""
-        if not conditions:
-            return
+        with suppress(ObjectNotFound):
+            self.head(key)
+            raise ConditionFailed(f"object is there already, nothing was written: {key!r}")
+
+    def _head_of_large(self, where: dict[str, str]) -> dict[str, Any] | None:
+        """Describe an object too large for one copy; of any other, say nothing."""
+        from botocore.exceptions import ClientError
+
         try:
-            version = self.head(key).version
-        except ObjectNotFound:
-            holds = "IfNoneMatch" in conditions
-        else:
-            holds = conditions.get("IfMatch") == version
-        if not holds:
-            raise ConditionFailed(f"another version is there, nothing was written: {key!r}")
+            head: dict[str, Any] = self._connection.client().head_object(**where)
+        except ClientError:
+            return None
+        return head if head["ContentLength"] > SINGLE_LIMIT else None
 
     def _delete(self, batch: Sequence[str]) -> None:
         with self._translated():
@@ -444,6 +458,17 @@ def _size_left(body: BinaryIO) -> int | None:
     size = body.seek(0, SEEK_END) - here
     body.seek(here, SEEK_SET)
     return size
+
+
+def _spooled(body: BinaryIO) -> BinaryIO:
+    """Copy a stream to a temporary file, so that it can be sent by one request."""
+    from shutil import copyfileobj
+    from tempfile import TemporaryFile
+
+    file = TemporaryFile()  # noqa: SIM115 - the caller closes it
+    copyfileobj(body, file, PART_SIZE)
+    file.seek(0)
+    return cast("BinaryIO", file)
 
 
 class _Stream(RawIOBase):

@@ -14,6 +14,8 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
+from lakecli.errors import UsageError
+
 if TYPE_CHECKING:
     from botocore.session import Session
 
@@ -84,6 +86,7 @@ def resolve_config(session: Session, *, region: str) -> S3Config:
         region: learned from the bucket; it wins over a region set for all of AWS.
 
     Raises:
+        UsageError: an endpoint that is no URL of a server.
         botocore.exceptions.BotoCoreError: a profile that does not exist, a file that is broken.
     """
     profile = session.get_scoped_config()
@@ -113,7 +116,15 @@ def _configured_endpoint(session: Session) -> str:
         of_s3.get("endpoint_url") if isinstance(of_s3, dict) else None,
         profile.get("endpoint_url"),
     )
-    return next((str(found) for found in candidates if found), "")
+    endpoint = next((str(found) for found in candidates if found), "")
+    split = urlsplit(endpoint)
+    if endpoint and not (split.scheme in {"http", "https"} and split.hostname and not split.query):
+        shown = endpoint.partition("?")[0].rpartition("@")[2]
+        raise UsageError(
+            f"the S3 endpoint is no URL of a server: {shown!r}",
+            hint="AWS_ENDPOINT_URL, or endpoint_url in ~/.aws/config, is http[s]://HOST[:PORT]",
+        )
+    return endpoint
 
 
 class S3Connection:
@@ -171,7 +182,7 @@ class S3Connection:
         from botocore.config import Config
 
         attempts = self.session.get_config_variable("max_attempts") or ATTEMPTS
-        return self.session.create_client(
+        client = self.session.create_client(
             "s3",
             region_name=self.config.region,
             endpoint_url=self.config.endpoint or None,
@@ -184,3 +195,15 @@ class S3Connection:
                 read_timeout=60,
             ),
         )
+        if self.config.endpoint:
+            client.meta.events.register("before-call.s3", _stay)
+        return client
+
+
+def _stay(*, context: dict[str, Any], **_: object) -> None:
+    """Tell the SDK that a request has been redirected to the bucket's region already.
+
+    It does that for AWS. A server that answers everything by a redirect, as a proxy does from
+    http to https, would have it ask for the region for ever.
+    """
+    context.setdefault("s3_redirect", {})["redirected"] = True

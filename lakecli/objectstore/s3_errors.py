@@ -109,6 +109,9 @@ _BY_CODE = {
 }
 _BY_STATUS = {
     301: _ELSEWHERE,
+    302: _ELSEWHERE,
+    307: _ELSEWHERE,
+    308: _ELSEWHERE,
     401: _DENIED,
     403: _DENIED,
     404: _MISSING,
@@ -252,8 +255,6 @@ class Translator:
 def _explained(operation: str, code: str) -> dict[str, str]:
     action = _ACTIONS.get(operation, f"s3:{operation}")
     needed = f"the credentials in use need the permission {action}"
-    return {
-        "operation": operation,
-        "code": code,
-        "action": _CREDENTIALS.get(code, needed),
-    }
+    if code.isdigit():  # an answer to HEAD has no body that would tell more
+        needed = f"check the credentials in use, or give them {action}"
+    return {"operation": operation, "code": code, "action": _CREDENTIALS.get(code, needed)}

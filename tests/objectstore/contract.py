@@ -71,7 +71,7 @@ class ObjectStoreContract(ABC):
 
     odd_names = ODD_NAMES
 
-    many = 1_100
+    many = 300
     """Objects of the paging test: more than one page of the store's listing."""
 
     @abstractmethod

@@ -28,6 +28,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from botocore.loaders import Loader
+
 START_TIMEOUT = 60.0
 ACCESS_KEY = "access-key-of-the-tests"
 SECRET_KEY = "secret-key-of-the-tests"
@@ -128,9 +130,18 @@ def rclone_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def sdk_models() -> Loader:
+    """The SDK's service models, read once for all tests instead of once for every client."""
+    from botocore.loaders import create_loader
+
+    return create_loader()
+
+
 @pytest.fixture
-def aws_environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def aws_environment(monkeypatch: pytest.MonkeyPatch, sdk_models: Loader) -> pytest.MonkeyPatch:
     """Credentials of the tests' own servers; the machine's AWS settings are gone already."""
+    monkeypatch.setattr("botocore.session.create_loader", lambda *_: sdk_models)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
