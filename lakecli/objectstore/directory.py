@@ -53,16 +53,23 @@ def split_key(key: str) -> list[bytes]:
             digests and percent-encoded names.
     """
     names = key_bytes(key).split(b"/")
-    for name in names:
-        if len(name) > MAX_NAME_SIZE or name in {b"", b".", b".."} or b"\0" in name:
-            raise UsageError(
-                f"a directory cannot hold an object of this key: {key!r}",
-                hint=f"no empty component, no '.' or '..', no NUL, at most {MAX_NAME_SIZE} bytes "
-                "between slashes; a bucket has no such limits",
-            )
+    if not are_possible(names):
+        raise UsageError(
+            f"a directory cannot hold an object of this key: {key!r}",
+            hint=f"no empty component, no '.' or '..', no NUL, at most {MAX_NAME_SIZE} bytes "
+            "between slashes; a bucket has no such limits",
+        )
     if len(names) > 1 and names[0] == TEMPORARY[0] and names[1] == TEMPORARY[1]:
         raise UsageError(f"reserved for unfinished files: {key!r}")
     return names
+
+
+def are_possible(names: Sequence[bytes]) -> bool:
+    """Say whether directories and files can have all these names."""
+    for name in names:
+        if len(name) > MAX_NAME_SIZE or name in {b"", b".", b".."} or b"\0" in name:
+            return False
+    return True
 
 
 class Directory:

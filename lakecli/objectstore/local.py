@@ -32,6 +32,7 @@ from lakecli.objectstore.base import (
 from lakecli.objectstore.directory import (
     TEMPORARY,
     Directory,
+    are_possible,
     object_status,
     open_below,
     split_key,
@@ -132,7 +133,7 @@ class LocalStore:
         above, slash, _ = wanted.rpartition(b"/")
         names = above.split(b"/") if slash else []
         self._directory.check_root()
-        if tuple(names[:2]) == TEMPORARY or not {b"", b".", b".."}.isdisjoint(names):
+        if tuple(names[:2]) == TEMPORARY or not are_possible(names):
             return  # no key starts like this
         with self._directory.translated(prefix or "the root"):
             try:

@@ -20,8 +20,6 @@ from lakecli.objectstore.directory import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from lakecli.objectstore.directory import Directory
 
 FEW = 32
@@ -113,10 +111,11 @@ class LocalBatch:
                 os.close(descriptor)
 
     def _publish(self, pending: list[tuple[list[bytes], str]]) -> None:
-        touched: list[list[bytes]] = []
-        for directory, items in groupby(pending, key=lambda item: item[0][:-1]):
-            touched.append(directory)
-            with self._files.opened(directory, create=True, sync=False) as parent:
+        by_directory = groupby(pending, key=lambda item: item[0][:-1])
+        groups = [(directory, list(items)) for directory, items in by_directory]
+        few = len(groups) <= FEW
+        for directory, items in groups:
+            with self._files.opened(directory, create=True, sync=few) as parent:
                 for names, temporary in items:
                     try:
                         self._files.publish_new(self._temporaries, temporary, parent, names[-1])
@@ -124,17 +123,10 @@ class LocalBatch:
                         object_status(parent, names[-1])  # raises where it is no object
                         os.unlink(temporary, dir_fd=self._temporaries)
                     self._unpublished.discard(temporary)
-        self._sync_directories(touched)
-
-    def _sync_directories(self, directories: Iterable[list[bytes]]) -> None:
-        """Sync directories and those above them, which may be new as well."""
-        every = {tuple(names[:depth]) for names in directories for depth in range(len(names) + 1)}
-        if len(every) > FEW:
+                if few:
+                    sync_names(parent)
+        if not few:
             sync_file_system(self._temporaries)
-            return
-        for names in sorted(every, reverse=True):
-            with self._files.opened(names) as descriptor:
-                sync_names(descriptor)
 
 
 def _clean_up(owner: int, temporaries: int, unpublished: set[str]) -> None:

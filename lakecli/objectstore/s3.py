@@ -158,7 +158,7 @@ class S3Store:
             attributes["Metadata"] = dict(metadata)
         conditions = _headers_of(condition)
         if isinstance(body, bytes | bytearray | memoryview):
-            return self._put_whole(key, body, conditions, attributes)
+            return self._put_whole(key, bytes(body), conditions, attributes)
         with ExitStack() as stack:
             size = _size_left(body)
             if isinstance(condition, Match) and size is None:

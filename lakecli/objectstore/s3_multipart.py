@@ -88,7 +88,11 @@ class Multipart:
         send: Callable[[int, object, dict[str, Any]], dict[str, Any]],
         complete: Callable[..., dict[str, Any]],
     ) -> dict[str, Any]:
-        answer = self._client.create_multipart_upload(**self._target, **self._attributes)
+        attributes = self._attributes
+        if self._client.meta.config.request_checksum_calculation == "when_supported":
+            # Then the SDK sends a checksum with each part, which AWS wants to be told beforehand.
+            attributes = attributes | {"ChecksumAlgorithm": "CRC32"}
+        answer = self._client.create_multipart_upload(**self._target, **attributes)
         upload = {**self._target, "UploadId": answer["UploadId"]}
         try:
             sent = _send_all(parts, lambda number, part: send(number, part, upload))

@@ -107,6 +107,8 @@ def test_keys_that_no_file_can_have_are_refused(store: LocalStore, key: str) -> 
         with pytest.raises(UsageError):
             call()
     assert [info.key for info in store.list()] == ["a"]
+    for prefix in ("../", "//", "a\0b/", f"{'n' * 256}/", "./a"):
+        assert list(store.list(prefix)) == [], prefix
 
 
 def test_symbolic_links_lead_nowhere(tmp_path: Path) -> None:
@@ -334,7 +336,7 @@ def test_content_is_durable_before_names_and_names_before_success(
     batch = store.batch()
     batch.put_new("data/00/b1", b"1")
     batch.flush()
-    assert events == ["write", "sync_file", "link", *["sync_names"] * 3]
+    assert events == ["write", "sync_file", "link", "sync_names"]
     events.clear()
     count = 3 * local_batch.FEW
     for number in range(count):

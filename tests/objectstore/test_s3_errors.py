@@ -242,6 +242,25 @@ def test_damaged_bodies_are_noticed(store: S3Store, server: StubServer) -> None:
         drain(stream)
 
 
+def test_checksums_of_parts_are_announced_and_checked_again(
+    store: S3Store, server: StubServer
+) -> None:
+    created = (
+        "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>"
+    )
+    done = "<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>"
+    server.answers = [
+        Answer(body=created.encode()),
+        Answer(headers={"ETag": '"part"', "x-amz-checksum-crc32": "AAAAAA=="}),
+        Answer(body=done.encode()),
+    ]
+    assert store.put("k", io.BytesIO(b"x" * PART_SIZE), ANY) == "e"
+    create, part, complete = server.requests
+    assert create.headers["x-amz-checksum-algorithm"] == "CRC32"
+    assert "x-amz-checksum-crc32" in part.headers
+    assert b"<ChecksumCRC32>AAAAAA==</ChecksumCRC32>" in complete.body
+
+
 # Connections
 
 
