@@ -10,27 +10,35 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from blake3 import blake3
 
-from lakecli.errors import LakeError, LostRace, Unsupported
+from lakecli.errors import LakeError, LostRace, Unreachable
 from lakecli.layout import data_key
-from lakecli.objectstore.base import ABSENT, ConditionFailed, ObjectNotFound
+from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.objectstore.uri import is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lakecli.kv.file_hashes import FileKey
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.objectstore.base import Batch, ObjectStore
 
 SMALL: Final = 1 << 20
 """Files up to this size are read whole."""
 
-PIECE: Final = 4 << 20
+PIECE: Final = 1 << 20
 """Larger ones are read in pieces of this size."""
+
+WRITE_BACK: Final = 64 << 20
+"""Bytes after which the system is told to get a large copy onto the disk."""
+
+REQUESTS_PER_LARGE: Final = 4
+"""Parts of a large object that travel to a bucket side by side."""
 
 
 class FileChanged(LostRace):
@@ -54,14 +62,27 @@ def _fingerprint(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
+def _nothing(_count: int) -> None:
+    """Tell nobody."""
+
+
+def _changed(what: str) -> FileChanged:
+    return FileChanged(f"the file changed while it was {what}", hint="upload it again")
+
+
 class Ingest:
-    """A batch of files on their way into one namespace; nothing is durable before `flush`.
+    """Files on their way into one namespace; nothing is durable before `flush`.
+
+    Safe to share between threads.
 
     Args:
         store: the storage namespace.
         known: looks a file's digest up by its status, or returns ``None``.
-        remember: is told each digest that had to be computed.
+        remember: is told each digest of a large file that had to be computed.
         follow: whether symbolic links stand for what they point to.
+        parallelism: requests to a bucket at a time; a large object takes several.
+        on_bytes: told of each piece of a large file how many bytes were moved, and 0 where it was
+            only read; what it raises ends the work on the file.
     """
 
     def __init__(
@@ -71,17 +92,26 @@ class Ingest:
         known: Callable[[FileKey], str | None],
         remember: Callable[[FileKey, str], None],
         follow: bool = False,
+        parallelism: int = 1,
+        on_bytes: Callable[[int], None] = _nothing,
     ) -> None:
         self._store = store
-        self._batch = store.batch()
+        self._batch: Batch | None = store.batch() if is_local(store.uri) else None
         self._known = known
         self._remember = remember
+        self._on_bytes = on_bytes
+        self._large_at_once = BoundedSemaphore(max(1, parallelism // REQUESTS_PER_LARGE))
         self._flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
         if not follow:
             self._flags |= os.O_NOFOLLOW
 
-    def file(self, path: bytes, *, on_bytes: Callable[[int], None] | None = None) -> Ingested:
+    def file(self, path: bytes, *, expected: tuple[str, int] | None = None) -> Ingested:
         """Bring in one file.
+
+        Args:
+            path: of the file.
+            expected: digest and size that it will probably have, from the last time: where it
+                has, nothing is written that is there already.
 
         Raises:
             FileChanged: it was written to meanwhile.
@@ -94,29 +124,39 @@ class Ingest:
             if not stat.S_ISREG(before.st_mode):
                 raise SpecialFile("not a regular file")
             if before.st_size <= SMALL:
-                digest = self._small(descriptor, before)
+                digest = self._small(descriptor, before, expected)
             else:
-                digest = self._large(descriptor, before, path, on_bytes)
+                digest = self._large(descriptor, before, path, expected)
             if _fingerprint(os.fstat(descriptor)) != _fingerprint(before):
-                raise FileChanged("the file changed while it was read", hint="upload it again")
+                raise _changed("read")
         finally:
             os.close(descriptor)
         return Ingested(digest, before.st_size, before.st_mtime_ns // 1_000_000_000)
 
-    def _small(self, descriptor: int, status: os.stat_result) -> str:
-        data = os.read(descriptor, SMALL + 1)
-        if len(data) != status.st_size:
-            raise FileChanged("the file changed while it was read", hint="upload it again")
+    def _small(
+        self, descriptor: int, status: os.stat_result, expected: tuple[str, int] | None
+    ) -> str:
+        size = status.st_size
+        data = os.read(descriptor, size + 1)
+        if len(data) != size:
+            raise _changed("read")
         digest = blake3(data).hexdigest()
-        self._batch.put_new(data_key(digest), data)
+        if expected != (digest, size) or not self._present(digest, size):
+            self._put(digest, data)
         return digest
+
+    def _put(self, digest: str, data: bytes) -> None:
+        if self._batch is None:
+            self._store.put_new(data_key(digest), data)
+        else:
+            self._batch.put_new(data_key(digest), data)
 
     def _large(
         self,
         descriptor: int,
         status: os.stat_result,
         path: bytes,
-        on_bytes: Callable[[int], None] | None,
+        expected: tuple[str, int] | None,
     ) -> str:
         from lakecli.kv.file_hashes import FileKey
 
@@ -128,28 +168,36 @@ class Ingest:
             mtime_ns=status.st_mtime_ns,
             ctime_ns=status.st_ctime_ns,
         )
+        size = status.st_size
         digest = self._known(key)
-        if digest is not None and self._present(digest, status.st_size):
+        if digest is not None and self._present(digest, size):
             return digest
         with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
-            digest = self._spool(file, on_bytes) or self._send(file, status.st_size, on_bytes)
+            digest = self._recognise(file, expected) if expected and expected[1] == size else None
+            if digest is None:
+                digest = self._copy_or_send(file, size)
         self._remember(key, digest)
         return digest
 
-    def stream(
-        self, source: BinaryIO, *, on_bytes: Callable[[int], None] | None = None
-    ) -> Ingested:
+    def _recognise(self, file: BinaryIO, expected: tuple[str, int]) -> str | None:
+        """Return the expected digest if the file has it and the namespace holds it."""
+        digest, size = expected
+        if self._hash(file) == digest and self._present(digest, size):
+            return digest
+        file.seek(0)
+        return None
+
+    def stream(self, source: BinaryIO) -> Ingested:
         """Bring in a stream of unknown length, such as standard input; it has no own time."""
         first = _read_fully(source, SMALL + 1)
         if len(first) <= SMALL:
             digest = blake3(first).hexdigest()
-            self._batch.put_new(data_key(digest), first)
+            self._put(digest, first)
             return Ingested(digest, len(first), 0)
         whole = _Chained(first, source)
-        counted = _Counted(on_bytes)
-        spooled = self._spool(whole, counted)
-        if spooled is not None:
-            return Ingested(spooled, counted.total, 0)
+        if self._batch is not None:
+            digest, size = self._copy(whole, self._batch)
+            return Ingested(digest, size, 0)
         import tempfile
 
         with tempfile.TemporaryFile() as file:
@@ -157,7 +205,63 @@ class Ingest:
                 file.write(piece)
             size = file.tell()
             file.seek(0)
-            return Ingested(self._send(file, size, on_bytes), size, 0)
+            return Ingested(self._copy_or_send(cast("BinaryIO", file), size), size, 0)
+
+    def _copy_or_send(self, file: BinaryIO, size: int) -> str:
+        if self._batch is not None:
+            return self._copy(file, self._batch)[0]
+        with self._large_at_once:
+            return self._send(file, size)
+
+    def _copy(self, source: BinaryIO | _Chained, batch: Batch) -> tuple[str, int]:
+        """Copy and hash in one pass: the name is known at the end, and given by a rename."""
+        temporary, target = batch.spool()
+        hasher = blake3()
+        size = 0
+        with target:
+            while piece := source.read(PIECE):
+                hasher.update(piece)
+                with self._writing():
+                    target.write(piece)
+                    if size // WRITE_BACK != (size + len(piece)) // WRITE_BACK:
+                        _start_writing(target)
+                size += len(piece)
+                self._on_bytes(len(piece))
+            with self._writing():
+                _start_writing(target)
+        digest = hasher.hexdigest()
+        batch.adopt(data_key(digest), temporary)
+        return digest, size
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Tell a full disk below the namespace from a source that cannot be read."""
+        try:
+            yield
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise Unreachable(
+                f"cannot write into {self._store.uri}: {reason}",
+                hint="free some space and repeat the command; nothing was half-written",
+            ) from error
+
+    def _send(self, file: BinaryIO, size: int) -> str:
+        digest = self._hash(file)
+        if self._present(digest, size):
+            return digest
+        file.seek(0)
+        verifying = cast("BinaryIO", VerifyingReader(file, digest, size, self._on_bytes))
+        # Whoever writes this key writes these bytes, so no condition has to hold, and every part
+        # may be sent again.
+        self._store.put(data_key(digest), verifying, ANY)
+        return digest
+
+    def _hash(self, file: BinaryIO) -> str:
+        hasher = blake3()
+        while piece := file.read(PIECE):
+            hasher.update(piece)
+            self._on_bytes(0)
+        return hasher.hexdigest()
 
     def _present(self, digest: str, size: int) -> bool:
         try:
@@ -165,101 +269,49 @@ class Ingest:
         except ObjectNotFound:
             return False
 
-    def _spool(
-        self, source: BinaryIO | _Chained, on_bytes: Callable[[int], None] | None
-    ) -> str | None:
-        """Copy and hash in one pass where the store can rename afterwards."""
-        try:
-            temporary, target = self._batch.spool()
-        except Unsupported:
-            return None
-        hasher = blake3()
-        with target:
-            while piece := source.read(PIECE):
-                hasher.update(piece)
-                target.write(piece)
-                if on_bytes is not None:
-                    on_bytes(len(piece))
-        digest = hasher.hexdigest()
-        self._batch.adopt(data_key(digest), temporary)
-        return digest
-
-    def _send(self, file: BinaryIO, size: int, on_bytes: Callable[[int], None] | None) -> str:
-        hasher = blake3()
-        while piece := file.read(PIECE):
-            hasher.update(piece)
-        digest = hasher.hexdigest()
-        if self._present(digest, size):
-            return digest
-        file.seek(0)
-        verifying = cast("BinaryIO", VerifyingReader(file, digest, size, on_bytes))
-        with suppress(ConditionFailed):  # somebody else brought the same bytes meanwhile
-            self._store.put(data_key(digest), verifying, ABSENT)
-        return digest
-
     def flush(self) -> None:
         """Make everything brought in so far durable; only then may staging refer to it."""
-        self._batch.flush()
+        if self._batch is not None:
+            self._batch.flush()
+
+
+def _start_writing(target: BinaryIO) -> None:
+    """Let the disk begin with what was written, instead of all at once at the end."""
+    target.flush()
+    with suppress(AttributeError, OSError):  # a hint, and not known on every platform
+        os.posix_fadvise(target.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 class VerifyingReader:
-    """A readable, rewindable file that refuses to hand out its last bytes if they are not `digest`.
+    """A stream that refuses to hand out its last bytes if all of them are not `digest`.
 
     So a request that sends it can never complete with other contents than its name says.
     """
 
     def __init__(
-        self, file: BinaryIO, digest: str, size: int, on_bytes: Callable[[int], None] | None = None
+        self, file: BinaryIO, digest: str, size: int, on_bytes: Callable[[int], None]
     ) -> None:
         self._file = file
         self._digest = digest
-        self._size = size
+        self._left = size
         self._on_bytes = on_bytes
         self._hasher = blake3()
-        self._position = 0
 
     def read(self, size: int = -1) -> bytes:
-        """Read like a file.
+        """Read like a file, once from its beginning to its end.
 
         Raises:
             FileChanged: the bytes are not what the first reading saw.
         """
-        piece = self._file.read(self._size - self._position if size < 0 else size)
-        self._position += len(piece)
+        piece = self._file.read(self._left if size < 0 else size)
         self._hasher.update(piece)
-        if self._position > self._size or (not piece and self._position < self._size):
-            raise FileChanged("the file changed while it was sent", hint="upload it again")
-        if self._position == self._size and self._hasher.hexdigest() != self._digest:
-            raise FileChanged("the file changed while it was sent", hint="upload it again")
-        if self._on_bytes is not None:
-            self._on_bytes(len(piece))
+        if len(piece) > self._left or (size and not piece and self._left):
+            raise _changed("sent")
+        self._left -= len(piece)
+        if not self._left and self._hasher.hexdigest() != self._digest:
+            raise _changed("sent")
+        self._on_bytes(len(piece))
         return piece
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Rewind; any other move only answers where the end is, as SDKs ask for the length."""
-        if whence == os.SEEK_END:
-            self._position = self._size + offset
-            return self._position
-        target = offset if whence == os.SEEK_SET else self._position + offset
-        if target != 0:
-            self._position = target
-            return target
-        self._file.seek(0)
-        self._hasher = blake3()
-        self._position = 0
-        return 0
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._position
-
-    def seekable(self) -> bool:
-        """Rewinding is possible."""
-        return True
-
-    def readable(self) -> bool:
-        """Reading is possible."""
-        return True
 
 
 class _Chained:
@@ -274,19 +326,6 @@ class _Chained:
             piece, self._first = self._first[:size], self._first[size:]
             return piece
         return self._rest.read(size)
-
-
-class _Counted:
-    """Adds up what passes, and passes it on."""
-
-    def __init__(self, then: Callable[[int], None] | None) -> None:
-        self.total = 0
-        self._then = then
-
-    def __call__(self, count: int) -> None:
-        self.total += count
-        if self._then is not None:
-            self._then(count)
 
 
 def _read_fully(source: BinaryIO, size: int) -> bytes:

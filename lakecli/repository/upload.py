@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from lakecli.committed.values import encode_entry, identity_of
-from lakecli.errors import NotFound, UsageError
+from lakecli.committed.values import decode_entry, encode_entry, identity_of
+from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.kv import file_hashes
-from lakecli.layout import data_key
+from lakecli.layout import data_digest, data_key
 from lakecli.model import CLIENT_MTIME, Entry
+from lakecli.objectstore.uri import is_local
 from lakecli.repository.content_types import content_type_of
 from lakecli.repository.ingest import FileChanged, Ingest, Ingested, SpecialFile
+from lakecli.repository.parallel import Patience, Workers
 from lakecli.repository.stage import Stager
-from lakecli.repository.view import branch_at, open_view
+from lakecli.repository.view import open_view
 from lakecli.repository.walk import LinkPolicy, walk
 from lakecli.uri import check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from datetime import datetime
     from pathlib import Path
 
     from lakecli.kv.file_hashes import FileKey
@@ -27,34 +34,54 @@ if TYPE_CHECKING:
     from lakecli.repository.walk import Found
 
 CHUNK: Final = 16_384
-"""Files made durable and staged together."""
+"""Files in a directory made durable and staged together: each time costs a sync of the disk."""
+
+BUCKET_CHUNK: Final = 1_024
+"""Likewise in a bucket, where every object is durable at once."""
 
 CHUNK_BYTES: Final = 4 << 30
 """Or this many bytes, whichever comes first."""
 
+LOOK_AHEAD: Final = 1_024
+"""Files whose present entries are looked up together."""
+
+
+def _nothing(_count: int) -> None:
+    """Tell nobody."""
+
 
 @dataclass(frozen=True, slots=True)
 class UploadOptions:
-    """What an upload records beside the bytes.
+    """How to upload, and what to record beside the bytes.
 
     Attributes:
         content_type: for every object, instead of what its suffix implies.
         metadata: user metadata of every object.
         links: what to do about symbolic links and special files in a directory.
-        on_object: told the size of each object that is done.
+        parallelism: objects moved at a time.
+        on_object: told the size of each object of a directory that is done, whether it was sent
+            or was there already.
         on_bytes: told the progress inside large objects.
     """
 
     content_type: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     links: LinkPolicy = LinkPolicy.FAIL
-    on_object: Callable[[int], None] | None = None
-    on_bytes: Callable[[int], None] | None = None
+    parallelism: int = 1
+    on_object: Callable[[int], None] = _nothing
+    on_bytes: Callable[[int], None] = _nothing
 
 
 @dataclass(slots=True)
 class UploadReport:
-    """What a recursive upload did; `failures` are (path on disk, why)."""
+    """What a recursive upload did.
+
+    Attributes:
+        uploaded: objects staged because they are new or changed.
+        unchanged: objects that were there already, with the same contents, type and metadata.
+        size: bytes of all these.
+        failures: (path on disk, why), in path order.
+    """
 
     uploaded: int = 0
     unchanged: int = 0
@@ -71,18 +98,30 @@ class _Upload:
         self._options = options
         self._stager = Stager(repository, branch, kind="upload")
         self._new_hashes: list[tuple[FileKey, str]] = []
+        self.workers = Workers(options.parallelism)
         self.ingest = Ingest(
             repository.store,
             known=self._known,
             remember=lambda key, digest: self._new_hashes.append((key, digest)),
             follow=options.links is LinkPolicy.FOLLOW,
+            parallelism=options.parallelism,
+            on_bytes=self._on_bytes,
         )
 
     def _known(self, key: FileKey) -> str | None:
         with self._repository.lake.kv.read() as txn:
             return file_hashes.find(txn, key)
 
-    def entry(self, path: bytes, ingested: Ingested, *, has_mtime: bool) -> Entry:
+    def _on_bytes(self, count: int) -> None:
+        self.workers.check()
+        self._options.on_bytes(count)
+
+    def present(self, paths: Iterable[bytes]) -> list[bytes | None]:
+        """Return the encoded values that the branch has at some paths now."""
+        with open_view(self._repository, self._branch) as view:
+            return [view.find(path) for path in paths]
+
+    def entry(self, path: bytes, ingested: Ingested, *, at: datetime, has_mtime: bool) -> Entry:
         metadata = dict(self._options.metadata)
         if has_mtime:
             metadata.setdefault(CLIENT_MTIME, str(ingested.mtime))
@@ -91,35 +130,47 @@ class _Upload:
             physical_address=data_key(ingested.digest),
             size=ingested.size,
             checksum=ingested.digest,
-            modified_at=self._repository.lake.now(),
+            modified_at=at,
             content_type=content_type_of(path) if content_type is None else content_type,
             metadata=metadata,
         )
 
-    def record(self, entries: Iterable[tuple[bytes, Entry]]) -> int:
-        """Make the bytes durable, then stage the entries that change something; count those."""
+    def stage(self, changes: list[tuple[bytes, bytes]]) -> None:
+        """Make the bytes durable, then stage the encoded entries that refer to them."""
         self.ingest.flush()
-        encoded = sorted((path, encode_entry(entry)) for path, entry in entries)
-        with open_view(self._repository, self._branch) as view:
-            changes = [
-                (path, value) for path, value in encoded if not _same(view.find(path), value)
-            ]
-        self._stager.write(changes)
+        self._stager.write(sorted(changes))
         self._save_hashes()
-        return len(changes)
+
+    def record_one(self, path: bytes, entry: Entry) -> None:
+        """Stage one entry, if it changes anything."""
+        value = encode_entry(entry)
+        (present,) = self.present([path])
+        self.stage([] if _is_same(present, value) else [(path, value)])
 
     def _save_hashes(self) -> None:
-        if not self._new_hashes:
+        hashes, self._new_hashes = self._new_hashes, []
+        if not hashes:
             return
         lake = self._repository.lake
         with lake.kv.write() as txn:
             now_ns = int(lake.surroundings.clock().timestamp() * 1_000_000_000)
-            file_hashes.remember_many(txn, self._new_hashes, now_ns=now_ns)
-        self._new_hashes = []
+            file_hashes.remember_many(txn, hashes, now_ns=now_ns)
 
 
-def _same(present: bytes | None, value: bytes) -> bool:
+def _is_same(present: bytes | None, value: bytes) -> bool:
     return present is not None and identity_of(present) == identity_of(value)
+
+
+def _expected(present: bytes | None) -> tuple[str, int] | None:
+    """Return digest and size of the content-addressed object that a branch has at a path."""
+    if present is None:
+        return None
+    try:
+        entry = decode_entry(present)
+    except IntegrityError:
+        return None  # it is about to be replaced
+    digest = data_digest(entry.physical_address)
+    return None if digest is None else (digest, entry.size)
 
 
 def upload_file(
@@ -130,6 +181,7 @@ def upload_file(
     Raises:
         NotFound: no such file or branch.
         UsageError: it is a directory, or no regular file.
+        FileChanged: it was written to meanwhile; nothing was staged.
     """
     check_path(path)
     _check_branch(repository, branch)
@@ -137,7 +189,7 @@ def upload_file(
     name = os.fsencode(source)
     try:
         # A path that somebody typed is followed; only links found inside a directory are not.
-        ingested = upload.ingest.file(os.path.realpath(name), on_bytes=options.on_bytes)
+        ingested = upload.ingest.file(os.path.realpath(name))
     except FileNotFoundError as error:
         raise NotFound(f"no such file: {source}") from error
     except IsADirectoryError as error:
@@ -146,8 +198,8 @@ def upload_file(
         if source.is_dir():
             raise _is_directory(source) from error
         raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error
-    entry = upload.entry(path, ingested, has_mtime=True)
-    upload.record([(path, entry)])
+    entry = upload.entry(path, ingested, at=repository.lake.now(), has_mtime=True)
+    upload.record_one(path, entry)
     return entry
 
 
@@ -162,76 +214,166 @@ def upload_stream(
     check_path(path)
     _check_branch(repository, branch)
     upload = _Upload(repository, branch, options)
-    ingested = upload.ingest.stream(source, on_bytes=options.on_bytes)
-    entry = upload.entry(path, ingested, has_mtime=False)
-    upload.record([(path, entry)])
+    ingested = upload.ingest.stream(source)
+    entry = upload.entry(path, ingested, at=repository.lake.now(), has_mtime=False)
+    upload.record_one(path, entry)
     return entry
 
 
 def upload_tree(
-    repository: Repository, branch: str, prefix: bytes, *, source: Path, options: UploadOptions
+    repository: Repository,
+    branch: str,
+    prefix: bytes,
+    *,
+    source: Path,
+    options: UploadOptions,
+    report: UploadReport | None = None,
 ) -> UploadReport:
     """Upload every file below a directory; what fails is reported, the rest is done.
 
     Names below `source` are put behind `prefix`, with a slash between unless it is empty or ends
     in one. Nothing on the branch is deleted.
 
+    Args:
+        repository: where to.
+        branch: likewise.
+        prefix: of the paths.
+        source: the directory.
+        options: how.
+        report: filled while the upload runs, for those who want to know how far it came.
+
     Raises:
         NotFound: no such directory or branch.
+        Refused: the storage namespace lies below the directory.
     """
     if not source.is_dir():
         raise NotFound(f"no such directory: {source}")
     _check_branch(repository, branch)
+    _check_outside(repository, source)
     if prefix and not prefix.endswith(b"/"):
         prefix += b"/"
-    upload = _Upload(repository, branch, options)
-    report = UploadReport()
-    pending: list[tuple[bytes, Entry]] = []
-    pending_bytes = 0
-    for found in walk(os.fsencode(source), options.links):
-        entry = _upload_found(upload, found, prefix, report, options)
-        if entry is None:
-            continue
-        pending.append(entry)
-        pending_bytes += entry[1].size
-        if len(pending) >= CHUNK or pending_bytes >= CHUNK_BYTES:
-            _record(upload, pending, report)
-            pending, pending_bytes = [], 0
-    _record(upload, pending, report)
-    return report
+    upload = _TreeUpload(repository, branch, prefix, options, report or UploadReport())
+    return upload.run(walk(os.fsencode(source), options.links))
 
 
-def _upload_found(
-    upload: _Upload, found: Found, prefix: bytes, report: UploadReport, options: UploadOptions
-) -> tuple[bytes, Entry] | None:
-    if found.problem is not None:
-        report.failures.append((found.path, found.problem))
+class _TreeUpload:
+    """A recursive upload: files come in by several threads and are staged in chunks."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        branch: str,
+        prefix: bytes,
+        options: UploadOptions,
+        report: UploadReport,
+    ) -> None:
+        self._upload = _Upload(repository, branch, options)
+        self._now = repository.lake.now
+        self._prefix = prefix
+        self._options = options
+        self._chunk = CHUNK if is_local(repository.store.uri) else BUCKET_CHUNK
+        self._report = report
+        self._patience = Patience()
+        self._lock = Lock()
+        self._staging = Lock()
+        self._pending: list[tuple[bytes, Ingested, bytes | None]] = []
+        self._pending_bytes = 0
+
+    def run(self, found: Iterator[Found]) -> UploadReport:
+        try:
+            self._upload.workers.for_each(self._with_present(found), self._one)
+        except BaseException:
+            # What is in the namespace is staged even if the rest cannot be: the same command
+            # again finds it there.
+            with suppress(LakeError):
+                self._stage_pending()
+            raise
+        self._stage_pending()
+        self._report.failures.sort()
+        return self._report
+
+    def _with_present(self, found: Iterator[Found]) -> Iterator[tuple[Found, bytes | None]]:
+        """Yield what was found with what the branch has at its path, and keep the problems."""
+        while batch := list(islice(found, LOOK_AHEAD)):
+            files = []
+            for each in batch:
+                problem = each.problem or self._problem_of(each)
+                if problem is None:
+                    files.append(each)
+                else:
+                    self._fail(each, problem)
+            paths = [self._prefix + each.relative for each in files]
+            yield from zip(files, self._upload.present(paths), strict=True)
+
+    def _problem_of(self, found: Found) -> str | None:
+        try:
+            check_path(self._prefix + found.relative)
+        except UsageError as error:
+            return error.message
         return None
-    path = prefix + found.relative
-    try:
-        check_path(path)
-        ingested = upload.ingest.file(found.path, on_bytes=options.on_bytes)
-    except OSError as error:
-        report.failures.append((found.path, error.strerror or str(error)))
-        return None
-    except (SpecialFile, FileChanged, UsageError) as error:
-        report.failures.append((found.path, error.message))
-        return None
-    report.size += ingested.size
-    if options.on_object is not None:
-        options.on_object(ingested.size)
-    return path, upload.entry(path, ingested, has_mtime=True)
 
+    def _fail(self, found: Found, problem: str) -> None:
+        self._report.failures.append((found.path, problem))
 
-def _record(upload: _Upload, pending: list[tuple[bytes, Entry]], report: UploadReport) -> None:
-    if not pending:
-        return
-    changed = upload.record(pending)
-    report.uploaded += changed
-    report.unchanged += len(pending) - changed
+    def _one(self, item: tuple[Found, bytes | None]) -> None:
+        found, present = item
+        try:
+            ingested = self._upload.ingest.file(found.path, expected=_expected(present))
+        except OSError as error:
+            self._fail(found, (error.strerror or str(error)).lower())
+            return
+        except (SpecialFile, FileChanged, IntegrityError, Unreachable) as error:
+            self._fail(found, error.message)
+            self._patience.failed(error)
+            return
+        self._patience.succeeded()
+        self._options.on_object(ingested.size)
+        with self._lock:
+            self._pending.append((self._prefix + found.relative, ingested, present))
+            self._pending_bytes += ingested.size
+            is_full = len(self._pending) >= self._chunk or self._pending_bytes >= CHUNK_BYTES
+        if is_full:
+            self._stage_pending()
+
+    def _stage_pending(self) -> None:
+        with self._staging:
+            with self._lock:
+                pending, self._pending = self._pending, []
+                self._pending_bytes = 0
+            if not pending:
+                return
+            entry = partial(self._upload.entry, at=self._now(), has_mtime=True)
+            changes = []
+            size = 0
+            for path, ingested, present in pending:
+                value = encode_entry(entry(path, ingested))
+                size += ingested.size
+                if not _is_same(present, value):
+                    changes.append((path, value))
+            self._upload.stage(changes)
+            self._report.uploaded += len(changes)
+            self._report.unchanged += len(pending) - len(changes)
+            self._report.size += size
 
 
 def _check_branch(repository: Repository, branch: str) -> None:
     """Fail before the first byte is read where there is no such branch."""
+    from lakecli.refs.store import RefStore
+
     with repository.lake.kv.read() as txn:
-        branch_at(repository, txn, branch)
+        RefStore(txn, repository.key).get_branch(branch)
+
+
+def _check_outside(repository: Repository, source: Path) -> None:
+    """Refuse to upload a namespace into itself."""
+    from lakecli.objectstore.uri import parse
+
+    namespace = parse(repository.record.storage_namespace)
+    if namespace.bucket:
+        return
+    root, place = os.path.realpath(source), os.path.realpath(namespace.path)
+    if os.path.commonpath([root, place]) == root:
+        raise Refused(
+            f"the storage namespace {namespace} lies in {source}, which would be uploaded into it",
+            hint="upload another directory",
+        )

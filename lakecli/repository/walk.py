@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +28,13 @@ class Found:
     problem: str | None = None
 
 
+class _Directory(NamedTuple):
+    path: bytes
+    relative: bytes
+    above: frozenset[tuple[int, int]]
+    """Device and inode of the directories that lead here."""
+
+
 def walk(root: bytes, policy: LinkPolicy) -> Iterator[Found]:
     """Yield every regular file below a directory, in byte order of the relative names.
 
@@ -35,43 +42,54 @@ def walk(root: bytes, policy: LinkPolicy) -> Iterator[Found]:
     policy says; sockets, pipes and devices cannot be followed. A directory that cannot be read,
     or a link that leads back into itself, is a problem too.
     """
-    yield from _walk(root, b"", policy, frozenset())
+    # A stack of what is left to yield rather than recursion: directories nest deeper than Python.
+    waiting: list[Iterator[Found | _Directory]] = [iter([_Directory(root, b"", frozenset())])]
+    while waiting:
+        item = next(waiting[-1], None)
+        if item is None:
+            waiting.pop()
+        elif isinstance(item, Found):
+            yield item
+        else:
+            waiting.append(_list(item, policy))
 
 
-def _walk(
-    directory: bytes, prefix: bytes, policy: LinkPolicy, above: frozenset[tuple[int, int]]
-) -> Iterator[Found]:
+def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[Found | _Directory]:
+    path, prefix, above = directory
     try:
-        status = os.stat(directory)
-        with os.scandir(directory) as listing:
+        status = os.stat(path)
+        with os.scandir(path) as listing:
             entries = list(listing)
     except OSError as error:
-        yield Found(directory, prefix, error.strerror or str(error))
+        yield Found(path, prefix, (error.strerror or str(error)).lower())
         return
     here = (status.st_dev, status.st_ino)
     if here in above:
-        yield Found(directory, prefix, "a symbolic link that leads back into itself")
+        yield Found(path, prefix, "a symbolic link that leads back into itself")
         return
     above |= {here}
     follow = policy is LinkPolicy.FOLLOW
     kinds = [(_kind(entry, follow=follow), entry) for entry in entries]
     # A directory sorts as its contents do, by the name with the slash.
     kinds.sort(key=lambda item: item[1].name + b"/" if item[0] == "directory" else item[1].name)
+    lead = prefix + b"/" if prefix else b""
     for kind, entry in kinds:
-        relative = prefix + b"/" + entry.name if prefix else entry.name
         if kind == "file":
-            yield Found(entry.path, relative)
+            yield Found(entry.path, lead + entry.name)
         elif kind == "directory":
-            yield from _walk(entry.path, relative, policy, above)
+            yield _Directory(entry.path, lead + entry.name, above)
         elif policy is not LinkPolicy.SKIP:
-            yield Found(entry.path, relative, f"a {kind}")
+            yield Found(entry.path, lead + entry.name, f"a {kind}")
 
 
 def _kind(entry: os.DirEntry[bytes], *, follow: bool) -> str:
-    if entry.is_file(follow_symlinks=follow):
-        return "file"
-    if entry.is_dir(follow_symlinks=follow):
-        return "directory"
-    if entry.is_symlink():
-        return "broken symbolic link" if follow else "symbolic link"
+    try:
+        if entry.is_file(follow_symlinks=follow):
+            return "file"
+        if entry.is_dir(follow_symlinks=follow):
+            return "directory"
+        if entry.is_symlink():
+            return "broken symbolic link" if follow else "symbolic link"
+    except OSError as error:  # a link that leads to itself, or through what we may not read
+        return f"symbolic link that cannot be followed ({(error.strerror or str(error)).lower()})"
     return "special file (pipe, socket or device)"
