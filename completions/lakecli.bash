@@ -46,7 +46,7 @@ __lakecli_options() {
     'version') REPLY='' ;;
     *) REPLY= ;;
     esac
-    REPLY+=' --base-uri --config -h --help --json --no-color -q --quiet --verbose'
+    REPLY+=' --base-uri -c --config -h --help --json --no-color -q --quiet --verbose'
 }
 
 # What completes the value of option $2 of the command $1, in REPLY; fails where it takes none.
@@ -87,6 +87,7 @@ __lakecli_value() {
     'tag list --amount') REPLY='nothing' ;;
     'tag list --prefix') REPLY='nothing' ;;
     *' --base-uri') REPLY='nothing' ;;
+    *' -c') REPLY='file' ;;
     *' --config') REPLY='file' ;;
     *) return 1 ;;
     esac

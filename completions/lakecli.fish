@@ -159,6 +159,7 @@ function __lakecli_options
     end
     printf '%s\t%s\n' \
         '--base-uri' 'Put before every URI without lakefs://' \
+        '-c' 'Use this configuration file' \
         '--config' 'Use this configuration file' \
         '-h' 'Show the help of a command' \
         '--help' 'Show the help of a command' \
@@ -243,6 +244,8 @@ function __lakecli_value
             echo 'nothing'
         case '* --base-uri'
             echo 'nothing'
+        case '* -c'
+            echo 'file'
         case '* --config'
             echo 'file'
         case '*'

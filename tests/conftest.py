@@ -11,6 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytest.register_assert_rewrite("tests.support")
 pytest_plugins = ["tests.support.servers"]
 
 SCRUBBED = ("AWS_", "AZURE_", "GCS_", "GIT_", "GOOGLE_", "LAKECLI_", "STORAGE_", "XDG_")

@@ -33,7 +33,7 @@ class GlobalOption(NamedTuple):
 
 GLOBAL_OPTIONS: Final = (
     GlobalOption("base_uri", ("--base-uri",), "URI", "Put before every URI without lakefs://"),
-    GlobalOption("config", ("--config",), "FILE", "Use this configuration file"),
+    GlobalOption("config", ("-c", "--config"), "FILE", "Use this configuration file"),
     GlobalOption("json", ("--json",), None, "Answer in JSON"),
     GlobalOption("quiet", ("-q", "--quiet"), None, "Show no progress and no notes"),
     GlobalOption("no_color", ("--no-color",), None, "No colours, no boxed tables, no bars"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from datetime import datetime
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
 
@@ -19,6 +20,7 @@ from lakecli.cli.progress import PlainProgress, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from json import JSONEncoder
 
     from lakecli.cli.progress_bar import BarProgress
 
@@ -235,9 +237,14 @@ class Output:
 
 def to_json(record: Mapping[str, object]) -> str:
     """Return one line of JSON: times as RFC 3339, bytes as text with surrogate escapes."""
-    import json
+    return _json_encoder().encode(record)
 
-    return json.dumps(record, default=_json_default, separators=(", ", ": "))
+
+@cache
+def _json_encoder() -> JSONEncoder:
+    from json import JSONEncoder
+
+    return JSONEncoder(default=_json_default)
 
 
 def _json_default(value: object) -> object:

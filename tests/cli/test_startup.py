@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.support.golden import Cli
 
 HEAVY = {
     "azure",
@@ -54,10 +59,39 @@ def modules_after(*argv: str) -> set[str]:
     return set(modules)
 
 
-@pytest.mark.parametrize("line", ["config list", "config list --json", "version"])
-def test_local_commands_load_nothing_heavy(line: str) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "branch list lakefs://demo",
+        "branch list lakefs://demo --json",
+        "branch show lakefs://demo/main",
+        "config list",
+        "config list --json",
+        "diff lakefs://demo/main",
+        "log lakefs://demo/main",
+        "repo list",
+        "rev-parse lakefs://demo/main@",
+        "show commit lakefs://demo/main",
+        "tag list lakefs://demo",
+        "version",
+    ],
+)
+def test_local_commands_load_nothing_heavy(cli: Cli, line: str) -> None:
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
     modules = modules_after(*line.split())
     assert {name.partition(".")[0] for name in modules} & HEAVY == set()
+
+
+@pytest.mark.parametrize("line", ["branch list lakefs://demo", "log lakefs://demo/main"])
+def test_local_commands_need_little_memory(cli: Cli, line: str) -> None:
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    with subprocess.Popen(
+        [sys.executable, "-m", "lakecli", *line.split()], stdout=subprocess.DEVNULL
+    ) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    assert usage.ru_maxrss < 64 * 1024
 
 
 def test_only_the_named_command_is_loaded() -> None:
