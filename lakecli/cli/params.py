@@ -244,6 +244,9 @@ ParentNumber = Annotated[
         help="Which parent of a merge commit it is compared with, from 1",
     ),
 ]
+AllowEmptyCommit = Annotated[
+    bool, typer.Option("--allow-empty-commit", help="Commit even if nothing changes")
+]
 ShowMetarangeId = Annotated[
     bool, typer.Option("--show-meta-range-id", help="Show the ID of the tree too")
 ]

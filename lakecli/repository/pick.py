@@ -28,7 +28,10 @@ def _parent(repository: Repository, view: View, picked: Commit, number: int) -> 
     if number < 1:
         raise UsageError(f"parent number must be 1 or more, not {number}")
     if number > len(picked.parents):
-        raise NotFound(f"commit has no parent {number}: {picked.id}")
+        count = len(picked.parents)
+        raise NotFound(
+            f"no parent {number} of a commit with {count} parent{'s' * (count != 1)}: {picked.id}"
+        )
     return RefStore(view.txn, repository.key).get_commit(picked.parents[number - 1])
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import BranchUri, Completes, Kind, ParentNumber, Yes
+from lakecli.cli.params import AllowEmptyCommit, BranchUri, Completes, Kind, ParentNumber, Yes
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import one_line
 from lakecli.uri import SCHEME, parse_ref, ref_of
@@ -27,9 +27,7 @@ def branch_revert(
     ],
     *,
     parent_number: ParentNumber = None,
-    allow_empty_commit: Annotated[
-        bool, typer.Option("--allow-empty-commit", help="Commit even if nothing changes")
-    ] = False,
+    allow_empty_commit: AllowEmptyCommit = False,
     yes: Yes = False,
 ) -> None:
     """Take back what commits changed, with one new commit for each.
@@ -54,7 +52,7 @@ def branch_revert(
     _check(repository, name, expressions)
     asked = one_line(" ".join(expressions))
     context.confirm(f"revert the effect of commits {asked} on branch '{name}'", yes=yes)
-    context.out.say(f"Branch: {branch}")
+    committer = context.committer()
     commits: list[Commit] = []
     try:
         for expression in expressions:
@@ -62,10 +60,12 @@ def branch_revert(
                 repository,
                 name,
                 expression,
-                committer=context.committer(),
+                committer=committer,
                 parent_number=parent_number,
                 allow_empty=allow_empty_commit,
             )
+            if not commits:
+                context.out.say(f"Branch: {branch}")
             commits.append(commit)
             context.out.say(f"commit {one_line(expression)} successfully reverted")
     finally:

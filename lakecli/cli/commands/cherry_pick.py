@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import BranchUri, ParentNumber, RefUri
+from lakecli.cli.params import AllowEmptyCommit, BranchUri, ParentNumber, RefUri
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
 from lakecli.uri import ref_of
 
 
 def cherry_pick(
-    context: Context, ref: RefUri, branch: BranchUri, *, parent_number: ParentNumber = None
+    context: Context,
+    ref: RefUri,
+    branch: BranchUri,
+    *,
+    parent_number: ParentNumber = None,
+    allow_empty_commit: AllowEmptyCommit = False,
 ) -> None:
     """Repeat on a branch what one commit changed.
 
@@ -30,6 +35,7 @@ def cherry_pick(
         ref_of(branch),
         committer=context.committer(),
         parent_number=parent_number,
+        allow_empty=allow_empty_commit,
     )
     context.out.say(f"Branch: {branch}")
     context.out.emit(commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch)))

@@ -8,7 +8,7 @@ import typer
 
 from lakecli.cli.context import Context
 from lakecli.cli.messages import check_message
-from lakecli.cli.params import NO_METADATA, BranchUri, Message, Metadata
+from lakecli.cli.params import NO_METADATA, AllowEmptyCommit, BranchUri, Message, Metadata
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
 from lakecli.errors import UsageError
@@ -27,9 +27,7 @@ def commit(
         bool, typer.Option("--allow-empty-message", help="Commit without a message")
     ] = False,
     metadata: Metadata = NO_METADATA,
-    allow_empty_commit: Annotated[
-        bool, typer.Option("--allow-empty-commit", help="Commit even if nothing changed")
-    ] = False,
+    allow_empty_commit: AllowEmptyCommit = False,
     epoch_time_seconds: Annotated[
         int,
         typer.Option(
