@@ -1,0 +1,193 @@
+"""``branch create``, ``list``, ``show``, ``delete``, ``reset`` and ``revert``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.support.demo import Demo
+    from tests.support.golden import Cli, Golden
+
+
+def test_create(cli: Cli, demo: Demo, golden: Golden) -> None:
+    demo.commit("first", {"a": "1"})
+    demo.stage({"b": "2"})
+    golden(
+        "branch_create",
+        cli("branch", "create", "lakefs://demo/dev", "--source", "lakefs://demo/main"),
+        cli("branch", "create", "lakefs://demo/dev:joe-1/", "-s", "lakefs://demo/main~1", "--json"),
+        cli("branch", "list", "lakefs://demo"),
+        cli("diff", "lakefs://demo/dev"),
+    )
+
+
+def test_create_refuses(cli: Cli, demo: Demo, golden: Golden) -> None:
+    cli.ok("tag", "create", "lakefs://demo/v1", "lakefs://demo/main")
+    source = ("-s", "lakefs://demo/main")
+    golden(
+        "branch_create_refuses",
+        cli("branch", "create", "lakefs://demo/main", *source),
+        cli("branch", "create", "lakefs://demo/v1", *source),
+        cli("branch", "create", f"lakefs://demo/{demo.head()}", *source),
+        cli("branch", "create", "lakefs://demo/v1.0", *source),
+        cli("branch", "create", "lakefs://demo/dev", "-s", "lakefs://demo/nope"),
+        cli("branch", "create", "lakefs://demo/dev", "-s", "lakefs://demo/main$"),
+        cli("branch", "create", "lakefs://demo/dev", "-s", "lakefs://demo/main~7"),
+        cli("branch", "create", "lakefs://demo/dev", "-s", "lakefs://demo/main~x"),
+        cli("branch", "create", "lakefs://demo/dev", "-s", "lakefs://other/main"),
+        cli("branch", "create", "lakefs://demo/dev"),
+        cli("branch", "create", "lakefs://demo/dev/path", *source),
+        cli("branch", "create", "lakefs://none/dev", "-s", "lakefs://none/main"),
+    )
+    assert [line.split("\t")[0] for line in cli.ok("branch", "list", "lakefs://demo").lines] == [
+        "main"
+    ]
+
+
+def test_list(cli: Cli, demo: Demo, golden: Golden) -> None:
+    for name in ("dev-2", "dev-1", "x"):
+        demo.branch(name)
+    golden(
+        "branch_list",
+        cli("branch", "list", "lakefs://demo"),
+        cli("branch", "list", "lakefs://demo", "--json"),
+        cli("branch", "list", "lakefs://demo", "--amount", "2"),
+        cli("branch", "list", "lakefs://demo", "--amount", "2", "--after", "dev-2"),
+        cli("branch", "list", "lakefs://demo", "--prefix=dev-", "--json", "--amount=1"),
+        cli("branch", "list", "lakefs://demo", "--prefix", "nope"),
+        cli("branch", "list", "lakefs://none"),
+        cli("branch", "list", "lakefs://demo/main"),
+        cli("branch", "list", "lakefs://demo", terminal=True),
+    )
+
+
+@pytest.mark.usefixtures("demo")
+def test_show(cli: Cli, golden: Golden) -> None:
+    golden(
+        "branch_show",
+        cli("branch", "show", "lakefs://demo/main"),
+        cli("branch", "show", "lakefs://demo/main", "--json"),
+        cli("branch", "show", "main", "--base-uri", "lakefs://demo/"),
+        cli("branch", "show", "lakefs://demo/nope"),
+        cli("branch", "show", "lakefs://demo/main~1"),
+        cli("branch", "show", "lakefs://demo"),
+        cli("branch", "show", "lakefs://demo/nope", "--json"),
+    )
+
+
+def test_delete(cli: Cli, demo: Demo, golden: Golden) -> None:
+    demo.branch("dev")
+    demo.branch("dev2")
+    demo.stage({"a": "1"}, "dev")
+    golden(
+        "branch_delete",
+        cli("branch", "delete", "lakefs://demo/dev"),
+        cli("branch", "delete", "lakefs://demo/dev", "-y"),
+        cli("branch", "delete", "lakefs://demo/dev", "-y"),
+        cli("branch", "delete", "lakefs://demo/dev2", "--yes=true", "--json"),
+        cli("branch", "delete", "lakefs://demo/main"),
+        cli("branch", "list", "lakefs://demo"),
+    )
+
+
+def test_reset(cli: Cli, demo: Demo, golden: Golden) -> None:
+    demo.commit("first", {"a": "1", "raw/x": "2", "raw/y": "3"})
+    demo.stage({"a": "changed", "raw/x": None, "raw/z": "4", "new": "5"})
+    uri = "lakefs://demo/main"
+    golden(
+        "branch_reset",
+        cli("diff", uri),
+        cli("branch", "reset", uri),
+        cli("branch", "reset", uri, "--object", "new", "-y"),
+        cli("branch", "reset", uri, "--object", "new", "-y"),
+        cli("diff", uri),
+        cli("branch", "reset", uri, "--prefix", "raw/"),
+        cli("branch", "reset", uri, "--prefix", "raw/", "-y", "--json"),
+        cli("diff", uri),
+        cli("branch", "reset", uri, "-y"),
+        cli("diff", uri),
+        cli("branch", "reset", uri, "--prefix", "a", "--object", "a", "-y"),
+        cli("branch", "reset", uri, "--object", "", "-y"),
+        cli("branch", "reset", "lakefs://demo/nope", "-y"),
+    )
+
+
+def test_reset_asks_what_it_is_about_to_do(cli: Cli, demo: Demo) -> None:
+    demo.stage({"a\nb": "1"})
+    asked = [
+        cli("branch", "reset", "lakefs://demo/main", *options, stdin="n\n", terminal=True).stderr
+        for options in ([], ["--prefix", "raw/"], ["--object", "a\nb"])
+    ]
+    question = "Are you sure you want to reset all uncommitted changes of branch 'main'"
+    assert asked[0].startswith(f"{question} [y/N]? ")
+    assert asked[1].startswith(f"{question} from path: raw/ [y/N]? ")
+    assert asked[2].startswith(f'{question} for object: "a\\nb" [y/N]? ')
+    assert cli.ok("diff", "lakefs://demo/main").lines[1:] == ['+ added "a\\nb"']
+
+
+def test_revert(cli: Cli, demo: Demo, golden: Golden) -> None:
+    demo.commit("first", {"a": "1"})
+    demo.commit("second", {"b": "2"})
+    third = demo.commit("third", {"a": None})
+    golden(
+        "branch_revert",
+        cli("branch", "revert", "lakefs://demo/main", "main"),
+        cli("branch", "revert", "lakefs://demo/main", "main", "main~2", "-y"),
+        cli("log", "lakefs://demo/main", "--amount=2"),
+        cli("branch", "revert", "lakefs://demo/main", f"lakefs://demo/{third}", "-y"),
+        cli("branch", "revert", "lakefs://demo/main", third, "-y", "--allow-empty-commit"),
+        cli("branch", "revert", "lakefs://demo/main", "main~5", "-y", "--json"),
+    )
+
+
+def test_each_revert_counts_from_the_one_before(cli: Cli, demo: Demo) -> None:
+    demo.commit("first", {"a": "1"})
+    demo.commit("second", {"b": "2"})
+    before = demo.contents()
+    # The second "main" is the revert of the first.
+    cli.ok("branch", "revert", "lakefs://demo/main", "main", "main", "-y")
+    assert demo.contents() == before
+    assert demo.messages()[:2] == ["Revert main", "Revert main"]
+
+
+def test_revert_refuses(cli: Cli, forked: Demo, golden: Golden) -> None:
+    forked.commit("third", {"a": "3"})
+    forked.merge("dev", "main", "--strategy", "dest-wins")
+    main = "lakefs://demo/main"
+    head = forked.head()
+    golden(
+        "branch_revert_refuses",
+        cli("branch", "revert", main, "main", "-y"),
+        cli("branch", "revert", main, "main", "-m", "3", "-y"),
+        cli("branch", "revert", main, "main", "-m", "0", "-y"),
+        cli("branch", "revert", main, "main~2", "-y"),
+        cli("branch", "revert", main, "nope", "-y"),
+        cli("branch", "revert", main, "main~", "nope", "-y"),
+        cli("branch", "revert", main, "main~~~x", "-y"),
+        cli("branch", "revert", main, "lakefs://other/main", "-y"),
+        cli("branch", "revert", main, "-y"),
+        cli("branch", "revert", "lakefs://demo/nope", "main", "-y"),
+    )
+    assert forked.head() == head
+    forked.stage({"x": "1"})
+    dirty = cli("branch", "revert", main, "main~1", "-y")
+    assert (dirty.exit_code, dirty.stdout) == (7, "")
+    assert "branch main has uncommitted changes\n  x\n" in dirty.stderr
+
+
+def test_reverts_before_a_failure_stay(cli: Cli, demo: Demo) -> None:
+    demo.commit("first", {"a": "1"})
+    demo.commit("second", {"b": "2"})
+    # Reverted again, it changes nothing.
+    second = demo.head()
+    words = ("branch", "revert", "lakefs://demo/main", second, second, "-y")
+    result = cli(*words)
+    assert result.exit_code == 11
+    assert result.lines == ["Branch: lakefs://demo/main", f"commit {second} successfully reverted"]
+    assert demo.messages()[:2] == [f"Revert {second}", "second"]
+    demo.commit("again", {"b": "2"})
+    told = cli(*words, "--json")
+    assert told.error["kind"] == "nothing_to_do"
+    assert [commit["id"] for commit in told.json["commits"]] == [demo.head()]

@@ -1,0 +1,96 @@
+"""``diff`` and ``find-merge-base``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.support.demo import Demo
+    from tests.support.golden import Cli, Golden
+
+MAIN = "lakefs://demo/main"
+DEV = "lakefs://demo/dev"
+
+
+def test_uncommitted(cli: Cli, demo: Demo, golden: Golden) -> None:
+    demo.commit("first", {"a": "1", "b": "2", "same": "3"})
+    demo.stage({"a": "changed", "b": None, "c d?#%41": "4", "same": "3", "never": None})
+    demo.stage({"new\nline": "5"})
+    golden(
+        "diff_uncommitted",
+        cli("diff", MAIN),
+        cli("diff", f"{MAIN}$", "--json"),
+        cli("diff", MAIN, "--prefix", "c d?"),
+        cli("diff", MAIN, "--prefix", "nope", "--exit-code"),
+        cli("diff", MAIN, "--exit-code"),
+        cli("diff", MAIN, "--exit-code=false"),
+    )
+
+
+def test_three_dot_and_two_way(cli: Cli, forked: Demo, golden: Golden) -> None:
+    forked.stage({"staged": "1"}, "dev")
+    golden(
+        "diff_refs",
+        cli("diff", MAIN, DEV),
+        cli("diff", DEV, MAIN, "--json"),
+        cli("diff", MAIN, DEV, "--prefix", "d", "--exit-code"),
+        cli("diff", "--two-way", MAIN, DEV),
+        cli("diff", "--two-way", MAIN, f"{DEV}$"),
+        cli("diff", "--two-way", DEV, f"{DEV}$", "--json", "--exit-code"),
+        cli("diff", "--two-way", MAIN, DEV, "--prefix=c"),
+        cli("diff", MAIN, f"{MAIN}~1", "--exit-code"),
+        cli("diff", "--two-way", MAIN, f"{MAIN}~1", "--exit-code", "--json"),
+        cli("diff", MAIN, MAIN, "--exit-code"),
+    )
+
+
+def test_colours_on_a_terminal(cli: Cli, forked: Demo) -> None:
+    forked.stage({"a": "changed", "b": None, "new": "1"})
+    assert cli("diff", MAIN, terminal=True).lines[1:] == [
+        "\x1b[33m~ modified a\x1b[0m",
+        "\x1b[31m- removed b\x1b[0m",
+        "\x1b[32m+ added new\x1b[0m",
+    ]
+    conflict = "\x1b[93m* conflict a\x1b[0m"
+    assert conflict in cli("diff", MAIN, DEV, terminal=True).lines
+    assert "* conflict a" in cli("diff", MAIN, DEV, "--no-color", terminal=True).lines
+
+
+def test_bytes_that_are_no_text(cli: Cli, demo: Demo) -> None:
+    demo.stage({"\udcff\udcfe/x": "1"})
+    assert cli.ok("diff", MAIN).lines[1:] == ['+ added "\\377\\376/x"']
+    assert cli.ok("diff", MAIN, "--json").json == {"type": "added", "path": "\udcff\udcfe/x"}
+    assert cli.ok("diff", MAIN, "--json", "--prefix", "\udcff").json_lines
+
+
+@pytest.mark.usefixtures("forked")
+def test_diff_refuses(cli: Cli, golden: Golden) -> None:
+    golden(
+        "diff_refuses",
+        cli("diff", "lakefs://demo/nope"),
+        cli("diff", f"{MAIN}~1"),
+        cli("diff", f"{MAIN}@"),
+        cli("diff", MAIN, "--two-way"),
+        cli("diff", MAIN, "lakefs://demo/nope", "--exit-code"),
+        cli("diff", f"{MAIN}$", DEV),
+        cli("diff", "--two-way", f"{MAIN}$", DEV),
+        cli("diff", MAIN, f"{DEV}$"),
+        cli("diff", MAIN, "lakefs://other/dev"),
+        cli("diff", MAIN, DEV, MAIN),
+        cli("diff"),
+        cli("diff", MAIN, "lakefs://demo/nope", "--json"),
+    )
+
+
+def test_find_merge_base(cli: Cli, forked: Demo, golden: Golden) -> None:
+    assert forked.head("main~1") == forked.head("dev~1")
+    golden(
+        "find_merge_base",
+        cli("find-merge-base", DEV, MAIN),
+        cli("find-merge-base", DEV, f"{MAIN}~1", "--json"),
+        cli("find-merge-base", DEV, "lakefs://demo/nope"),
+        cli("find-merge-base", DEV, "lakefs://other/main"),
+        cli("find-merge-base", DEV),
+    )

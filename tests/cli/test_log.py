@@ -1,0 +1,224 @@
+"""``log``: its forms, its filters, and that it only reads what it shows."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.cli.app import run
+from lakecli.cli.context import World
+from lakecli.model import EMPTY_TREE
+from lakecli.refs.store import RefStore
+from lakecli.repository.commits import make_commit
+from lakecli.repository.view import branch_at
+
+if TYPE_CHECKING:
+    from lakecli.model import Commit, CommitId
+    from tests.support.demo import Demo
+    from tests.support.golden import Cli, Golden
+
+MAIN = "lakefs://demo/main"
+
+
+@pytest.fixture
+def history(forked: Demo) -> Demo:
+    """``forked`` merged, with a commit before and one after it."""
+    forked.merge("dev", "main", "--strategy", "dest-wins")
+    forked.commit("last", {"raw/x": "1", "b": None})
+    return forked
+
+
+def test_forms(cli: Cli, history: Demo, golden: Golden) -> None:
+    cli.ok("tag", "create", "lakefs://demo/v1", f"{MAIN}~1")
+    cli.ok("branch", "create", "lakefs://demo/also", "-s", MAIN)
+    assert history.head("also") == history.head()
+    golden("log", cli("log", MAIN))
+    golden("log_metarange", cli("log", MAIN, "--show-meta-range-id", "--amount", "1", "--limit"))
+    golden("log_json", cli("log", MAIN, "--json"))
+    golden("log_graph", cli("log", MAIN, "--graph"))
+    golden("log_dot", cli("log", MAIN, "--dot"))
+
+
+def test_colours_on_a_terminal(cli: Cli, history: Demo) -> None:
+    (line, *_) = cli("log", MAIN, "--graph", terminal=True).lines
+    assert line.startswith(f"* \x1b[33m{history.head()[:12]}\x1b[0m ")
+    assert "\x1b[32m(main)\x1b[0m last" in line
+
+
+FILTERS = (
+    ("", "last|Merge 'dev' into 'main'|on main|on dev|first|Repository created"),
+    ("--amount 0", "last|Merge 'dev' into 'main'|on main|on dev|first|Repository created"),
+    ("--amount 2", "last|Merge 'dev' into 'main'"),
+    ("--amount 2 --limit", "last|Merge 'dev' into 'main'"),
+    ("--amount 9 --limit=false --no-merges", "last|on main|on dev|first|Repository created"),
+    ("--first-parent", "last|Merge 'dev' into 'main'|on main|first|Repository created"),
+    ("--no-merges --amount 2", "last|on main"),
+    ("--stop-at main~1", "last|Merge 'dev' into 'main'"),
+    ("--stop-at dev", "last|Merge 'dev' into 'main'|on main|on dev"),
+    ("--after main~1", "on main|on dev|first|Repository created"),
+    ("--after main~1 --stop-at dev", "on main|on dev"),
+    ("--objects a", "on main|on dev|first"),
+    ("--objects d,b", "last|on dev|first"),
+    ("--objects d --objects raw/x", "last|on dev"),
+    ("--objects nope", ""),
+    ("--prefixes raw/", "last"),
+    ("--prefixes raw/,c", "last|on main"),
+    ("--objects d --prefixes raw --first-parent", "last"),
+    ("--since 2026-03-01T12:00:00Z --amount 1", "last"),
+    ("--since 2999-01-01T00:00:00+01:00", ""),
+)
+
+
+@pytest.mark.usefixtures("history")
+def test_filters(cli: Cli) -> None:
+    for options, messages in FILTERS:
+        words = ("log", MAIN, *options.split())
+        expected = messages.split("|") if messages else []
+        shown = [each["message"] for each in cli.ok(*words, "--json").json_lines]
+        assert shown == expected, options
+        # The drawing shows the same commits, each before its parents.
+        drawn = [line for line in cli.ok(*words, "--graph").lines if "*" in line]
+        found = sorted(re.sub(r"^[*|/ \\]+\S+ \S+ \S+ (\(.*?\) )?", "", line) for line in drawn)
+        assert found == sorted(expected), options
+
+
+def test_since(cli: Cli, history: Demo) -> None:
+    commits = cli.ok("log", MAIN, "--json").json_lines
+    since = commits[2]["created_at"]
+    found = cli.ok("log", MAIN, "--json", "--since", since).json_lines
+    assert found == commits[:3]
+    with_offset = since.replace("Z", "+00:00")
+    assert cli.ok("log", MAIN, "--json", "--since", with_offset).json_lines == found
+    assert history.head() == found[0]["id"]
+
+
+def test_pages_join_without_a_gap(cli: Cli, history: Demo) -> None:
+    ids: list[str] = []
+    after: list[str] = []
+    while True:
+        page = cli.ok("log", MAIN, "--json", "--amount", "2", *after)
+        ids += [commit["id"] for commit in page.json_lines]
+        if not page.stderr:
+            break
+        after = ["--after", page.stderr.rpartition("--after ")[2].strip().strip('"')]
+    assert ids == [commit["id"] for commit in cli.ok("log", MAIN, "--json").json_lines]
+    assert len(ids) == len(history.messages())
+
+
+@pytest.mark.usefixtures("history")
+def test_log_refuses(cli: Cli, golden: Golden) -> None:
+    golden(
+        "log_refuses",
+        cli("log", "lakefs://demo/nope"),
+        cli("log", "lakefs://none/main"),
+        cli("log", "lakefs://demo"),
+        cli("log", MAIN, "--after", "nope"),
+        cli("log", MAIN, "--stop-at", "main~x"),
+        cli("log", f"{MAIN}~1", "--after", "main"),
+        cli("log", MAIN, "--since", "yesterday"),
+        cli("log", MAIN, "--since", "2026-03-01"),
+        cli("log", MAIN, "--objects", "a,,b"),
+        cli("log", MAIN, "--prefixes="),
+        cli("log", MAIN, "--amount", "-1"),
+        cli("log", MAIN, "--graph", "--dot"),
+        cli("log", MAIN, "--dot", "--json"),
+        cli("log", MAIN, "--graph", "--show-meta-range-id"),
+        cli("log", MAIN, "--until", "2026-03-01T00:00:00Z"),
+    )
+
+
+def test_dot_escapes_what_graphviz_would_read(cli: Cli, demo: Demo) -> None:
+    demo.commit('<b>"1 & 2"\n\x1b', {"a": "1"})
+    shown = cli.ok("log", MAIN, "--dot", "--amount", "1").stdout
+    assert "&lt;b&gt;&quot;1 &amp; 2&quot;<br/>\\033 >]" in shown
+
+
+class _Full(io.RawIOBase):
+    """A pipe whose reader goes away after some bytes."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        size = len(memoryview(data))  # type: ignore[arg-type]
+        before, self._left = self._left, self._left - size
+        if self._left < 0 <= before:  # once, or closing it would fail too
+            raise BrokenPipeError
+        return size
+
+
+def _long_history(demo: Demo, count: int) -> None:
+    with demo.lake() as lake:
+        repository = lake.repository("demo")
+        with lake.kv.write() as txn:
+            refs = RefStore(txn, repository.key)
+            branch = branch_at(repository, txn, "main")
+            commit = refs.get_commit(branch.commit_id)
+            for number in range(count):
+                commit = make_commit(
+                    parents=[commit],
+                    metarange_id=EMPTY_TREE,
+                    message=f"number {number}",
+                    committer="Ada",
+                    created_at=commit.created_at + timedelta(seconds=1),
+                    metadata={},
+                )
+                refs.put_commit(commit)
+            refs.put_branch(
+                type(branch)(branch.name, commit.id, branch.staging_token, branch.sealed_tokens)
+            )
+
+
+@pytest.mark.parametrize("form", ["--amount=0", "--json", "--graph", "--dot"])
+def test_a_log_reads_no_more_than_is_wanted(
+    demo: Demo, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    _long_history(demo, 1_000)
+    read: list[CommitId] = []
+    find = RefStore.find_commit
+
+    def counting(self: RefStore, id: CommitId) -> Commit | None:
+        read.append(id)
+        return find(self, id)
+
+    monkeypatch.setattr(RefStore, "find_commit", counting)
+    stdout = io.TextIOWrapper(io.BufferedWriter(_Full(4_000), 1_000), encoding="utf-8")
+    world = World(os.environ, io.StringIO(), stdout, io.StringIO(), now=lambda: demo.cli.now)
+    assert run(["log", MAIN, form], world) == 141
+    stdout.close()
+    assert 5 < len(read) < 200
+
+
+HEAVY = ("boto3", "botocore", "google", "azure", "pyarrow", "pyspark", "rich", "pydantic", "blake3")
+
+
+@pytest.mark.parametrize(
+    "words", ["branch list lakefs://demo", "log lakefs://demo/main", "tag list lakefs://demo"]
+)
+def test_what_reads_refs_imports_nothing_heavy(forked: Demo, words: str) -> None:
+    forked.cli.ok("tag", "create", "lakefs://demo/v1", MAIN)
+    script = (
+        "import sys\n"
+        "from lakecli.cli.app import main\n"
+        f"sys.argv[1:] = {words.split()!r}\n"
+        "try:\n    main()\n"
+        "finally:\n    print(*sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=True, text=True
+    )
+    assert done.stdout
+    loaded = set(done.stderr.split())
+    assert "lakecli.repository.lake" in loaded
+    assert {name for name in loaded if name.split(".")[0] in HEAVY} == set()
+    assert not {"lakecli.proto", "lakecli.committed", "lakecli.sstable"} & loaded

@@ -1,0 +1,97 @@
+"""``merge``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.support.demo import Demo
+    from tests.support.golden import Cli, Golden
+
+MAIN = "lakefs://demo/main"
+DEV = "lakefs://demo/dev"
+
+
+def test_merge(cli: Cli, demo: Demo, golden: Golden) -> None:
+    demo.commit("first", {"a": "1"})
+    demo.branch("dev")
+    demo.commit("on dev", {"a": "2", "b": "3"}, "dev")
+    demo.stage({"staged": "1"}, "dev")
+    cli.ok("tag", "create", "lakefs://demo/v1", DEV)
+    golden(
+        "merge",
+        cli("merge", DEV, MAIN, "--dry-run"),
+        cli("merge", DEV, MAIN, "--dry-run", "--json"),
+        cli("merge", DEV, MAIN),
+        cli("show", "commit", MAIN),
+        cli("merge", DEV, MAIN),
+        cli("merge", DEV, MAIN, "--dry-run", "--json"),
+        cli("merge", "lakefs://demo/v1~1", MAIN, "--force", "-m", "none", "--meta", "k=v"),
+        cli("show", "commit", MAIN),
+        cli("merge", "lakefs://demo/v1", MAIN, "--allow-empty", "--squash", "--json", "-m", "one"),
+    )
+    assert set(demo.contents()) == {"a", "b"}
+
+
+def test_conflicts(cli: Cli, forked: Demo, golden: Golden) -> None:
+    head = forked.head()
+    golden(
+        "merge_conflicts",
+        cli("merge", DEV, MAIN),
+        cli("merge", DEV, MAIN, "--dry-run"),
+        cli("merge", DEV, MAIN, "--dry-run", "--json"),
+        cli("merge", DEV, MAIN, "--dry-run", "--strategy", "source-wins"),
+        cli("merge", DEV, MAIN, "--dry-run", "--strategy", "dest-wins"),
+        cli("merge", DEV, MAIN, "--json"),
+    )
+    assert forked.head() == head
+
+
+@pytest.mark.parametrize("side", ["source", "dest"])
+def test_strategies(forked: Demo, side: str) -> None:
+    wanted = forked.contents("dev" if side == "source" else "main")["a"]
+    listed = forked.cli.ok("merge", DEV, MAIN, "--dry-run", f"--strategy={side}-wins", "--json")
+    before = forked.head()
+    forked.merge("dev", "main", "--strategy", f"{side}-wins", "--squash")
+    contents = forked.contents()
+    assert contents["a"] == wanted
+    assert set(contents) == {"a", "b", "c", "d"}
+    # The dry run listed what the merge then did.
+    made = forked.cli.ok("diff", "--two-way", f"lakefs://demo/{before}", MAIN, "--json")
+    assert listed.json_lines == made.json_lines
+
+
+def test_many_conflicts_are_listed_in_order(cli: Cli, demo: Demo) -> None:
+    paths = [f"p/{number:03}" for number in range(40)]
+    demo.commit("first", dict.fromkeys(paths, "0"))
+    demo.branch("dev")
+    demo.commit("dev", dict.fromkeys(paths, "1"), "dev")
+    demo.commit("main", dict.fromkeys(paths, None))
+    result = cli("merge", DEV, MAIN, "--json")
+    assert result.exit_code == 4
+    assert result.error["paths"] == paths
+    assert "40 paths" in result.error["message"]
+
+
+def test_merge_refuses(cli: Cli, forked: Demo, golden: Golden) -> None:
+    golden(
+        "merge_refuses",
+        cli("merge", "lakefs://demo/nope", MAIN),
+        cli("merge", DEV, "lakefs://demo/nope"),
+        cli("merge", DEV, "lakefs://demo/nope", "--dry-run"),
+        cli("merge", DEV, f"lakefs://demo/{forked.head()}"),
+        cli("merge", DEV, "lakefs://other/main"),
+        cli("merge", DEV, MAIN, "--strategy", "best"),
+        cli("merge", f"{DEV}$", MAIN),
+        cli("merge", DEV),
+        cli("merge", DEV, MAIN, "--allow-empty-message=false"),
+        cli("merge", MAIN, MAIN),
+    )
+    forked.stage({"x": "1"})
+    golden(
+        "merge_dirty",
+        cli("merge", DEV, MAIN, "--strategy=source-wins"),
+        cli("merge", DEV, MAIN, "--dry-run", "--json"),
+    )

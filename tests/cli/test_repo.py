@@ -1,0 +1,121 @@
+"""``repo create``, ``repo list`` and ``repo delete``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.cli.commands.repo_create import repo_create
+from lakecli.repository.repo import DEFAULT_BRANCH, DEFAULT_RANGE_ENTRIES
+
+if TYPE_CHECKING:
+    from tests.support.golden import Cli, Golden
+
+
+def test_create(cli: Cli, golden: Golden) -> None:
+    golden(
+        "repo_create",
+        cli("repo", "create", "lakefs://demo", cli.directory / "a"),
+        cli("repo", "create", "lakefs://trunk/", f"file://{cli.directory}/b", "-d", "trunk"),
+        cli("repo", "create", "lakefs://third", f"local://{cli.directory}/c", "--json"),
+        cli("log", "lakefs://trunk/trunk"),
+    )
+
+
+def test_create_refuses(cli: Cli, golden: Golden) -> None:
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "a")
+    lakefs = cli.directory / "lakefs" / "_lakefs"
+    lakefs.mkdir(parents=True)
+    (lakefs / "dummy").touch()
+    fresh = cli.directory / "fresh"
+    golden(
+        "repo_create_refuses",
+        cli("repo", "create", "lakefs://demo", fresh),
+        cli("repo", "create", "lakefs://demo2", cli.directory / "a"),
+        cli("repo", "create", "lakefs://demo2", lakefs.parent),
+        cli("repo", "create", "lakefs://demo2", "relative/path"),
+        cli("repo", "create", "lakefs://demo2", "ftp://host/path"),
+        cli("repo", "create", "lakefs://demo2", fresh, "--range-entries", "100"),
+        cli("repo", "create", "lakefs://demo2", fresh, "-d", "no/slash"),
+        cli("repo", "create", "lakefs://De", fresh),
+        cli("repo", "create", "demo2", fresh),
+        cli("repo", "create", "lakefs://demo2/main", fresh),
+        cli("repo", "create", "lakefs://demo2"),
+        cli("repo", "create", "lakefs://demo", fresh, "--json"),
+    )
+    assert not fresh.exists()
+    assert [line.split("\t")[0] for line in cli.ok("repo", "list").lines] == ["demo"]
+
+
+def test_a_directory_that_cannot_be_made(cli: Cli) -> None:
+    (cli.directory / "file").touch()
+    result = cli("repo", "create", "lakefs://demo", cli.directory / "file" / "below")
+    assert result.exit_code != 0
+    assert result.stdout == ""
+    assert str(cli.directory / "file") in result.stderr.splitlines()[0]
+    assert cli.ok("repo", "list").stdout == ""
+
+
+def test_the_help_names_the_defaults() -> None:
+    assert repo_create.__kwdefaults__ == {
+        "default_branch": DEFAULT_BRANCH,
+        "range_entries": DEFAULT_RANGE_ENTRIES,
+    }
+
+
+def test_list(cli: Cli, golden: Golden) -> None:
+    empty = cli("repo", "list")
+    for name in ("two", "one", "three"):
+        cli.ok("repo", "create", f"lakefs://{name}", cli.directory / name)
+    golden(
+        "repo_list",
+        empty,
+        cli("repo", "list"),
+        cli("repo", "list", "--json"),
+        cli("repo", "list", "--amount", "1"),
+        cli("repo", "list", "--amount", "1", "--after", "one"),
+        cli("repo", "list", "--prefix", "t", "--amount=0"),
+        cli("repo", "list", "--amount", "-1"),
+    )
+
+
+def test_list_on_a_terminal(cli: Cli) -> None:
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "a")
+    lines = cli("repo", "list", terminal=True).lines
+    assert lines[1].split(" | ")[0] == "| REPOSITORY"
+    assert lines[3].startswith("| demo       | 2026-03-01 ")
+
+
+def test_delete(cli: Cli, golden: Golden) -> None:
+    for name in ("one", "two", "three"):
+        cli.ok("repo", "create", f"lakefs://{name}", cli.directory / name)
+    golden(
+        "repo_delete",
+        cli("repo", "delete", "lakefs://one"),
+        cli("repo", "delete", "lakefs://one", "-y"),
+        cli("repo", "delete", "lakefs://one", "-y"),
+        cli("repo", "delete", "lakefs://two", "--yes", "--json", "--quiet"),
+        cli("repo", "delete", "three"),
+        cli("repo", "list"),
+    )
+    assert (cli.directory / "one" / "_lakecli" / "repository.json").exists()
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 7, 1), ("yes\n", 0, 0)])
+def test_delete_asks(cli: Cli, answer: str, code: int, left: int) -> None:
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "a")
+    result = cli("repo", "delete", "lakefs://demo", stdin=answer, terminal=True)
+    assert result.exit_code == code
+    asked = (
+        "Are you sure you want to delete repository 'demo' and all its branches, tags and "
+        "commits [y/N]? "
+    )
+    assert result.stderr.startswith(asked)
+    assert len(cli.ok("repo", "list").lines) == left
+
+
+def test_what_is_not_there_is_not_asked_about(cli: Cli) -> None:
+    result = cli("repo", "delete", "lakefs://demo", stdin="y\n", terminal=True)
+    assert result.exit_code == 6
+    assert "sure" not in result.stderr
