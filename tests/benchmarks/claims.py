@@ -1,0 +1,116 @@
+"""What lakecli claims about speed and memory: the one table of limits, and what was measured.
+
+Most limits are ratios to something measured in the same run, or sizes; neither depends on the
+machine. Rates do: they are meant for one core of a server of 2023, and count processor time, so
+that whatever else runs there does not count.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class Bound(StrEnum):
+    """Which side of the limit is right."""
+
+    AT_MOST = "<="
+    BELOW = "<"
+    AT_LEAST = ">="
+
+
+class Claim(NamedTuple):
+    """One row.
+
+    Attributes:
+        limit: in `unit`.
+        unit: ``x`` for a ratio.
+        against: what the ratio is to; ``""`` where there is none.
+    """
+
+    bound: Bound
+    limit: float
+    unit: str
+    against: str = ""
+
+    def holds(self, figure: float) -> bool:
+        """Whether a figure keeps the promise."""
+        if self.bound is Bound.AT_LEAST:
+            return figure >= self.limit
+        return figure < self.limit if self.bound is Bound.BELOW else figure <= self.limit
+
+
+START: Final = "python -c pass"
+LIST: Final = "lakecli branch list"
+COPY: Final = "cp -r + sync"
+ONE_MILLION: Final = "the same ratio at one million"
+
+CLAIMS: Final = {
+    # Starting up, on a small repository.
+    "branch list": Claim(Bound.AT_MOST, 8, "x", START),
+    "log": Claim(Bound.AT_MOST, 8, "x", START),
+    "branch list, memory": Claim(Bound.BELOW, 64, "MiB"),
+    "log, memory": Claim(Bound.BELOW, 64, "MiB"),
+    # Uploading a directory to a local namespace and committing it.
+    "10,000 files of 4 KiB": Claim(Bound.AT_MOST, 3, "x", COPY),
+    "10,000 files of 4 KiB, git": Claim(Bound.BELOW, 1, "x", "git add + git commit"),
+    "4 files of 256 MiB": Claim(Bound.AT_MOST, 1.3, "x", COPY),
+    # Building a tree from one million staged entries.
+    "build": Claim(Bound.AT_LEAST, 150_000, "entries/s"),
+    "build, memory": Claim(Bound.BELOW, 300, "MiB"),
+    # Whole processes at one million entries.
+    "commit of one change": Claim(Bound.AT_MOST, 2.5, "x", LIST),
+    "commit of one change, written": Claim(Bound.BELOW, 5, "MB"),
+    "diff of two commits": Claim(Bound.AT_MOST, 1.5, "x", LIST),
+    "fs stat": Claim(Bound.AT_MOST, 1.5, "x", LIST),
+    "fs ls, one page": Claim(Bound.AT_MOST, 1.5, "x", LIST),
+    "merge of one change each": Claim(Bound.AT_MOST, 3, "x", LIST),
+    "commit of one change, memory": Claim(Bound.BELOW, 100, "MiB"),
+    "diff of two commits, memory": Claim(Bound.BELOW, 100, "MiB"),
+    "merge of one change each, memory": Claim(Bound.BELOW, 100, "MiB"),
+    # The same at ten million: how much the ratio may grow.
+    "commit of one change, 10M": Claim(Bound.AT_MOST, 1.2, "x", ONE_MILLION),
+    "commit of one change, 10M, written": Claim(Bound.BELOW, 5, "MB"),
+    "diff of two commits, 10M": Claim(Bound.AT_MOST, 1.2, "x", ONE_MILLION),
+    "fs stat, 10M": Claim(Bound.AT_MOST, 1.2, "x", ONE_MILLION),
+    "fs ls, one page, 10M": Claim(Bound.AT_MOST, 1.2, "x", ONE_MILLION),
+    "merge of one change each, 10M": Claim(Bound.AT_MOST, 1.2, "x", ONE_MILLION),
+    "commit of one change, 10M, memory": Claim(Bound.BELOW, 100, "MiB"),
+    "diff of two commits, 10M, memory": Claim(Bound.BELOW, 100, "MiB"),
+    "merge of one change each, 10M, memory": Claim(Bound.BELOW, 100, "MiB"),
+    # Point reads in one process, at one million entries.
+    "point reads": Claim(Bound.AT_LEAST, 100_000, "reads/s"),
+}
+
+
+class Row(NamedTuple):
+    """A claim and the figure measured for it; `detail` says from what it was computed."""
+
+    name: str
+    figure: float
+    detail: str
+
+    def __str__(self) -> str:
+        claim = CLAIMS[self.name]
+        verdict = "ok" if claim.holds(self.figure) else "FAILED"
+        return (
+            f"{verdict:6}  {self.name:38} {self.figure:>11,.2f} {claim.unit:9}"
+            f" ({claim.bound} {claim.limit:,g})  {self.detail}"
+        )
+
+
+class Report:
+    """Every figure of a run, to be shown at its end."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+
+    def check(self, name: str, figure: float, detail: str = "") -> None:
+        """Note the figure of a claim.
+
+        Raises:
+            AssertionError: it does not hold.
+        """
+        row = Row(name, figure, detail)
+        self.rows.append(row)
+        assert CLAIMS[name].holds(figure), str(row)

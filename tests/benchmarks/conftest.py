@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.benchmarks.claims import Report
+from tests.benchmarks.lake import Large, Place
+from tests.benchmarks.measure import Machine
+from tests.conftest import SCRUBBED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REPORT = pytest.StashKey[Report]()
+DISK = Path("/var/tmp")  # /tmp is memory on many machines
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[REPORT] = Report()
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    rows = config.stash[REPORT].rows
+    if rows:
+        terminalreporter.section("claims")
+        for row in rows:
+            terminalreporter.line(str(row))
+
+
+@pytest.fixture(scope="session")
+def report(pytestconfig: pytest.Config) -> Report:
+    """Where figures are noted, and shown at the end of the run."""
+    return pytestconfig.stash[REPORT]
+
+
+@pytest.fixture(scope="session")
+def scratch() -> Iterator[Path]:
+    """A directory on a disk, which goes when everything has been measured."""
+    parent = DISK if DISK.is_dir() and os.access(DISK, os.W_OK) else None
+    path = Path(tempfile.mkdtemp(prefix="lakecli-benchmarks-", dir=parent))
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope="session")
+def place(scratch: Path) -> Place:
+    return Place(scratch / "home", scratch / "namespaces")
+
+
+@pytest.fixture(scope="session")
+def machine(scratch: Path, place: Place) -> Machine:
+    environ = {name: text for name, text in os.environ.items() if not name.startswith(SCRUBBED)}
+    environ |= {
+        "HOME": str(scratch),
+        "LAKECLI_HOME": str(place.home),
+        "LAKECLI_USER_NAME": "Ada",
+        "LAKECLI_USER_EMAIL": "ada@example.org",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_AUTHOR_NAME": "Ada",
+        "GIT_AUTHOR_EMAIL": "ada@example.org",
+        "GIT_COMMITTER_NAME": "Ada",
+        "GIT_COMMITTER_EMAIL": "ada@example.org",
+        "TZ": "UTC",
+    }
+    return Machine(environ, scratch / "log")
+
+
+@pytest.fixture(scope="session")
+def million(place: Place) -> Large:
+    """A repository of a million entries."""
+    return _large(place, "million", 1_000_000)
+
+
+@pytest.fixture(scope="session")
+def both(million: Large, place: Place) -> tuple[Large, Large]:
+    """That, and one of ten million."""
+    return million, _large(place, "ten-million", 10_000_000)
+
+
+def _large(place: Place, name: str, count: int) -> Large:
+    large = Large(place, name, count)
+    large.create()
+    large.commit_all()
+    return large

@@ -1,0 +1,131 @@
+"""Repositories to measure commands on, made and changed through the library."""
+
+from __future__ import annotations
+
+import random
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from os import urandom
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.cli.context import random_id, system_now
+from lakecli.errors import NotFound
+from lakecli.model import EMPTY_TREE
+from lakecli.repository import branch, repo, tag
+from lakecli.repository.commit import commit
+from lakecli.repository.lake import Home, Lake, Surroundings
+from lakecli.repository.stage import Stager
+from lakecli.repository.transaction import Draft, commit_clean
+from tests.benchmarks import dataset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.view import View
+
+MAIN: Final = "main"
+EVERYTHING: Final = "everything"
+"""A tag: the data set as it is, whatever was done to the main branch afterwards."""
+
+_STAGED_AT_ONCE: Final = 1 << 16
+
+
+class Place(NamedTuple):
+    """Where the measured repositories lie: a home, and a directory for their namespaces."""
+
+    home: Path
+    namespaces: Path
+
+    @contextmanager
+    def open(self) -> Iterator[Lake]:
+        """Open the lake of the home, as the command line does."""
+        surroundings = Surroundings(system_now, random_id, "benchmark")
+        with Lake.open(Home(self.home / "store", self.home / "cache"), surroundings) as lake:
+            yield lake
+
+    def create(self, name: str) -> str:
+        """Create a repository in a directory of its own and return its URI."""
+        with self.open() as lake:
+            return repo.create(lake, name, str(self.namespaces / name)).uri
+
+
+@dataclass(frozen=True, slots=True)
+class Large:
+    """A repository with the first `count` entries of the data set on its main branch."""
+
+    place: Place
+    name: str
+    count: int
+
+    @property
+    def uri(self) -> str:
+        return f"lakefs://{self.name}"
+
+    @contextmanager
+    def open(self) -> Iterator[Repository]:
+        with self.place.open() as lake:
+            yield lake.repository(self.name)
+
+    def create(self) -> None:
+        """Create the repository, without entries."""
+        self.place.create(self.name)
+
+    def stage_all(self) -> None:
+        """Stage every entry."""
+        entries = dataset.records(self.count)
+        with self.open() as repository:
+            stager = Stager(repository, MAIN, kind="upload")
+            while part := list(islice(entries, _STAGED_AT_ONCE)):
+                stager.write(part)
+
+    def commit_all(self) -> None:
+        """Commit every entry straight from the data set, without staging it."""
+
+        def build(view: View) -> Draft:
+            from lakecli.committed.apply import apply
+
+            trees = view.repository.trees
+            applied = apply(trees, EMPTY_TREE, dataset.records(self.count))
+            return Draft(
+                metarange_id=applied.metarange_id,
+                parents=[view.commit],
+                message="Everything",
+                committer="benchmark",
+                created_at=view.repository.lake.now(),
+                metadata={},
+            )
+
+        with self.open() as repository:
+            commit_clean(repository, MAIN, build, kind="commit")
+            tag.create(repository, EVERYTHING, MAIN)
+
+    def path(self, number: int) -> bytes:
+        """Return the path that round `number` is about: one that is there, or a new one."""
+        entry = random.Random(number).randrange(self.count)
+        return dataset.new_key(entry) if number % 2 else dataset.key_of(entry)
+
+    def stage(self, number: int, *, on: str = MAIN) -> None:
+        """Stage a change of the path of a round."""
+        change = self.path(number), dataset.changed_value(urandom(16))
+        with self.open() as repository:
+            Stager(repository, on, kind="upload").write([change])
+
+    def commit(self, number: int, *, on: str = MAIN) -> None:
+        """Commit a change of the path of a round."""
+        self.stage(number, on=on)
+        with self.open() as repository:
+            commit(repository, on, message=f"Round {number}", committer="benchmark")
+
+    def part(self, number: int) -> None:
+        """Let branches ``left`` and ``right`` part from main, by a commit of one change each."""
+        for name, path in (("left", number), ("right", 1000 + number)):
+            with self.open() as repository:
+                try:
+                    branch.delete(repository, name)
+                except NotFound:
+                    assert number == 0
+                branch.create(repository, name, source=MAIN)
+            self.commit(path, on=name)

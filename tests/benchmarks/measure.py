@@ -1,0 +1,214 @@
+"""Measuring whole processes against each other, and saying what came out.
+
+Both sides of a comparison run in the same minute, in turn (A B A B …), and medians are compared:
+machines drift, and other programs run beside a benchmark. What is measured, of one process from
+its start until it is reaped:
+
+- seconds: by the wall clock, what somebody who waits for the command sees;
+- written: bytes that the process gave to the disk, by the kernel's own count (``ru_oublock``);
+- anonymous memory: the largest ``RssAnon`` of ``/proc/PID/status``, looked at every millisecond
+  while the process runs. It is what the process itself needs: pages of files, such as those of
+  the memory-mapped local store, are the system's to take away, and do not count;
+- resident memory: the last ``VmHWM`` seen, which the kernel keeps itself and which does count
+  them.
+
+The looking costs a processor, so memory and time are never measured in the same run. Nothing is
+deleted while times are taken: after a deletion file systems are slow for minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pytest_benchmark.fixture import BenchmarkFixture
+
+T = TypeVar("T")
+
+KIB: Final = 1 << 10
+MIB: Final = 1 << 20
+
+PYTHON: Final = sys.executable
+LAKECLI: Final = str(Path(sysconfig.get_path("scripts"), "lakecli"))
+"""The program as it was installed."""
+
+_BLOCK: Final = 512
+"""What ``ru_oublock`` counts in, on Linux."""
+
+_LOOK_EVERY: Final = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process took: seconds by the wall, seconds of processors, bytes written."""
+
+    seconds: float
+    cpu: float
+    written: int
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return what two processes took, one after the other."""
+        return Usage(
+            self.seconds + other.seconds, self.cpu + other.cpu, self.written + other.written
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The most memory that a process took, in bytes."""
+
+    anonymous: int
+    resident: int
+
+
+class Machine:
+    """Runs programs in an environment of their own.
+
+    Args:
+        environ: of every program.
+        log: file that takes what they print.
+    """
+
+    def __init__(self, environ: Mapping[str, str], log: Path) -> None:
+        self._environ = dict(environ)
+        self._log = log
+
+    def run(self, *argv: str | Path) -> Usage:
+        """Run a program to its end.
+
+        Raises:
+            AssertionError: it failed.
+        """
+        start = time.perf_counter()
+        pid = self._start(argv)
+        _, status, usage = os.wait4(pid, 0)
+        seconds = time.perf_counter() - start
+        self._check(argv, status)
+        return Usage(seconds, usage.ru_utime + usage.ru_stime, usage.ru_oublock * _BLOCK)
+
+    def memory(self, *argv: str | Path) -> Memory:
+        """Run a program to its end, looking at its memory.
+
+        Raises:
+            AssertionError: it failed.
+        """
+        pid = self._start(argv)
+        status_file = Path(f"/proc/{pid}/status")
+        anonymous = resident = 0
+        while True:
+            done, status, _ = os.wait4(pid, os.WNOHANG)
+            if done:
+                break
+            for line in status_file.read_text(encoding="utf-8").splitlines():
+                if line.startswith("RssAnon:"):
+                    anonymous = max(anonymous, int(line.split()[1]))
+                elif line.startswith("VmHWM:"):
+                    resident = max(resident, int(line.split()[1]))
+            time.sleep(_LOOK_EVERY)
+        self._check(argv, status)
+        assert anonymous, "the process was gone before it could be looked at"
+        return Memory(anonymous * KIB, resident * KIB)
+
+    def _start(self, argv: Sequence[str | Path]) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        return os.posix_spawn(
+            argv[0],
+            [os.fspath(word) for word in argv],
+            self._environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, self._log, flags, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+        )
+
+    def _check(self, argv: Sequence[str | Path], status: int) -> None:
+        code = os.waitstatus_to_exitcode(status)
+        said = self._log.read_text(encoding="utf-8", errors="replace")[-2_000:]
+        assert code == 0, f"exit code {code} of {' '.join(map(str, argv))}\n{said}"
+
+
+class Comparison(NamedTuple):
+    """What a subject took in each round, and what each of its baselines took in the same round."""
+
+    subject: list[Usage]
+    baselines: Mapping[str, list[Usage]]
+
+    def ratio(self, name: str) -> float:
+        """How many times a baseline's median the subject's is."""
+        return seconds(self.subject) / seconds(self.baselines[name])
+
+    def detail(self, name: str) -> str:
+        """Say what the ratio was computed from."""
+        return f"{seconds(self.subject):.4f} s : {seconds(self.baselines[name]):.4f} s, {name}"
+
+
+def seconds(usages: Iterable[Usage]) -> float:
+    """Return the median of the times."""
+    return median(usage.seconds for usage in usages)
+
+
+def processor_seconds(usages: Iterable[Usage]) -> float:
+    """Return the median of the processor times."""
+    return median(usage.cpu for usage in usages)
+
+
+def repeat(
+    benchmark: BenchmarkFixture,
+    action: Callable[..., T],
+    *,
+    rounds: int,
+    warmup_rounds: int = 0,
+    set_up: Callable[[], tuple[tuple[object, ...], dict[str, object]]] | None = None,
+) -> T:
+    """Run an action several times, each with the arguments that `set_up` makes for it.
+
+    Returns:
+        What the last round returned.
+    """
+    result: T = benchmark.pedantic(  # type: ignore[no-untyped-call]
+        action, setup=set_up, rounds=rounds, warmup_rounds=warmup_rounds
+    )
+    return result
+
+
+def compare(
+    benchmark: BenchmarkFixture,
+    *,
+    rounds: int,
+    subject: Callable[[int], Usage],
+    baselines: Mapping[str, Callable[[int], Usage]],
+    prepare: Callable[[int], object] = lambda _number: None,
+) -> Comparison:
+    """Run baselines and subject in turn; the preparation of a round goes before all of them.
+
+    A round that is not counted goes first: it fills caches and compiles modules. Everything is
+    told the number of its round, 0 in that first one.
+    """
+    numbers = iter(range(1 + rounds))
+    usages = Comparison([], {name: [] for name in baselines})
+
+    def set_up() -> tuple[tuple[object, ...], dict[str, object]]:
+        number = next(numbers)
+        prepare(number)
+        for name, baseline in baselines.items():
+            usages.baselines[name].append(baseline(number))
+        return (number,), {}
+
+    def run(number: int) -> None:
+        usages.subject.append(subject(number))
+
+    repeat(benchmark, run, rounds=rounds, warmup_rounds=1, set_up=set_up)
+    return Comparison(
+        usages.subject[-rounds:],
+        {name: taken[-rounds:] for name, taken in usages.baselines.items()},
+    )
