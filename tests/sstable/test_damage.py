@@ -249,10 +249,10 @@ def test_any_payload_decodes_or_is_refused(payload: bytes) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(stored=st.binary(max_size=60))
-def test_any_stored_block_decodes_or_is_refused(stored: bytes) -> None:
+@given(payload=st.binary(max_size=60), kind=st.sampled_from([0, 1, 1, 1, 255]))
+def test_any_stored_block_decodes_or_is_refused(payload: bytes, kind: int) -> None:
     try:
-        decode_block(stored, name="x", offset=7)
+        decode_block(payload + bytes((kind,)) + bytes(4), name="x", offset=7)
     except CorruptTable as error:
         assert error.offset == 7  # noqa: PT017 - an empty block may come about
 

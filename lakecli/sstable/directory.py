@@ -37,7 +37,7 @@ _TAIL_SIZE_MIN = 4096
 """Enough for the properties, of which the largest are two keys, and for all that follows them."""
 
 
-class Layout:
+class Directory:
     """What is known of a file once it is open; a dataclass would cost each start a millisecond.
 
     Attributes:
@@ -67,7 +67,7 @@ class Layout:
 
 
 class _Tail:
-    """The end of a file, held while the layout is read."""
+    """The end of a file, held while the directory is read."""
 
     def __init__(self, source: Source, length: int) -> None:
         self.name = source.name
@@ -96,7 +96,7 @@ class _Tail:
         return payload_of(stored)
 
 
-def read_layout(source: Source, *, tail_size: int) -> Layout:
+def read_directory(source: Source, *, tail_size: int) -> Directory:
     """Read footer, properties and the whole index of a file, every checksum verified.
 
     Raises:
@@ -124,7 +124,7 @@ def read_layout(source: Source, *, tail_size: int) -> Layout:
                 blocks += decode_index(tail.payload(offset, size), start=start, end=data_size)
                 start = blocks[-1][1] + blocks[-1][2] + BLOCK_TRAILER_SIZE
         at, _ = index
-        return Layout(tail.size, properties, blocks)
+        return Directory(tail.size, properties, blocks)
     except Malformed as error:
         raise CorruptTable(tail.name, at, str(error)) from None
 
