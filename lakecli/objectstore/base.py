@@ -67,7 +67,8 @@ ABSENT: Final = Absent()
 class ObjectInfo:
     """What a listing or a head request tells of one object; ``modified_at`` by the store's clock.
 
-    ``content_type`` and ``metadata`` are filled by `ObjectStore.head` only.
+    ``content_type`` and ``metadata`` are filled by `ObjectStore.head` only, where the store keeps
+    them: a directory does not. Stores may write the keys of metadata in lower case.
     """
 
     key: str
@@ -94,7 +95,8 @@ class PresignRequest:
     Attributes:
         method: ``GET`` or ``PUT``.
         expires_in: asked for; a store's own limit or the credentials' end may come earlier.
-        content_type: a GET answers with it, whatever the object was stored with.
+        content_type: a GET answers with it, whatever the object was stored with; a PUT must
+            send it.
         file_name: a GET suggests it to browsers (``Content-Disposition``).
     """
 

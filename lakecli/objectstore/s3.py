@@ -14,14 +14,14 @@ from __future__ import annotations
 import re
 from contextlib import ExitStack, closing, contextmanager, suppress
 from http import HTTPStatus
-from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from time import sleep
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from lakecli.errors import PermissionDenied, Unsupported, UsageError
+from lakecli.errors import LakeError, Unsupported, UsageError
 from lakecli.objectstore.base import (
     ANY,
     Absent,
+    BucketNotFound,
     ConditionFailed,
     Match,
     ObjectInfo,
@@ -31,15 +31,18 @@ from lakecli.objectstore.base import (
 )
 from lakecli.objectstore.s3_config import S3Connection
 from lakecli.objectstore.s3_errors import Translator, status_of
-from lakecli.objectstore.s3_multipart import PART_SIZE, Multipart, parts_of, read_exactly
+from lakecli.objectstore.s3_streams import (
+    PART_SIZE,
+    AnswerStream,
+    read_exactly,
+    size_left,
+    spooled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
-
-    from _typeshed import WriteableBuffer
-    from botocore.response import StreamingBody
 
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
     from lakecli.objectstore.s3_batch import S3Batch
@@ -134,7 +137,7 @@ class S3Store:
         """Open an object for one pass of reading."""
         with self._translated(key) as full:
             answer = self._connection.client().get_object(Bucket=self._bucket, Key=full)
-        return cast("BinaryIO", _Stream(answer["Body"], self._translator, full))
+        return cast("BinaryIO", AnswerStream(answer["Body"], self._translator, full))
 
     def put(
         self,
@@ -160,9 +163,9 @@ class S3Store:
         if isinstance(body, bytes | bytearray | memoryview):
             return self._put_whole(key, bytes(body), conditions, attributes)
         with ExitStack() as stack:
-            size = _size_left(body)
+            size = size_left(body)
             if isinstance(condition, Match) and size is None:
-                body = stack.enter_context(_spooled(body))
+                body = stack.enter_context(spooled(body))
             elif not conditions or size is None or size > SINGLE_LIMIT:
                 return self._put_stream(key, body, conditions, attributes)
             elif size < PART_SIZE:
@@ -238,6 +241,8 @@ class S3Store:
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata, in parts above 5 GiB."""
         from botocore.exceptions import ClientError
+
+        from lakecli.objectstore.s3_multipart import Multipart
 
         with self._translated(source) as origin:
             client = self._connection.client()
@@ -345,11 +350,13 @@ class S3Store:
             answer = self._connection.client(retries=not conditions).put_object(
                 Bucket=self._bucket, Key=full, Body=body, **conditions, **attributes
             )
-        return _version_of(answer)
+        return self._version_put(key, answer)
 
     def _put_stream(
         self, key: str, body: BinaryIO, conditions: dict[str, str], attributes: dict[str, Any]
     ) -> Version:
+        from lakecli.objectstore.s3_multipart import Multipart, parts_of
+
         first = read_exactly(body, PART_SIZE)
         if len(first) < PART_SIZE:
             return self._put_whole(key, first, conditions, attributes)
@@ -362,8 +369,11 @@ class S3Store:
                 parts_of(first, body),
                 lambda **upload: once.complete_multipart_upload(**upload, **conditions),
             )
-        # Some servers forget to say what they made of the parts.
-        return _version_of(answer) if answer.get("ETag") else self.head(key).version
+        return self._version_put(key, answer)
+
+    def _version_put(self, key: str, answer: Mapping[str, Any]) -> Version:
+        """Return what was made of a body; some servers forget to say it of parts."""
+        return _version_of(answer) or self.head(key).version
 
     def _check_absent(self, key: str) -> None:
         """Look before sending gigabytes; the condition itself is checked at the end."""
@@ -395,8 +405,13 @@ class S3Store:
         """Find out which of the two a 404 without a body meant; one request in a store's life."""
         if self._bucket_exists:
             return
-        with suppress(PermissionDenied), self._translated():
-            self._connection.client().head_bucket(Bucket=self._bucket)
+        try:
+            with self._translated():
+                self._connection.client().head_bucket(Bucket=self._bucket)
+        except BucketNotFound:
+            raise
+        except LakeError:
+            return  # it cannot be told; the object is missing either way
         self._bucket_exists = True
 
     @contextmanager
@@ -448,60 +463,3 @@ def _version_of(answer: Mapping[str, Any]) -> Version:
 def _region_of(answer: Mapping[str, Any]) -> str:
     headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     return str(headers.get("x-amz-bucket-region", ""))
-
-
-def _size_left(body: BinaryIO) -> int | None:
-    """Return how much a stream still holds, or ``None`` if it cannot seek."""
-    if not getattr(body, "seekable", bool)():
-        return None
-    here = body.seek(0, SEEK_CUR)
-    size = body.seek(0, SEEK_END) - here
-    body.seek(here, SEEK_SET)
-    return size
-
-
-def _spooled(body: BinaryIO) -> BinaryIO:
-    """Copy a stream to a temporary file, so that it can be sent by one request."""
-    from shutil import copyfileobj
-    from tempfile import TemporaryFile
-
-    file = TemporaryFile()  # noqa: SIM115 - the caller closes it
-    copyfileobj(body, file, PART_SIZE)
-    file.seek(0)
-    return cast("BinaryIO", file)
-
-
-class _Stream(RawIOBase):
-    """The body of an answer as a file."""
-
-    def __init__(self, body: StreamingBody, translator: Translator, full: str) -> None:
-        self._body = body
-        self._translator = translator
-        self._full = full
-
-    def readable(self) -> bool:
-        """Return ``True``."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """Read `size` bytes, fewer only at the end.
-
-        Raises:
-            Unreachable: the connection broke.
-            IntegrityError: the bytes do not have the checksum that the store sent with them.
-        """
-        with self._translator.translated(self._full):
-            return cast("bytes", self._body.read(None if size < 0 else size))
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Read into `buffer`."""
-        target = memoryview(buffer).cast("B")
-        data = self.read(len(target))
-        target[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        """Give up the connection."""
-        if not self.closed:
-            self._body.close()
-        super().close()

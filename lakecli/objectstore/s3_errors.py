@@ -243,13 +243,17 @@ class Translator:
             words = _BUSY if status >= _SERVER_FAULT else _REFUSED
         elif words is _MISSING and not key:
             words = _NO_BUCKET
-        text = str(details.get("Message") or "").rstrip(".")
+        text = _one_line(str(details.get("Message") or "")).rstrip(".")
         return self.error(words, key, text=text, **_explained(error.operation_name, code))
 
     def _of_sdk(self, error: BotoCoreError, key: str) -> LakeError:
         names = (base.__name__ for base in type(error).__mro__)
         words = next(_BY_CLASS[name] for name in names if name in _BY_CLASS)
-        return self.error(words, key, text=str(error), code=type(error).__name__)
+        return self.error(words, key, text=_one_line(str(error)), code=type(error).__name__)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _explained(operation: str, code: str) -> dict[str, str]:

@@ -6,29 +6,15 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from lakecli.objectstore.s3_streams import PART_SIZE, read_exactly
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Future
 
-PART_SIZE = 8 << 20
-"""Of the first thousand parts; doubled every thousand, so that 10,000 parts hold 8 TiB."""
-
 COPY_PART_SIZE = 512 << 20
 WORKERS = 4
 """Parts in flight; with one being read, the memory of an upload is five parts."""
-
-
-def read_exactly(body: BinaryIO, size: int) -> bytes:
-    """Read `size` bytes, fewer only at the end of the stream."""
-    data = body.read(size)
-    if len(data) == size or not data:
-        return data
-    pieces = [data]
-    missing = size - len(data)
-    while missing and (data := body.read(missing)):
-        pieces.append(data)
-        missing -= len(data)
-    return b"".join(pieces)
 
 
 def parts_of(first: bytes, body: BinaryIO) -> Iterator[bytes]:

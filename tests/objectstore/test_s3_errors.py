@@ -27,7 +27,7 @@ from lakecli.objectstore.base import (
     Version,
 )
 from lakecli.objectstore.s3 import S3Store
-from lakecli.objectstore.s3_multipart import PART_SIZE
+from lakecli.objectstore.s3_streams import PART_SIZE
 from tests.support.servers import (
     ACCESS_KEY,
     SECRET_KEY,
@@ -415,3 +415,18 @@ def test_our_loggers_keep_secrets(
     with pytest.raises(PermissionDenied):
         store.get("k")
     assert not [record for record in caplog.records if record.name.startswith("lakecli")]
+
+
+def test_metadata_that_http_cannot_carry(store: S3Store) -> None:
+    with pytest.raises(UsageError, match="Non ascii characters") as raised:
+        store.put("k", b"", ANY, metadata={"k": "ü"})
+    assert "\n" not in raised.value.message
+
+
+def test_a_version_is_asked_for_where_a_put_does_not_tell(
+    store: S3Store, server: StubServer
+) -> None:
+    head = Answer(headers={"ETag": '"e"', "Last-Modified": "Tue, 01 Jan 2030 00:00:00 GMT"})
+    server.answers = [Answer(), head]
+    assert store.put("k", b"body", ANY) == "e"
+    assert methods(server) == ["PUT", "HEAD"]

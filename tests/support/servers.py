@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 START_TIMEOUT = 60.0
 ACCESS_KEY = "access-key-of-the-tests"
 SECRET_KEY = "secret-key-of-the-tests"
-REGION = "eu-north-1"
 
 
 def free_port() -> int:
