@@ -2,38 +2,49 @@
 
 Names come from a bucket and are not to be trusted: every component is checked, directories are
 entered one by one without following symbolic links, and a file appears under its name only when it
-is complete and its digest is right.
+is complete.
 """
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, BinaryIO, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from blake3 import blake3
-
-from lakecli.errors import IntegrityError, LakeError, PermissionDenied, Unreachable
+from lakecli.errors import PermissionDenied, Unreachable, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterable, Iterator
+    from io import FileIO
 
-PIECE: Final = 4 << 20
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class UnsafeName(LakeError):
-    """A path that cannot be a file below the destination."""
+class UnsafeName(UsageError):
+    """A path that cannot be a file below the destination, or a destination that cannot be one."""
+
+
+class Unwritable(PermissionDenied):
+    """A file or directory that is not ours to write."""
+
+
+class NoRoom(Unreachable):
+    """The disk is full."""
 
 
 class Destination:
-    """A directory to write below; made where needed. Close it, or use it as a context manager."""
+    """A directory to write below; made where needed. Close it, or use it as a context manager.
+
+    Safe to share between threads.
+    """
 
     def __init__(self, root: bytes) -> None:
         with translated(root):
             os.makedirs(root or b".", exist_ok=True)
             self._root = os.open(root or b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._number = 0
+        self._numbers = itertools.count()
 
     def close(self) -> None:
         """Let go of the directory."""
@@ -47,55 +58,46 @@ class Destination:
         """Close it."""
         self.close()
 
-    def write(
-        self,
-        name: bytes,
-        source: BinaryIO,
-        *,
-        digest: str | None,
-        mtime: int | None,
-        on_bytes: Callable[[int], None] | None = None,
-    ) -> int:
+    def write(self, name: bytes, pieces: Iterable[bytes], *, mtime: int | None = None) -> int:
         """Write one file and return its size; an existing file is replaced when this is complete.
 
         Args:
             name: relative to the root, with slashes.
-            source: read to its end.
-            digest: 64 hex digits of BLAKE3 that the bytes must have, where known.
+            pieces: of the file, in order; where drawing one raises, nothing is written.
             mtime: what to set as the file's own time, in unix seconds.
-            on_bytes: told the size of each piece.
 
         Raises:
             UnsafeName: the name leads out of the root, through a symbolic link, or is no file name.
-            IntegrityError: the bytes are not what `digest` says; nothing was written.
-            PermissionDenied: the destination cannot be written.
-            Unreachable: no room on the disk.
+            Unwritable: the destination cannot be written.
+            NoRoom: the disk is full.
         """
         components = _components(name)
         with translated(name), self._directory(components[:-1]) as directory:
-            return self._write(
-                directory, components[-1], source, digest=digest, mtime=mtime, on_bytes=on_bytes
-            )
+            return self._write(directory, components[-1], pieces, mtime)
+
+    def make_directory(self, name: bytes) -> None:
+        """Make a directory and those above it; being there already is fine.
+
+        Raises:
+            UnsafeName: as `write`.
+            Unwritable: the destination cannot be written.
+        """
+        with translated(name), self._directory(_components(name)):
+            pass
 
     def _write(
-        self,
-        directory: int,
-        name: bytes,
-        source: BinaryIO,
-        *,
-        digest: str | None,
-        mtime: int | None,
-        on_bytes: Callable[[int], None] | None,
+        self, directory: int, name: bytes, pieces: Iterable[bytes], mtime: int | None
     ) -> int:
-        self._number += 1
-        temporary = b".lakecli-%d-%d.tmp" % (os.getpid(), self._number)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(temporary, flags, 0o666, dir_fd=directory)
+        temporary, descriptor = self._create_temporary(directory)
         try:
             with os.fdopen(descriptor, "wb", buffering=0) as file:
-                size = _copy(source, file, digest, on_bytes)
+                size = 0
+                for piece in pieces:
+                    _write_all(file, piece)
+                    size += len(piece)
                 if mtime is not None:
-                    os.utime(file.fileno(), (mtime, mtime))
+                    with suppress(OverflowError, OSError):  # a time this disk cannot keep
+                        os.utime(file.fileno(), (mtime, mtime))
             os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
             with suppress(FileNotFoundError):
@@ -103,24 +105,41 @@ class Destination:
             raise
         return size
 
+    def _create_temporary(self, directory: int) -> tuple[bytes, int]:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        while True:
+            name = b".lakecli-%d-%d.tmp" % (os.getpid(), next(self._numbers))
+            with suppress(FileExistsError):  # another machine counts as we do, or one was killed
+                return name, os.open(name, flags, 0o666, dir_fd=directory)
+
     @contextmanager
     def _directory(self, components: list[bytes]) -> Iterator[int]:
         current = os.dup(self._root)
         try:
             for component in components:
-                with suppress(FileExistsError):
-                    os.mkdir(component, dir_fd=current)
-                try:
-                    below = os.open(component, _DIRECTORY, dir_fd=current)
-                except NotADirectoryError as error:
-                    raise UnsafeName(
-                        f"{os.fsdecode(component)!r} is a file or a symbolic link, not a directory"
-                    ) from error
+                below = _enter(current, component)
                 os.close(current)
                 current = below
             yield current
         finally:
             os.close(current)
+
+
+def _enter(parent: int, name: bytes) -> int:
+    """Open a directory inside an opened one, making it where it is missing."""
+    try:
+        try:
+            return os.open(name, _DIRECTORY, dir_fd=parent)
+        except FileNotFoundError:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=parent)
+            return os.open(name, _DIRECTORY, dir_fd=parent)
+    except OSError as error:
+        if error.errno not in {errno.ENOTDIR, errno.ELOOP}:
+            raise
+        raise UnsafeName(
+            f"{os.fsdecode(name)!r} is a file or a symbolic link, not a directory"
+        ) from error
 
 
 def _components(name: bytes) -> list[bytes]:
@@ -131,25 +150,10 @@ def _components(name: bytes) -> list[bytes]:
     return components
 
 
-def _copy(
-    source: BinaryIO, file: BinaryIO, digest: str | None, on_bytes: Callable[[int], None] | None
-) -> int:
-    hasher = blake3()
-    size = 0
-    while piece := source.read(PIECE):
-        hasher.update(piece)
-        view = memoryview(piece)
-        while view:
-            view = view[file.write(view) :]
-        size += len(piece)
-        if on_bytes is not None:
-            on_bytes(len(piece))
-    if digest is not None and hasher.hexdigest() != digest:
-        raise IntegrityError(
-            f"the bytes in the store are not those of checksum {digest}",
-            hint="see what is damaged: lakecli fsck --data",
-        )
-    return size
+def _write_all(file: FileIO, piece: bytes) -> None:
+    view = memoryview(piece)
+    while view:
+        view = view[file.write(view) or 0 :]
 
 
 @contextmanager
@@ -158,20 +162,18 @@ def translated(name: bytes) -> Iterator[None]:
 
     Raises:
         UnsafeName: the name is too long, or a directory stands there.
-        PermissionDenied: not ours to write.
-        Unreachable: no room.
+        Unwritable: not ours to write.
+        NoRoom: the disk is full.
     """
-    import errno
-
     shown = os.fsdecode(name)
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = (error.strerror or str(error)).lower()
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise PermissionDenied(f"cannot write {shown!r}: {reason}") from error
+            raise Unwritable(f"cannot write {shown!r}: {reason}") from error
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise Unreachable(f"no room to write {shown!r}", hint="free some space") from error
+            raise NoRoom(f"no room to write {shown!r}", hint="free some space") from error
         if error.errno in (
             errno.ENAMETOOLONG,
             errno.EISDIR,

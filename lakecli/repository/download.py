@@ -2,73 +2,74 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from itertools import chain
+from threading import Lock
 from typing import TYPE_CHECKING
 
-from lakecli.errors import IntegrityError, NotFound, UsageError
-from lakecli.layout import data_digest
+from lakecli.committed.values import decode_entry
+from lakecli.errors import (
+    IntegrityError,
+    LakeError,
+    NotFound,
+    PermissionDenied,
+    Unreachable,
+    UsageError,
+)
 from lakecli.model import CLIENT_MTIME
-from lakecli.objectstore.base import ObjectNotFound
-from lakecli.repository.address import is_external
-from lakecli.repository.destination import Destination, UnsafeName
-from lakecli.repository.objects import open_object
+from lakecli.objectstore.base import BucketNotFound
+from lakecli.repository.destination import Destination, NoRoom, UnsafeName, Unwritable
+from lakecli.repository.parallel import Patience, Workers
+from lakecli.repository.read import read_object
+from lakecli.repository.rearrange import directory
 from lakecli.repository.view import no_such_path, open_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from lakecli.model import Entry
     from lakecli.repository.lake import Repository
 
 
+def _nothing(_count: int) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadOptions:
+    """How to download.
+
+    Attributes:
+        parallelism: objects moved at a time.
+        on_object: told the size of each object that is done.
+        on_bytes: told the size of each piece of an object.
+    """
+
+    parallelism: int = 1
+    on_object: Callable[[int], None] = _nothing
+    on_bytes: Callable[[int], None] = _nothing
+
+
 @dataclass(slots=True)
 class DownloadReport:
-    """What a recursive download did; `failures` are (path, why)."""
+    """What a recursive download did; `failures` are (path, why), in path order."""
 
     downloaded: int = 0
     size: int = 0
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Listeners:
-    """Who is told about progress: sizes of finished objects, and of pieces of large ones."""
-
-    on_object: Callable[[int], None] | None = None
-    on_bytes: Callable[[int], None] | None = None
-
-
-_SILENT = Listeners()
-
-
-def _digest(entry: Entry) -> str | None:
-    """Return the BLAKE3 that an entry's bytes must have, where lakecli uploaded them."""
-    return None if is_external(entry) else data_digest(entry.physical_address)
+_DEFAULTS = DownloadOptions()
 
 
 def _mtime(entry: Entry) -> int:
     recorded = entry.metadata.get(CLIENT_MTIME, "")
-    if recorded.lstrip("-").isdecimal():
+    digits = recorded.removeprefix("-")
+    if digits.isascii() and digits.isdecimal():
         return int(recorded)
     return int(entry.modified_at.timestamp())
-
-
-def _fetch(
-    repository: Repository,
-    entry: Entry,
-    destination: Destination,
-    name: bytes,
-    listeners: Listeners,
-) -> int:
-    with open_object(repository, entry) as source:
-        return destination.write(
-            name,
-            source,
-            digest=_digest(entry),
-            mtime=_mtime(entry),
-            on_bytes=listeners.on_bytes,
-        )
 
 
 def download_object(
@@ -77,7 +78,7 @@ def download_object(
     path: bytes,
     *,
     target: Path,
-    listeners: Listeners = _SILENT,
+    options: DownloadOptions = _DEFAULTS,
 ) -> Entry:
     """Download one object to a file, verified, complete or not at all.
 
@@ -87,16 +88,17 @@ def download_object(
         UsageError: `target` cannot be a file.
         PermissionDenied: `target` cannot be written.
     """
-    import os
-
     with open_view(repository, ref) as view:
         entry = view.entry(path)
-    name = os.fsencode(target.name)
-    try:
-        with Destination(os.fsencode(target.parent)) as destination:
-            _fetch(repository, entry, destination, name, listeners)
-    except UnsafeName as error:
-        raise UsageError(error.message, hint="name another file") from error
+    if target.is_symlink():
+        target = target.resolve()  # as cp does: the link stays, the file it names is replaced
+    if target.exists() and not target.is_file():
+        raise UsageError(
+            f"not a regular file: {target}",
+            hint=f"write to it: lakecli fs cat {repository.uri}/{ref}/{os.fsdecode(path)} > FILE",
+        )
+    with Destination(os.fsencode(target.parent)) as destination:
+        _Download(repository, options).fetch(destination, os.fsencode(target.name), entry)
     return entry
 
 
@@ -106,7 +108,7 @@ def download_tree(
     prefix: bytes,
     *,
     target: Path,
-    listeners: Listeners = _SILENT,
+    options: DownloadOptions = _DEFAULTS,
 ) -> DownloadReport:
     """Download everything below a directory; what fails is reported, the rest is done.
 
@@ -115,28 +117,75 @@ def download_tree(
 
     Raises:
         NotFound: no such ref, or nothing below the prefix.
+        UsageError: `target` cannot be a directory.
     """
-    import os
+    return _TreeDownload(repository, options).run(ref, directory(prefix), target)
 
-    from lakecli.committed.values import decode_entry
 
-    if prefix and not prefix.endswith(b"/"):
-        prefix += b"/"
-    report = DownloadReport()
-    with open_view(repository, ref) as view, Destination(os.fsencode(target)) as destination:
-        for path, value in view.scan(prefix=prefix):
-            entry = decode_entry(value)
-            name = path[len(prefix) :]
+class _Download:
+    """One download command."""
+
+    def __init__(self, repository: Repository, options: DownloadOptions) -> None:
+        self._repository = repository
+        self._options = options
+        self.workers = Workers(options.parallelism)
+
+    def fetch(self, destination: Destination, name: bytes, entry: Entry) -> int:
+        return destination.write(name, self._pieces(entry), mtime=_mtime(entry))
+
+    def _pieces(self, entry: Entry) -> Iterator[bytes]:
+        for piece in read_object(self._repository, entry):
+            self.workers.check()
+            yield piece
+            self._options.on_bytes(len(piece))
+
+
+class _TreeDownload(_Download):
+    """A recursive download by several threads."""
+
+    def __init__(self, repository: Repository, options: DownloadOptions) -> None:
+        super().__init__(repository, options)
+        self._report = DownloadReport()
+        self._patience = Patience()
+        self._lock = Lock()
+
+    def run(self, ref: str, below: bytes, target: Path) -> DownloadReport:
+        with open_view(self._repository, ref) as view:
+            records = view.scan(prefix=below)
+            first = next(records, None)
+            if first is None:
+                raise no_such_path(self._repository, ref, below)
+            with Destination(os.fsencode(target)) as destination:
+                self.workers.for_each(
+                    chain([first], records),
+                    lambda record: self._one(
+                        destination, record[0], record[0][len(below) :], record[1]
+                    ),
+                )
+        self._report.failures.sort()
+        return self._report
+
+    def _one(self, destination: Destination, path: bytes, name: bytes, value: bytes) -> None:
+        try:
             if not name or name.endswith(b"/"):
-                continue
-            try:
-                report.size += _fetch(repository, entry, destination, name, listeners)
-            except (UnsafeName, NotFound, ObjectNotFound, IntegrityError) as error:
-                report.failures.append((path, error.message))
-                continue
-            report.downloaded += 1
-            if listeners.on_object is not None:
-                listeners.on_object(entry.size)
-        if not (report.downloaded or report.failures):
-            raise no_such_path(repository, ref, prefix)
-    return report
+                if name:
+                    destination.make_directory(name[:-1])
+                return
+            size = self.fetch(destination, name, decode_entry(value))
+        except (BucketNotFound, NoRoom):
+            raise
+        except (UnsafeName, Unwritable, NotFound, IntegrityError) as error:
+            self._fail(path, error)
+            return
+        except (PermissionDenied, Unreachable) as error:
+            self._fail(path, error)
+            self._patience.failed(error)
+            return
+        self._patience.succeeded()
+        with self._lock:
+            self._report.downloaded += 1
+            self._report.size += size
+        self._options.on_object(size)
+
+    def _fail(self, path: bytes, error: LakeError) -> None:
+        self._report.failures.append((path, error.message))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from lakecli.errors import LakeError, Unreachable
+from lakecli.errors import LakeError, PermissionDenied, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +18,7 @@ DEFAULT_WORKERS: Final = 25
 LOCAL_WORKERS: Final = 2
 """Likewise on this machine, where one thread hashes while the other one waits for the disk."""
 
-MAX_UNREACHABLE: Final = 8
+MAX_FAILURES: Final = 8
 """So many objects in a row that could not be reached mean that nothing can be."""
 
 
@@ -107,8 +107,8 @@ class Patience:
         Raises:
             LakeError: `error` itself, if there is no point in going on.
         """
-        if not isinstance(error, Unreachable):
+        if not isinstance(error, Unreachable | PermissionDenied):
             return
         self._in_a_row += 1
-        if not self._has_succeeded or self._in_a_row >= MAX_UNREACHABLE:
+        if not self._has_succeeded or self._in_a_row >= MAX_FAILURES:
             raise error

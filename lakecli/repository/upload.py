@@ -20,7 +20,7 @@ from lakecli.repository.content_types import content_type_of
 from lakecli.repository.ingest import FileChanged, Ingest, Ingested, SpecialFile
 from lakecli.repository.parallel import Patience, Workers
 from lakecli.repository.stage import Stager
-from lakecli.repository.view import open_view
+from lakecli.repository.view import branch_at, open_view
 from lakecli.repository.walk import LinkPolicy, walk
 from lakecli.uri import check_path
 
@@ -358,10 +358,8 @@ class _TreeUpload:
 
 def _check_branch(repository: Repository, branch: str) -> None:
     """Fail before the first byte is read where there is no such branch."""
-    from lakecli.refs.store import RefStore
-
     with repository.lake.kv.read() as txn:
-        RefStore(txn, repository.key).get_branch(branch)
+        branch_at(repository, txn, branch)
 
 
 def _check_outside(repository: Repository, source: Path) -> None:

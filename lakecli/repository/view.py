@@ -69,7 +69,9 @@ class View:
 
         value = self.find(path)
         if value is None:
-            raise no_such_path(self.repository, self.name, path)
+            below = path if path.endswith(b"/") else path + b"/"
+            is_prefix = next(self.scan(prefix=below), None) is not None
+            raise no_such_path(self.repository, self.name, path, is_prefix=is_prefix)
         return decode_entry(value)
 
     def scan(self, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
@@ -94,13 +96,16 @@ class View:
         )
 
 
-def no_such_path(repository: Repository, ref: str, path: bytes) -> NotFound:
-    """Return the error for a path that a ref does not have."""
-    parent = path.rpartition(b"/")[0]
+def no_such_path(
+    repository: Repository, ref: str, path: bytes, *, is_prefix: bool = False
+) -> NotFound:
+    """Return the error for a path that a ref does not have; `is_prefix`: only others below it."""
+    parent = path.rstrip(b"/") if is_prefix else path.rstrip(b"/").rpartition(b"/")[0]
     shown = os.fsdecode(parent + b"/") if parent else ""
+    there = "below it" if is_prefix else "there"
     return NotFound(
         f"no object at {repository.uri}/{ref}/{os.fsdecode(path)}",
-        hint=f"list what is there: lakecli fs ls {repository.uri}/{ref}/{shown}",
+        hint=f"list what is {there}: lakecli fs ls {repository.uri}/{ref}/{shown}",
         paths=[path],
     )
 
