@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 SCRIPTS: Final = {"bash": "lakecli.bash", "zsh": "_lakecli", "fish": "lakecli.fish"}
 """The file of each shell's script."""
 
-_WRITERS: Final = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
+WRITERS: Final = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
+"""What writes it, from the tables of the commands."""
 
 
 def completion_script(shell: str) -> str:
     """Return the completion script of a shell of `SCRIPTS`."""
-    return _WRITERS[shell](make_table(describe_all()))
+    return WRITERS[shell](make_table(describe_all()))
 
 
 def generated_files() -> Iterator[tuple[str, str]]:
@@ -36,7 +37,7 @@ def generated_files() -> Iterator[tuple[str, str]]:
     commands = describe_all()
     table = make_table(commands)
     for shell, name in SCRIPTS.items():
-        yield f"completions/{name}", _WRITERS[shell](table)
+        yield f"completions/{name}", WRITERS[shell](table)
     yield "man/lakecli.1", man.main_page(commands)
     for command in commands:
         page = man.command_page(command, man.siblings(command, commands))

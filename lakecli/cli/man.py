@@ -9,6 +9,7 @@ from lakecli.cli.argv import VERSION_FLAGS
 from lakecli.cli.describe import global_options
 from lakecli.cli.exit_codes import MEANINGS
 from lakecli.cli.help import PURPOSE, option_extras
+from lakecli.cli.schemas import ANSWERS, RECORDS, TYPES
 from lakecli.cli.tree import GROUPS
 from lakecli.config import KEYS
 
@@ -62,6 +63,9 @@ def command_page(command: CommandHelp, siblings: Iterable[str]) -> str:
     for option in command.options:
         lines += _tagged(_flags(option), _option_text(option))
     lines += [".PP", "Every command also takes the global options of", ".BR lakecli (1)."]
+    if command.words in ANSWERS:
+        lines += [".SH JSON", *(_text(line) for line in answer_lines(command.words)), ".PP"]
+        lines += ["Fields are explained in", ".BR lakecli (1)."]
     if command.examples:
         lines += [".SH EXAMPLES", ".nf", *map(_text, command.examples), ".fi"]
     lines += [".SH EXIT STATUS", "0 where it was done. All other codes are listed in"]
@@ -85,6 +89,7 @@ def main_page(commands: Sequence[CommandHelp]) -> str:
         ", ".join(rf"\fB{_text(flag)}\fR" for flag in VERSION_FLAGS),
         "Print the version; only without a command.",
     )
+    lines += _records()
     lines.append(".SH EXIT STATUS")
     for code, meaning in MEANINGS.items():
         lines += _tagged(rf"\fB{int(code)}\fR", _text(meaning[:1].upper() + meaning[1:]) + ".")
@@ -112,6 +117,29 @@ _DESCRIPTION: Final = (
     "list, exactly one object for all others. An error is the last line of standard error then:",
     r"{\(dqerror\(dq: {kind, exit_code, message, hint, paths}}.",
 )
+
+
+def answer_lines(words: str) -> Iterator[str]:
+    """Yield what a command answers with ``--json``, one sentence for each form."""
+    for answer in ANSWERS[words]:
+        when = f"With --json and {answer.option}" if answer.option else "With --json"
+        how = "one object a line" if answer.each else "exactly one object"
+        fields = ", ".join(RECORDS[answer.record])
+        yield f"{when}, {how} ({answer.record}): {fields}."
+
+
+def _records() -> list[str]:
+    lines = [".SH JSON", "What a field holds:"]
+    for name, meaning in TYPES.items():
+        lines += _tagged(rf"\fI{_text(name)}\fR", _text(meaning[:1].upper() + meaning[1:]) + ".")
+    lines += [".PP", "The objects, and their fields:"]
+    for record, fields in RECORDS.items():
+        lines += [".TP", rf"\fB{_text(record)}\fR"]
+        for name, (kind, meaning) in fields.items():
+            explained = f" ({kind}: {meaning})" if meaning else f" ({kind})"
+            end = "." if name == list(fields)[-1] else ","
+            lines.append(rf"\fI{_text(name)}\fR{_text(explained)}{end}")
+    return lines
 
 
 def _title(name: str) -> Iterator[str]:

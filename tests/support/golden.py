@@ -27,6 +27,8 @@ import pytest
 
 from lakecli.cli.app import run
 from lakecli.cli.context import World
+from lakecli.cli.exit_codes import ExitCode
+from tests.support.schemas import check_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +64,7 @@ class Result:
         return self.stdout.splitlines()
 
     @property
-    def json(self) -> Any:  # noqa: ANN401 - each command answers with its own fields
+    def json(self) -> Any:
         """The one object on stdout."""
         (record,) = self.json_lines
         return record
@@ -120,7 +122,11 @@ class Cli:
         for stream in streams[1:]:
             stream.flush()
         stderr = err.getvalue().decode("utf-8", "surrogateescape")
-        return Result(args, int(code), out.getvalue(), stderr)
+        result = Result(args, int(code), out.getvalue(), stderr)
+        if "--json" in args and "--help" not in args:
+            done = result.exit_code in (ExitCode.OK, ExitCode.DIFFERENCES)
+            check_answer(args, result.json_lines, whole=done)
+        return result
 
     def ok(self, *argv: str | Path, stdin: str | bytes = b"") -> Result:
         """Run a command in this process that must succeed."""

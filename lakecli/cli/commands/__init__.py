@@ -69,8 +69,10 @@ Answers go through ``context.out``, never through ``print``:
 - ``binary()`` for bytes; ``note``, ``warn``, ``hint`` and ``progress`` for stderr;
 - ``style(text, "green")`` colours on a terminal only.
 
-``cli/records.py`` has the JSON fields of commits, refs, differences and entries, ``cli/text.py``
-their text blocks, sizes, dates, and `quote_path`, through which every path goes on its way out.
+With ``--json`` a command answers what its row in ``cli/schemas.py`` says; `Cli` of the tests checks
+every such run against it. ``cli/records.py`` has the JSON fields of commits, refs, differences
+and entries, ``cli/text.py`` their text blocks, sizes, dates, and `quote_path`, through which every
+path goes on its way out.
 
 Errors are raised, as `lakecli.errors` says; nothing catches them but ``cli/app.py``. A command
 returns nothing, or an `ExitCode` such as ``ExitCode.DIFFERENCES``. What cannot be taken back asks

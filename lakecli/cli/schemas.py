@@ -1,0 +1,137 @@
+"""What every command answers with ``--json``; the man pages print it, and every test checks it.
+
+Fields are snake_case. A field is never left out: what there is not, is null or empty, unless its
+type says ``optional``. New fields may come; none changes its meaning or goes away.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+Record = dict[str, tuple[str, str]]
+"""Fields: name, then type and meaning. A type is one of `TYPES`, with ``optional`` or ``or null``
+behind it, or ``list of`` in front of it; a name of `RECORDS` is a type too."""
+
+TYPES: Final = {
+    "text": "a string; bytes of a path that are not UTF-8 are surrogate escapes",
+    "number": "an integer",
+    "boolean": "true or false",
+    "time": "RFC 3339 in UTC, such as 2026-03-01T12:00:00Z",
+    "id": "64 lowercase hex digits",
+    "map": "an object whose values are strings",
+}
+"""What a field may hold."""
+
+RECORDS: Final[dict[str, Record]] = {
+    "repository": {
+        "name": ("text", "on this machine"),
+        "storage_namespace": ("text", "where its data lies"),
+        "default_branch": ("text", "cannot be deleted"),
+        "created_at": ("time", "when its namespace was claimed"),
+        "range_entries": ("number", "about how many entries a range holds"),
+        "uuid": ("text", "32 hex digits, the same in every clone"),
+    },
+    "ref": {
+        "name": ("text", "of the branch or the tag"),
+        "commit_id": ("id", "what it points to"),
+    },
+    "commit": {
+        "id": ("id", "as lakeFS computes it"),
+        "parents": ("list of id", "the first parent first"),
+        "message": ("text", ""),
+        "committer": ("text", "name and e-mail; may be empty"),
+        "created_at": ("time", ""),
+        "metadata": ("map", ""),
+        "metarange_id": ("text", "of its tree; empty for the empty tree"),
+        "generation": ("number", "1, or one more than the largest of its parents"),
+    },
+    "difference": {
+        "type": ("text", "added, removed, changed or conflict"),
+        "path": ("text", ""),
+    },
+    "resolved": {
+        "uri": ("text", "as asked for"),
+        "commit_id": ("id", ""),
+        "kind": ("text", "of the base: branch, tag or commit"),
+        "base": ("text", "the expression without its modifiers"),
+        "base_commit_id": ("id", ""),
+        "staging": ("boolean", "whether reading it shows uncommitted changes"),
+        "steps": ("list of step", "one for each modifier"),
+    },
+    "step": {
+        "modifier": ("text", "such as ~2"),
+        "commit_id": ("id", "where it leads"),
+    },
+    "merge base": {
+        "base_commit_id": ("id", "the best common ancestor"),
+        "source_commit_id": ("id", ""),
+        "destination_commit_id": ("id", ""),
+    },
+    "reverts": {
+        "branch": ("text", ""),
+        "commits": ("list of commit", "that were made, in their order"),
+    },
+    "setting": {
+        "key": ("text", ""),
+        "value": ("text or null", ""),
+        "origin": ("text optional", "with --show-origin: flag, environment, file or default"),
+        "place": ("text or null optional", "with --show-origin: the flag, variable or file"),
+    },
+    "setting written": {
+        "key": ("text", ""),
+        "value": ("text optional", "what it was set to"),
+        "file": ("text", "the configuration file"),
+    },
+    "script": {
+        "shell": ("text", ""),
+        "script": ("text", ""),
+    },
+    "version": {"version": ("text", "")},
+}
+"""Every kind of object."""
+
+
+class Answer(NamedTuple):
+    """What a command answers.
+
+    Attributes:
+        record: a name of `RECORDS`.
+        each: one object a line, none or many; else exactly one.
+        option: the option that makes this its answer; ``""`` for the usual one.
+    """
+
+    record: str
+    each: bool = False
+    option: str = ""
+
+
+ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
+    "branch create": (Answer("ref"),),
+    "branch delete": (Answer("ref"),),
+    "branch list": (Answer("ref", each=True),),
+    "branch reset": (Answer("ref"),),
+    "branch revert": (Answer("reverts"),),
+    "branch show": (Answer("ref"),),
+    "cherry-pick": (Answer("commit"),),
+    "commit": (Answer("commit"),),
+    "completion": (Answer("script"),),
+    "config get": (Answer("setting"),),
+    "config list": (Answer("setting", each=True),),
+    "config set": (Answer("setting written"),),
+    "config unset": (Answer("setting written"),),
+    "diff": (Answer("difference", each=True),),
+    "find-merge-base": (Answer("merge base"),),
+    "log": (Answer("commit", each=True),),
+    "merge": (Answer("commit"), Answer("difference", each=True, option="--dry-run")),
+    "repo create": (Answer("repository"),),
+    "repo delete": (Answer("repository"),),
+    "repo list": (Answer("repository", each=True),),
+    "rev-parse": (Answer("resolved", each=True),),
+    "show commit": (Answer("commit"),),
+    "tag create": (Answer("ref"),),
+    "tag delete": (Answer("ref"),),
+    "tag list": (Answer("ref", each=True),),
+    "tag show": (Answer("ref"),),
+    "version": (Answer("version"),),
+}
+"""The answer of every command; a command without a row answers nothing in JSON."""

@@ -1,0 +1,59 @@
+"""JSON answers are documented, and the check of them sees what is wrong.
+
+Every run of a command in these tests that was given ``--json`` is checked by `Cli` itself.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from lakecli.cli.schemas import ANSWERS, RECORDS, TYPES
+from lakecli.cli.tree import COMMANDS
+from tests.support.schemas import check_answer, check_record, words_of
+
+SILENT = {"fs cat"}
+"""Commands whose answer is bytes."""
+
+
+def test_every_command_has_its_answer() -> None:
+    shown = {words for words, command in COMMANDS.items() if not command.hidden}
+    assert set(ANSWERS) == shown - SILENT
+    assert list(ANSWERS) == sorted(ANSWERS)
+
+
+def test_every_record_is_made_of_known_types_and_used() -> None:
+    used = {answer.record for answers in ANSWERS.values() for answer in answers}
+    for fields in RECORDS.values():
+        for kind, _ in fields.values():
+            for word in (" optional", " or null"):
+                kind = kind.removesuffix(word)  # noqa: PLW2901 - peeled off step by step
+            kind = kind.removeprefix("list of ")  # noqa: PLW2901 - as above
+            assert kind in TYPES or kind in RECORDS
+            used.add(kind)
+    assert set(RECORDS) <= used
+
+
+def test_the_check_sees_what_is_wrong() -> None:
+    good = {"name": "main", "commit_id": "0" * 64}
+    check_record("ref", good)
+    bad_ones: list[object] = [
+        {"name": "main"},
+        {**good, "surplus": 1},
+        {**good, "name": None},
+        {**good, "commit_id": "0"},
+        [],
+    ]
+    for bad in bad_ones:
+        with pytest.raises(AssertionError):
+            check_record("ref", bad)
+    check_answer(["branch", "show", "x"], [good], whole=True)
+    check_answer(["--json", "branch", "list", "x"], [good, good], whole=True)
+    check_answer(["merge", "a", "b", "--dry-run"], [{"type": "added", "path": "a"}], whole=True)
+    for count in (0, 2):
+        with pytest.raises(AssertionError):
+            check_answer(["branch", "show"], [good] * count, whole=True)
+    check_answer(["branch", "show"], [], whole=False)
+
+
+def test_words() -> None:
+    assert words_of(["--json", "branch", "-q", "list", "lakefs://r"]) == "branch list"
