@@ -7,9 +7,8 @@ log records.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lakecli.errors import NotFound
 from lakecli.kv.env import LocalStore
@@ -32,8 +31,7 @@ def _no_step(_name: str) -> None:
     """Pass every named step."""
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(NamedTuple):
     """Where a lake lies on this machine.
 
     Attributes:
@@ -47,8 +45,7 @@ class Home:
     cache_size: int = DEFAULT_CACHE_SIZE
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """What a lake is told about the world, so that tests can tell it something else.
 
     Attributes:
@@ -61,7 +58,7 @@ class Surroundings:
     clock: Callable[[], datetime]
     new_id: Callable[[], bytes]
     command: str = ""
-    on_step: Callable[[str], None] = field(default=_no_step)
+    on_step: Callable[[str], None] = _no_step
 
 
 class Lake:

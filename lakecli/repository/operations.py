@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakecli.kv import operations as log
-from lakecli.kv.operations import Operation, RefChange
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakecli.kv.env import WriteTransaction
-    from lakecli.kv.operations import StagingChange
+    from lakecli.kv.operations import Operation, RefChange, StagingChange
     from lakecli.model import Branch, StagingToken, Tag
     from lakecli.repository.lake import Repository
 
@@ -35,8 +32,10 @@ def append(
         staging: the areas written to.
         sealed: tokens that belong to the operation from now on, until it expires.
     """
+    from lakecli.kv import operations as log
+
     lake = repository.lake
-    operation = Operation(
+    operation = log.Operation(
         id=lake.surroundings.new_id(),
         repository=repository.key,
         at=lake.now(),
@@ -51,12 +50,16 @@ def append(
 
 def branch_change(before: Branch | None, after: Branch | None) -> RefChange:
     """Describe how a branch changed; ``None`` for its absence."""
+    from lakecli.kv.operations import RefChange
+
     name = before.name if before is not None else after.name if after is not None else ""
     return RefChange("branch", name, before=_branch_fields(before), after=_branch_fields(after))
 
 
 def tag_change(before: Tag | None, after: Tag | None) -> RefChange:
     """Describe how a tag changed; ``None`` for its absence."""
+    from lakecli.kv.operations import RefChange
+
     name = before.name if before is not None else after.name if after is not None else ""
     return RefChange("tag", name, before=_tag_fields(before), after=_tag_fields(after))
 

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakecli.errors import NotFound
-from lakecli.refs.expression import parse
-from lakecli.refs.resolve import resolve, resolve_commit
 from lakecli.refs.store import RefStore
 
 if TYPE_CHECKING:
@@ -148,6 +146,9 @@ def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -
         UsageError: it is malformed.
         NotFound: it names nothing, or too much.
     """
+    from lakecli.refs.expression import parse
+    from lakecli.refs.resolve import resolve
+
     with _hinting(repository):
         return resolve(parse(expression), RefStore(txn, repository.key))
 
@@ -159,6 +160,9 @@ def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> 
         UsageError: it is malformed, or names a staging area.
         NotFound: it names nothing, or too much.
     """
+    from lakecli.refs.expression import parse
+    from lakecli.refs.resolve import resolve_commit
+
     with _hinting(repository):
         return resolve_commit(parse(expression), RefStore(txn, repository.key))
 
