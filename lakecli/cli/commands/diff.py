@@ -60,8 +60,7 @@ def diff(
         headers = [f"Left ref: {left}", f"Right ref: {right}"]
         opened = diff_refs(repository, ref_of(left), ref_of(right), prefix=path, two_way=two_way)
     with opened as differences:
-        context.out.say(*headers)
-        count = stream_differences(context.out, differences)
+        count = stream_differences(context.out, differences, headers=headers)
     return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
 
 

@@ -96,8 +96,7 @@ def merge(
     headers = [f"Source: {source}", f"Destination: {destination}"]
     if dry_run:
         with merging.preview(repository, from_, into, options) as changes:
-            context.out.say(*headers)
-            _list(context, changes)
+            _list(context, changes, headers)
         return
     made = merging.merge(repository, from_, into, options)
     context.out.emit(
@@ -106,7 +105,7 @@ def merge(
     )
 
 
-def _list(context: Context, changes: Iterable[Difference]) -> None:
+def _list(context: Context, changes: Iterable[Difference], headers: Iterable[str]) -> None:
     """List changes, and fail as the merge would if conflicts are among them."""
     from lakecli.committed.merge import MAX_CONFLICTS_LISTED, MergeConflict
     from lakecli.model import ChangeType
@@ -123,6 +122,6 @@ def _list(context: Context, changes: Iterable[Difference]) -> None:
                     paths.append(change.path)
             yield change
 
-    stream_differences(context.out, conflicts_counted())
+    stream_differences(context.out, conflicts_counted(), headers=headers)
     if count:
         raise MergeConflict(paths, count)
