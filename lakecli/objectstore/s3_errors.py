@@ -74,7 +74,7 @@ _MISSING = _Words(ObjectNotFound, "no such object: {what}")
 _NO_BUCKET = _Words(
     BucketNotFound,
     "no such bucket at {host}: {bucket}",
-    "create it, for example with `aws s3 mb s3://{bucket}`, or correct the namespace or "
+    "create it, for example with `aws s3 mb {bucket}`, or correct the namespace or "
     "AWS_ENDPOINT_URL",
 )
 _LOST = _Words(ConditionFailed, "another version is there, nothing was written: {what}")
