@@ -112,9 +112,7 @@ def parse_path(text: str, *, base: str = "", allow_empty: bool = False) -> LakeU
     if uri.path is None and allow_empty:
         return LakeUri(uri.repository, uri.ref, b"")
     if not uri.path and not allow_empty:
-        raise UsageError(
-            f"no path in {text!r}", hint=f"{SCHEME}{uri.repository}/{uri.ref}/PATH"
-        )
+        raise UsageError(f"no path in {text!r}", hint=f"{SCHEME}{uri.repository}/{uri.ref}/PATH")
     check_path(uri.path or b"", allow_empty=allow_empty)
     return uri
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from google.protobuf.message import Message
+
 from lakecli.proto.messages import CommitData, Entry, RangeData, Timestamp
 from tests.support.compile_proto import COMPILED, compile_descriptor
 
@@ -9,7 +11,7 @@ def test_the_compiled_descriptor_is_current() -> None:
 
 
 def test_fields_have_the_numbers_that_lakefs_gave_them() -> None:
-    numbers = {
+    numbers: dict[type[Message], str] = {
         Entry: "address last_modified size e_tag metadata address_type content_type",
         RangeData: "min_key max_key estimated_size count",
         Timestamp: "seconds nanos",
