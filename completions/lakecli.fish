@@ -17,7 +17,7 @@ function __lakecli_words
                 'merge' 'Merge a ref into a branch' \
                 'repo' 'Create, list and delete repositories' \
                 'rev-parse' 'Show the commit ID that a ref expression names' \
-                'show' 'Show one thing by its name' \
+                'show' 'Show a commit' \
                 'tag' 'Create, list and delete tags' \
                 'version' 'Print the version of lakecli'
         case 'branch'

@@ -53,7 +53,7 @@ RECORDS: Final[dict[str, Record]] = {
         "uri": ("text", "as asked for"),
         "commit_id": ("id", ""),
         "kind": ("text", "of the base: branch, tag or commit"),
-        "base": ("text", "the expression without its modifiers"),
+        "base": ("text", "name of the branch or tag, or ID of the commit, before any modifier"),
         "base_commit_id": ("id", ""),
         "staging": ("boolean", "whether reading it shows uncommitted changes"),
         "steps": ("list of step", "one for each modifier"),

@@ -79,7 +79,7 @@ GROUPS: Final = {
     "branch": "Create, list, move and delete branches",
     "config": "Read and change settings",
     "repo": "Create, list and delete repositories",
-    "show": "Show one thing by its name",
+    "show": "Show a commit",
     "tag": "Create, list and delete tags",
 }
 """What the commands that share a first word do."""
