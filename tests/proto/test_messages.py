@@ -1,9 +1,12 @@
 from __future__ import annotations
 
-from google.protobuf.message import Message
+from typing import TYPE_CHECKING
 
 from lakecli.proto.messages import CommitData, Entry, RangeData, Timestamp
 from tests.support.compile_proto import COMPILED, compile_descriptor
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 
 def test_the_compiled_descriptor_is_current() -> None:
