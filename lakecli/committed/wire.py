@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VARINT = 0
-FIXED64 = 1
 BYTES = 2
-FIXED32 = 5
+_FIXED_SIZES = {1: 8, 5: 4}
 
 _MAX_VARINT_SIZE = 10
 _U64 = (1 << 64) - 1
+_MIN_TAG = 1 << 3  # a tag is a field's number and three bits for its wire type
+_MAX_TAG = (1 << 32) - 1
 
 
 class MalformedMessage(ValueError):
@@ -72,8 +73,7 @@ def encode_bytes(number: int, value: bytes) -> bytes:
 def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yield (field number, value) in file order; the value is an unsigned int or bytes.
 
-    Fixed-width fields come as their bytes: no message of ours has one, so their number is what
-    tells the caller to ignore them.
+    Fields of fixed width are passed over: no message of ours has one.
 
     Raises:
         MalformedMessage: the bytes are no message.
@@ -86,22 +86,20 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             position += 1
         else:
             tag, position = decode_varint(data, position)
+        if not _MIN_TAG <= tag <= _MAX_TAG:
+            raise MalformedMessage("a field without a number")
         kind = tag & 7
         if kind == VARINT:
             value, position = decode_varint(data, position)
             yield tag >> 3, value
-            continue
-        if kind == BYTES:
+        elif kind == BYTES:
             size, position = decode_varint(data, position)
-        elif kind == FIXED64:
-            size = 8
-        elif kind == FIXED32:
-            size = 4
+            start, position = position, position + size
+            if position <= end:
+                yield tag >> 3, data[start:position]
+        elif kind in _FIXED_SIZES:
+            position += _FIXED_SIZES[kind]
         else:
             raise MalformedMessage(f"a field of unknown wire type {kind}")
-        if tag < 8:  # noqa: PLR2004 - the number is above the three bits of the type
-            raise MalformedMessage("a field without a number")
-        if position + size > end:
-            raise MalformedMessage("a field that runs past its message")
-        yield tag >> 3, data[position : position + size]
-        position += size
+    if position > end:
+        raise MalformedMessage("a field that runs past its message")

@@ -1,0 +1,152 @@
+"""Commits: counts, what is no change, and what is written when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+
+from lakecli.committed.apply import ApplyResult, apply
+from lakecli.committed.values import MalformedValue
+from lakecli.errors import IntegrityError
+from lakecli.model import EMPTY_TREE, MetarangeId
+from lakecli.objectstore.memory import MemoryStore
+from tests.committed.trees import (
+    Changes,
+    Model,
+    build,
+    changed,
+    contents,
+    edits,
+    key,
+    large_model,
+    models,
+    new_trees,
+    reopened,
+    value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@settings(max_examples=80, deadline=None)
+@given(models(), edits())
+def test_apply_is_the_models_update(model: Model, step: Changes) -> None:
+    trees = new_trees()
+    base = build(trees, model)
+    result = apply(trees, base, sorted(step.items()))
+    after = changed(model, step)
+    assert contents(trees, result.metarange_id) == after
+    assert (result.added, result.removed, result.changed) == (
+        len(after.keys() - model.keys()),
+        len(model.keys() - after.keys()),
+        sum(model[path] != after[path] for path in model.keys() & after.keys()),
+    )
+
+
+def test_an_equal_identity_keeps_the_record_as_it_was() -> None:
+    trees = new_trees()
+    tree = build(trees, {key(1): value(1, b"old"), key(2): value(2)})
+    result = apply(trees, tree, [(key(1), value(1, b"new")), (key(2), value(3))])
+    assert (result.added, result.changed, result.removed) == (0, 1, 0)
+    assert contents(trees, result.metarange_id)[key(1)] == value(1, b"old")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {},
+        {key(1): value(1, b"other data, same identity")},
+        {b"absent": None},
+        {b"z absent": None, b"zz absent": None},
+        {key(1): value(1), b"absent": None, key(299): value(299)},
+    ],
+)
+def test_no_change_is_the_same_tree_and_writes_nothing(step: Changes) -> None:
+    trees = new_trees()
+    tree = build(trees, large_model(300))
+    before = list(trees.store.list())
+    trees = reopened(trees)
+    assert apply(trees, tree, sorted(step.items())) == ApplyResult(tree, 0, 0, 0)
+    assert list(trees.store.list()) == before
+    counts = trees.counts
+    assert (counts.ranges_written, counts.metaranges_written, counts.bytes_written) == (0, 0, 0)
+
+
+def test_no_change_of_the_empty_tree() -> None:
+    trees = new_trees()
+    assert apply(trees, EMPTY_TREE, []) == ApplyResult(EMPTY_TREE, 0, 0, 0)
+    assert apply(trees, EMPTY_TREE, [(b"a", None)]) == ApplyResult(EMPTY_TREE, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [(b"b", value(1)), (b"a", value(1))],
+        [(b"a", value(1)), (b"a", value(2))],
+        [(b"a", None), (b"a", None)],
+        [(key(at), value(at)) for at in range(5000)] + [(key(4999), None)],
+    ],
+)
+@pytest.mark.parametrize("base", [{}, {b"a": value(7)}])
+def test_changes_out_of_order_are_refused_and_nothing_is_written(
+    changes: list[tuple[bytes, bytes | None]], base: Model
+) -> None:
+    trees = new_trees()
+    tree = build(trees, base)
+    before = list(trees.store.list())
+    with pytest.raises(ValueError, match="order"):
+        apply(trees, tree, changes)
+    assert list(trees.store.list()) == before
+
+
+def test_a_value_without_identity_is_refused() -> None:
+    with pytest.raises(MalformedValue):
+        apply(new_trees(), EMPTY_TREE, [(b"a", b"")])
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_an_interrupted_build_leaves_nothing() -> None:
+    def stream() -> Iterator[tuple[bytes, bytes]]:
+        for at in range(10_000):
+            yield key(at), value(at)
+        raise Interrupted
+
+    store = MemoryStore()
+    with pytest.raises(Interrupted):
+        apply(new_trees(store), EMPTY_TREE, stream())
+    assert list(store.list()) == []
+
+
+def test_everything_is_durable_when_apply_returns() -> None:
+    store = MemoryStore()
+    tree = build(new_trees(store), large_model(1000))
+    assert contents(new_trees(store), tree) == large_model(1000)
+
+
+def test_a_range_that_somebody_else_wrote_first_stays() -> None:
+    store = MemoryStore()
+    mine, theirs = new_trees(store), new_trees(store)
+    model = {key(at): value(at, b"theirs") for at in range(100)}
+    tree = build(theirs, model)
+    assert build(mine, {key(at): value(at, b"mine") for at in range(100)}) == tree
+    assert contents(new_trees(store), tree) == model
+
+
+def test_a_tree_of_long_and_odd_paths() -> None:
+    trees = new_trees()
+    model = {
+        path: value(at)
+        for at, path in enumerate([b"\0", b"\xff" * 1024, b"a" * 1024, b"a" * 1023 + b"\n", b"%2f"])
+    }
+    assert contents(trees, build(trees, model)) == model
+
+
+def test_a_tree_nobody_wrote_is_an_integrity_error() -> None:
+    with pytest.raises(IntegrityError, match="missing from memory:"):
+        apply(new_trees(), MetarangeId("0" * 64), [(b"a", value(1))])

@@ -1,0 +1,129 @@
+"""Two-way and three-way differences against plain dictionaries."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakecli.committed.diff import compare, diff
+from lakecli.model import EMPTY_TREE, ChangeType, Difference
+from tests.committed.trees import (
+    Changes,
+    Model,
+    build,
+    changed,
+    edits,
+    key,
+    large_model,
+    models,
+    new_trees,
+    value,
+)
+
+prefixes = st.sampled_from([b"", b"k", b"k0", b"k00", b"k0001", b"k00012", b"x", b"a"])
+afters = st.sampled_from([b"", b"a", b"k00", b"x"]) | st.integers(0, 130).map(key)
+
+
+def of_models(left: Model, right: Model) -> list[Difference]:
+    found = []
+    for path in sorted(left.keys() | right.keys()):
+        old, new = left.get(path), right.get(path)
+        if old == new:
+            continue
+        if old is None:
+            kind = ChangeType.ADDED
+        elif new is None:
+            kind = ChangeType.REMOVED
+        else:
+            kind = ChangeType.CHANGED
+        found.append(Difference(kind, path, old, new))
+    return found
+
+
+def three_way(base: Model, left: Model, right: Model) -> list[Difference]:
+    found = []
+    for each in of_models(left, right):
+        if right.get(each.path) == base.get(each.path):
+            continue
+        if left.get(each.path) == base.get(each.path):
+            found.append(each)
+        else:
+            found.append(Difference(ChangeType.CONFLICT, each.path, each.left, each.right))
+    return found
+
+
+def page(found: list[Difference], prefix: bytes, after: bytes) -> list[Difference]:
+    return [each for each in found if each.path.startswith(prefix) and each.path > after]
+
+
+@settings(max_examples=80, deadline=None)
+@given(models(), models(), prefixes, afters)
+def test_diff_of_unrelated_trees(left: Model, right: Model, prefix: bytes, after: bytes) -> None:
+    trees = new_trees()
+    a, b = build(trees, left), build(trees, right)
+    found = list(diff(trees, a, b, prefix=prefix, after=after))
+    assert found == page(of_models(left, right), prefix, after)
+
+
+@settings(max_examples=80, deadline=None)
+@given(models(500), edits(500), prefixes, afters)
+def test_diff_of_related_trees(model: Model, step: Changes, prefix: bytes, after: bytes) -> None:
+    trees = new_trees()
+    left = model | large_model(400)
+    right = changed(left, step)
+    found = list(diff(trees, build(trees, left), build(trees, right), prefix=prefix, after=after))
+    assert found == page(of_models(left, right), prefix, after)
+
+
+@settings(max_examples=40, deadline=None)
+@given(models(500), edits(500), st.sampled_from([16, 32, 256]))
+def test_diff_does_not_need_ranges_to_end_alike(model: Model, step: Changes, number: int) -> None:
+    trees = new_trees()
+    other = new_trees(trees.store, range_entries=number)  # type: ignore[arg-type]
+    left = model | large_model(400)
+    right = changed(left, step)
+    found = list(diff(trees, build(trees, left), build(other, right)))
+    assert found == of_models(left, right)
+
+
+@settings(max_examples=80, deadline=None)
+@given(models(300), edits(300), edits(300), prefixes, afters)
+def test_compare(
+    model: Model, left_step: Changes, right_step: Changes, prefix: bytes, after: bytes
+) -> None:
+    trees = new_trees()
+    base = model | {key(at): value(at) for at in range(60, 200)}
+    left, right = changed(base, left_step), changed(base, right_step)
+    found = compare(
+        trees,
+        base=build(trees, base),
+        left=build(trees, left),
+        right=build(trees, right),
+        prefix=prefix,
+        after=after,
+    )
+    assert list(found) == page(three_way(base, left, right), prefix, after)
+
+
+@settings(max_examples=60, deadline=None)
+@given(models(), models(), models())
+def test_compare_of_unrelated_trees(base: Model, left: Model, right: Model) -> None:
+    trees = new_trees()
+    b, x, y = (build(trees, model) for model in (base, left, right))
+    found = list(compare(trees, base=b, left=x, right=y))
+    assert found == three_way(base, left, right)
+
+
+def test_equal_trees_do_not_differ() -> None:
+    trees = new_trees()
+    tree = build(trees, large_model(100))
+    assert list(diff(trees, tree, tree)) == []
+    assert list(diff(trees, EMPTY_TREE, EMPTY_TREE)) == []
+
+
+def test_data_that_differs_under_one_identity_is_no_difference() -> None:
+    trees = new_trees()
+    model = large_model(100)
+    left = build(trees, model | {key(50): value(50, b"old")})
+    right = build(trees, model | {key(50): value(50, b"new"), key(51): value(-1)})
+    assert [each.path for each in diff(trees, left, right)] == [key(51)]

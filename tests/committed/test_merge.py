@@ -1,0 +1,284 @@
+"""Three-way merge: the specification's table row by row, its laws, and upstream's known flaws."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakecli.committed.merge import MAX_CONFLICTS_LISTED, STRATEGIES, MergeConflict, merge
+from lakecli.committed.store import TreeStore
+from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId
+from tests.committed.trees import (
+    Changes,
+    Model,
+    build,
+    changed,
+    contents,
+    edits,
+    key,
+    large_model,
+    models,
+    new_trees,
+    value,
+)
+
+FAIL, SOURCE, DEST = MergeStrategy.FAIL, MergeStrategy.SOURCE_WINS, MergeStrategy.DEST_WINS
+A, B, C, X = value(1), value(2), value(3), None
+CONFLICT = "conflict"
+
+TABLE = [
+    # base, source, destination, result
+    (A, A, A, A),
+    (A, B, B, B),
+    (A, B, C, CONFLICT),
+    (A, A, B, B),
+    (A, B, A, B),
+    (A, X, X, X),
+    (A, B, X, CONFLICT),
+    (A, X, B, CONFLICT),
+    (A, A, X, X),
+    (A, X, A, X),
+    # added since the base
+    (X, B, X, B),
+    (X, X, B, B),
+    (X, B, B, B),
+    (X, B, C, CONFLICT),
+    (X, X, X, X),
+]
+
+NEIGHBOURS = {
+    "alone": Model(),
+    "among others": {b"a": value(7), b"z": value(8)},
+    "among equal identities": {b"a": A, b"l": B, b"n": B, b"z": C},
+    "in many ranges": large_model(300),
+}
+
+
+def with_path(model: Model, each: bytes | None) -> Model:
+    return changed(model, {b"m": each})
+
+
+@pytest.mark.parametrize("strategy", MergeStrategy)
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@pytest.mark.parametrize("row", TABLE)
+def test_the_table(
+    row: tuple[bytes | None, bytes | None, bytes | None, bytes | str | None],
+    neighbours: str,
+    strategy: MergeStrategy,
+) -> None:
+    base, source, destination, result = row
+    trees = new_trees()
+    others = NEIGHBOURS[neighbours]
+    # The sides differ elsewhere too, so that no shortcut decides.
+    sides = {
+        "base": build(trees, with_path(others, base)),
+        "source": build(trees, with_path(others, source) | {b"by source": value(20)}),
+        "destination": build(trees, with_path(others, destination) | {b"y": value(21)}),
+    }
+    if result == CONFLICT and strategy == FAIL:
+        with pytest.raises(MergeConflict, match="1 path was changed differently") as caught:
+            merge(trees, **sides, strategy=strategy)
+        assert caught.value.paths == (b"m",)
+        return
+    if result == CONFLICT:
+        expected = source if strategy == SOURCE else destination
+    else:
+        assert not isinstance(result, str)
+        expected = result
+    merged = merge(trees, **sides, strategy=strategy)
+    model = with_path(others, expected) | {b"by source": value(20), b"y": value(21)}
+    assert contents(trees, merged.metarange_id) == model
+    assert merged.metarange_id == build(new_trees(), model)
+
+
+def test_every_strategy_is_in_the_table_of_strategies() -> None:
+    assert set(STRATEGIES) == set(MergeStrategy)
+
+
+def merged_models(base: Model, source: Model, destination: Model) -> tuple[Model, list[bytes]]:
+    """Return the merge of models, conflicts left to the destination, and the conflicts."""
+    result, conflicts = Model(), []
+    for path in sorted(base.keys() | source.keys() | destination.keys()):
+        before, theirs, ours = base.get(path), source.get(path), destination.get(path)
+        chosen = theirs if ours == before else ours
+        if theirs not in (before, ours) and ours != before:
+            conflicts.append(path)
+        if chosen is not None:
+            result[path] = chosen
+    return result, conflicts
+
+
+def check_merge(base: Model, source: Model, destination: Model) -> None:
+    trees = new_trees()
+    sides = {
+        "base": build(trees, base),
+        "source": build(trees, source),
+        "destination": build(trees, destination),
+    }
+    expected, conflicts = merged_models(base, source, destination)
+    check_result(trees, sides, destination, expected, DEST)
+    theirs = {path: source.get(path) for path in conflicts}
+    check_result(trees, sides, destination, changed(expected, theirs), SOURCE)
+    if conflicts:
+        before = list(trees.store.list())
+        with pytest.raises(MergeConflict) as caught:
+            merge(trees, **sides, strategy=FAIL)
+        assert list(caught.value.paths) == conflicts
+        assert caught.value.count == len(conflicts)
+        assert list(trees.store.list()) == before
+    else:
+        check_result(trees, sides, destination, expected, FAIL)
+
+
+def check_result(
+    trees: TreeStore,
+    sides: dict[str, MetarangeId],
+    destination: Model,
+    expected: Model,
+    strategy: MergeStrategy,
+) -> None:
+    merged = merge(trees, **sides, strategy=strategy)
+    assert contents(trees, merged.metarange_id) == expected
+    assert merged.metarange_id == build(new_trees(), expected)
+    both = destination.keys() & expected.keys()
+    assert (merged.added, merged.removed, merged.changed) == (
+        len(expected.keys() - destination.keys()),
+        len(destination.keys() - expected.keys()),
+        sum(destination[path] != expected[path] for path in both),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(models(300), edits(300), edits(300))
+def test_merge_is_the_models_merge(model: Model, left: Changes, right: Changes) -> None:
+    base = model | {key(at): value(at % 4) for at in range(80, 260)}
+    check_merge(base, changed(base, left), changed(base, right))
+
+
+@settings(max_examples=60, deadline=None)
+@given(models(40), models(40), models(40))
+def test_merge_of_unrelated_trees_with_many_equal_identities(
+    base: Model, source: Model, destination: Model
+) -> None:
+    check_merge(base, source, destination)
+
+
+@settings(max_examples=30, deadline=None)
+@given(models(300), edits(300))
+def test_an_unchanged_side_gives_the_other_one(model: Model, step: Changes) -> None:
+    trees = new_trees()
+    base, other = build(trees, model), build(trees, changed(model, step))
+    for strategy in MergeStrategy:
+        forward = merge(trees, base=base, source=other, destination=base, strategy=strategy)
+        assert forward.metarange_id == other
+        backward = merge(trees, base=base, source=base, destination=other, strategy=strategy)
+        assert backward.metarange_id == other
+        assert (backward.added, backward.changed, backward.removed) == (0, 0, 0)
+        both = merge(trees, base=base, source=other, destination=other, strategy=strategy)
+        assert both.metarange_id == other
+
+
+@settings(max_examples=30, deadline=None)
+@given(models(300), edits(300), edits(300), st.booleans())
+def test_it_does_not_matter_who_is_merged_into_whom(
+    model: Model,
+    left: Changes,
+    right: Changes,
+    disjoint: bool,  # noqa: FBT001
+) -> None:
+    if disjoint:
+        right = {path + b"!": each for path, each in right.items()}
+    trees = new_trees()
+    base, a, b = (
+        build(trees, each) for each in (model, changed(model, left), changed(model, right))
+    )
+    _, conflicts = merged_models(model, changed(model, left), changed(model, right))
+    outcomes: set[MetarangeId | tuple[bytes, ...]] = set()
+    for source, destination in ((a, b), (b, a)):
+        try:
+            merged = merge(trees, base=base, source=source, destination=destination, strategy=FAIL)
+            outcomes.add(merged.metarange_id)
+        except MergeConflict as conflict:
+            outcomes.add(conflict.paths)
+    assert len(outcomes) == 1
+    assert bool(conflicts) == isinstance(outcomes.pop(), tuple)
+
+
+def test_an_add_on_both_sides_is_not_compared_with_the_next_record_of_the_base() -> None:
+    """The base's next path has the identity that one side added: still a conflict."""
+    trees = new_trees()
+    base = build(trees, {b"c": B})
+    source = build(trees, {b"b": B, b"c": B})
+    destination = build(trees, {b"b": C, b"c": B})
+    with pytest.raises(MergeConflict) as caught:
+        merge(trees, base=base, source=source, destination=destination, strategy=FAIL)
+    assert caught.value.paths == (b"b",)
+
+
+def test_an_added_record_survives_a_neighbour_of_the_same_identity() -> None:
+    trees = new_trees()
+    base = build(trees, {b"a": A, b"c": B})
+    source = build(trees, {b"a": A, b"b": B, b"c": B})
+    destination = build(trees, {b"a": A})
+    merged = merge(trees, base=base, source=source, destination=destination, strategy=FAIL)
+    assert contents(trees, merged.metarange_id) == {b"a": A, b"b": B}
+
+
+def test_where_both_sides_are_equal_the_destinations_record_stays() -> None:
+    trees = new_trees()
+    base = build(trees, {b"a": A})
+    source = build(trees, {b"a": A, b"c": value(2, b"source's"), b"s": C})
+    destination = build(trees, {b"a": A, b"c": value(2, b"destination's"), b"d": C})
+    assert len(trees.metarange(source)) == len(trees.metarange(destination)) == 1
+    merged = merge(trees, base=base, source=source, destination=destination, strategy=SOURCE)
+    assert contents(trees, merged.metarange_id)[b"c"] == value(2, b"destination's")
+
+
+def test_source_wins_takes_the_sources_deletion() -> None:
+    trees = new_trees()
+    base, source, destination = (
+        build(trees, model) for model in ({b"a": A, b"b": A}, {b"b": A}, {b"a": B, b"b": A})
+    )
+    merged = merge(trees, base=base, source=source, destination=destination, strategy=SOURCE)
+    assert (merged.added, merged.changed, merged.removed) == (0, 0, 1)
+    assert contents(trees, merged.metarange_id) == {b"b": A}
+
+
+def test_merging_into_nothing_and_to_nothing() -> None:
+    trees = new_trees()
+    tree = build(trees, large_model(100))
+    merged = merge(trees, base=EMPTY_TREE, source=tree, destination=EMPTY_TREE, strategy=FAIL)
+    assert (merged.metarange_id, merged.added) == (tree, 100)
+    merged = merge(trees, base=tree, source=EMPTY_TREE, destination=tree, strategy=FAIL)
+    assert (merged.metarange_id, merged.removed) == (EMPTY_TREE, 100)
+
+
+def test_of_many_conflicts_the_first_ones_are_listed_and_all_are_counted() -> None:
+    trees = new_trees(range_entries=256)
+    count = MAX_CONFLICTS_LISTED + 500
+    base, source, destination = (
+        build(trees, large_model(count, seed=seed)) for seed in (0, 10_000, 20_000)
+    )
+    with pytest.raises(MergeConflict, match="1,500 paths were changed differently") as caught:
+        merge(trees, base=base, source=source, destination=destination, strategy=FAIL)
+    assert list(caught.value.paths) == sorted(large_model(count))[:MAX_CONFLICTS_LISTED]
+    assert caught.value.count == count
+
+
+@settings(max_examples=40, deadline=None)
+@given(models(300), edits(300), edits(300), st.permutations([16, 32, 64]))
+def test_trees_cut_by_another_rule_merge_into_one_cut_by_ours(
+    model: Model, left: Changes, right: Changes, numbers: list[int]
+) -> None:
+    trees = new_trees()
+    by_number = [TreeStore(trees.store, cache=None, range_entries=number) for number in numbers]
+    versions = [model, changed(model, left), changed(model, right)]
+    base, source, destination = (
+        build(store, version) for store, version in zip(by_number, versions, strict=True)
+    )
+    merged = merge(trees, base=base, source=source, destination=destination, strategy=DEST)
+    expected, _ = merged_models(*versions)
+    assert contents(trees, merged.metarange_id) == expected
+    if merged.metarange_id not in {source, destination}:
+        assert merged.metarange_id == build(new_trees(), expected)
