@@ -22,6 +22,22 @@ TYPES: Final = {
 }
 """What a field may hold."""
 
+_ENTRY: Final[Record] = {
+    "path": ("text", ""),
+    "size": ("number", "in bytes"),
+    "checksum": ("text", "BLAKE3 as 64 hex digits where lakecli uploaded it, else an ETag"),
+    "modified_at": ("time", "when it was uploaded"),
+    "content_type": ("text", ""),
+    "metadata": ("map", "::lakefs::client-mtime is the file's own time, in unix seconds"),
+    "physical_address": ("text", "where its bytes lie, as a URI"),
+}
+
+_FAILURES: Final[Record] = {
+    "failed": ("number", "how many objects"),
+    "size": ("number", "bytes of what did not fail"),
+    "failures": ("list of failure", "each of them"),
+}
+
 RECORDS: Final[dict[str, Record]] = {
     "repository": {
         "name": ("text", "on this machine"),
@@ -48,6 +64,44 @@ RECORDS: Final[dict[str, Record]] = {
     "difference": {
         "type": ("text", "added, removed, changed or conflict"),
         "path": ("text", ""),
+    },
+    "entry": _ENTRY,
+    "presigned entry": _ENTRY
+    | {
+        "url": ("text", "reads the object; keep it secret"),
+        "expires_at": ("time", "when the URL really ends"),
+    },
+    "listed": {"type": ("text", "object, or common_prefix, which has a path only"), **_ENTRY}
+    | {
+        name: (f"{kind} optional", meaning)
+        for name, (kind, meaning) in _ENTRY.items()
+        if name != "path"
+    },
+    "downloaded entry": _ENTRY | {"destination": ("text", "the file, as an absolute path")},
+    "upload": {
+        "uploaded": ("number", "objects that are new or changed"),
+        "unchanged": ("number", "objects that were there already"),
+        **_FAILURES,
+    },
+    "download": {
+        "downloaded": ("number", "objects"),
+        "destination": ("text", "the directory, as an absolute path"),
+        **_FAILURES,
+    },
+    "failure": {
+        "path": ("text", "of the object; of the file where it was to be uploaded"),
+        "error": ("text", "why"),
+    },
+    "presigned": {
+        "path": ("text", ""),
+        "url": ("text", "reads the object; keep it secret"),
+        "expires_at": ("time", "when it really ends"),
+    },
+    "removed": {"removed": ("number", "objects")},
+    "rearranged": {
+        "source": ("text", "a URI"),
+        "destination": ("text", "a URI"),
+        "objects": ("number", "copied or moved"),
     },
     "resolved": {
         "uri": ("text", "as asked for"),
@@ -121,6 +175,14 @@ ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
     "config unset": (Answer("setting written"),),
     "diff": (Answer("difference", each=True),),
     "find-merge-base": (Answer("merge base"),),
+    "fs cp": (Answer("rearranged"),),
+    "fs download": (Answer("downloaded entry"), Answer("download", option="-r")),
+    "fs ls": (Answer("listed", each=True),),
+    "fs mv": (Answer("rearranged"),),
+    "fs presign": (Answer("presigned"),),
+    "fs rm": (Answer("removed"),),
+    "fs stat": (Answer("entry"), Answer("presigned entry", option="--pre-sign")),
+    "fs upload": (Answer("entry"), Answer("upload", option="-r")),
     "log": (Answer("commit", each=True),),
     "merge": (Answer("commit"), Answer("difference", each=True, option="--dry-run")),
     "repo create": (Answer("repository"),),

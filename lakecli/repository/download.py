@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakecli.repository.lake import Repository
 
 
-def _nothing(_count: int) -> None:
+def _nothing(_count: int = 0) -> None:
     """Tell nobody."""
 
 
@@ -43,12 +43,12 @@ class DownloadOptions:
 
     Attributes:
         parallelism: objects moved at a time.
-        on_object: told the size of each object that is done.
+        on_object: called for each object that is done.
         on_bytes: told the size of each piece of an object.
     """
 
     parallelism: int = 1
-    on_object: Callable[[int], None] = _nothing
+    on_object: Callable[[], None] = _nothing
     on_bytes: Callable[[int], None] = _nothing
 
 
@@ -185,7 +185,7 @@ class _TreeDownload(_Download):
         with self._lock:
             self._report.downloaded += 1
             self._report.size += size
-        self._options.on_object(size)
+        self._options.on_object()
 
     def _fail(self, path: bytes, error: LakeError) -> None:
         self._report.failures.append((path, error.message))

@@ -81,7 +81,7 @@ class Ingest:
         remember: is told each digest of a large file that had to be computed.
         follow: whether symbolic links stand for what they point to.
         parallelism: requests to a bucket at a time; a large object takes several.
-        on_bytes: told of each piece of a large file how many bytes were moved, and 0 where it was
+        on_bytes: told how many bytes are done, piece by piece, and often 0 while a large file is
             only read; what it raises ends the work on the file.
     """
 
@@ -143,6 +143,7 @@ class Ingest:
         digest = blake3(data).hexdigest()
         if expected != (digest, size) or not self._present(digest, size):
             self._put(digest, data)
+        self._on_bytes(size)
         return digest
 
     def _put(self, digest: str, data: bytes) -> None:
@@ -171,6 +172,7 @@ class Ingest:
         size = status.st_size
         digest = self._known(key)
         if digest is not None and self._present(digest, size):
+            self._on_bytes(size)
             return digest
         with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
             digest = self._recognise(file, expected) if expected and expected[1] == size else None
@@ -183,6 +185,7 @@ class Ingest:
         """Return the expected digest if the file has it and the namespace holds it."""
         digest, size = expected
         if self._hash(file) == digest and self._present(digest, size):
+            self._on_bytes(size)
             return digest
         file.seek(0)
         return None
@@ -193,6 +196,7 @@ class Ingest:
         if len(first) <= SMALL:
             digest = blake3(first).hexdigest()
             self._put(digest, first)
+            self._on_bytes(len(first))
             return Ingested(digest, len(first), 0)
         whole = _Chained(first, source)
         if self._batch is not None:
@@ -248,6 +252,7 @@ class Ingest:
     def _send(self, file: BinaryIO, size: int) -> str:
         digest = self._hash(file)
         if self._present(digest, size):
+            self._on_bytes(size)
             return digest
         file.seek(0)
         verifying = cast("BinaryIO", VerifyingReader(file, digest, size, self._on_bytes))

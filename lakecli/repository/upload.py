@@ -46,7 +46,7 @@ LOOK_AHEAD: Final = 1_024
 """Files whose present entries are looked up together."""
 
 
-def _nothing(_count: int) -> None:
+def _nothing(_count: int = 0) -> None:
     """Tell nobody."""
 
 
@@ -59,16 +59,16 @@ class UploadOptions:
         metadata: user metadata of every object.
         links: what to do about symbolic links and special files in a directory.
         parallelism: objects moved at a time.
-        on_object: told the size of each object of a directory that is done, whether it was sent
-            or was there already.
-        on_bytes: told the progress inside large objects.
+        on_object: called for each object of a directory that is done, whether it was sent or was
+            there already.
+        on_bytes: told how many bytes were done, piece by piece, likewise.
     """
 
     content_type: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     links: LinkPolicy = LinkPolicy.FAIL
     parallelism: int = 1
-    on_object: Callable[[int], None] = _nothing
+    on_object: Callable[[], None] = _nothing
     on_bytes: Callable[[int], None] = _nothing
 
 
@@ -96,6 +96,8 @@ class _Upload:
         self._repository = repository
         self._branch = branch
         self._options = options
+        # What cannot be recorded is found out before the first byte is read.
+        encode_entry(self.entry(b"", Ingested("", 0, 0), at=repository.lake.now(), has_mtime=True))
         self._stager = Stager(repository, branch, kind="upload")
         self._new_hashes: list[tuple[FileKey, str]] = []
         self.workers = Workers(options.parallelism)
@@ -327,7 +329,7 @@ class _TreeUpload:
             self._patience.failed(error)
             return
         self._patience.succeeded()
-        self._options.on_object(ingested.size)
+        self._options.on_object()
         with self._lock:
             self._pending.append((self._prefix + found.relative, ingested, present))
             self._pending_bytes += ingested.size

@@ -1,0 +1,129 @@
+"""``lakecli fs download``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import Completes, Kind, Parallelism, PrefixUri, Recursive
+from lakecli.cli.records import entry_record
+from lakecli.cli.text import quote_path
+from lakecli.cli.transfers import (
+    NoProgress,
+    PreSign,
+    failure_records,
+    parallelism,
+    progress,
+    raise_failures,
+    summary_lines,
+)
+from lakecli.errors import UsageError
+from lakecli.uri import LakeUri, check_path, ref_of
+
+if TYPE_CHECKING:
+    from lakecli.repository.download import DownloadOptions
+    from lakecli.repository.lake import Repository
+
+
+def fs_download(
+    context: Context,
+    path: PrefixUri,
+    destination: Annotated[
+        str,
+        typer.Argument(metavar="DEST", help="A file, or with -r a directory"),
+        Completes(Kind.FILE),
+    ] = ".",
+    *,
+    recursive: Recursive = False,
+    workers: Parallelism = None,
+    no_progress: NoProgress = False,
+    pre_sign: PreSign = False,
+) -> None:
+    """Download an object, or all objects below a path.
+
+    Every file is compared with its checksum and gets the time it had when it was uploaded. It
+    appears under its name, over whatever had that name, only when it is complete.
+
+    An object goes to DEST, or under its own name into DEST where that is a directory or ends in a
+    slash. With -r the objects below PATH keep their names below the directory DEST; no path and
+    no symbolic link leads out of it. Where some fail, the others are downloaded, the failures are
+    listed, and the exit code is 3.
+
+    Examples:
+        lakecli fs download lakefs://demo/main/reports/2026.csv
+        lakecli fs download lakefs://demo/v1.0/reports/2026.csv old.csv
+        lakecli fs download -r lakefs://demo/main~3/data/ ./data
+    """
+    del pre_sign
+    if not destination:
+        raise UsageError("the name of DEST is empty")
+    if not recursive:
+        check_path(path.path or b"")
+    from lakecli.repository.download import DownloadOptions
+
+    repository = context.repository(path)
+    with progress(context, "download", hidden=no_progress) as shown:
+        options = DownloadOptions(
+            parallelism=parallelism(context, repository, workers),
+            on_object=lambda: shown.advance(items=1),
+            on_bytes=lambda size: shown.advance(size=size),
+        )
+        if recursive:
+            _download_tree(context, repository, path, Path(destination), options)
+        else:
+            _download_one(context, repository, path, destination, options)
+
+
+def _download_one(
+    context: Context,
+    repository: Repository,
+    uri: LakeUri,
+    destination: str,
+    options: DownloadOptions,
+) -> None:
+    from lakecli.repository.address import full_address
+    from lakecli.repository.download import download_object
+
+    path = uri.path or b""
+    name = os.fsdecode(path.rpartition(b"/")[2])
+    target = Path(destination)
+    if destination.endswith("/") or target.is_dir():
+        if name in ("", ".", ".."):
+            raise UsageError(f"no file can have the name of {uri}", hint="name a file as DEST")
+        target /= name
+    entry = download_object(repository, ref_of(uri), path, target=target, options=options)
+    address, place = full_address(repository, entry), target.absolute()
+    context.out.emit(
+        {**entry_record(path, entry, physical_address=address), "destination": place},
+        text=lambda: [f"download: {quote_path(str(uri))} to {quote_path(str(place))}"],
+    )
+
+
+def _download_tree(
+    context: Context,
+    repository: Repository,
+    uri: LakeUri,
+    target: Path,
+    options: DownloadOptions,
+) -> None:
+    from lakecli.repository.download import download_tree
+
+    report = download_tree(repository, ref_of(uri), uri.path or b"", target=target, options=options)
+    failed = len(report.failures)
+    context.out.emit(
+        {
+            "downloaded": report.downloaded,
+            "failed": failed,
+            "size": report.size,
+            "destination": target.absolute(),
+            "failures": failure_records(report.failures),
+        },
+        text=lambda: summary_lines(
+            "Download", {"Downloaded": report.downloaded, "Failed": failed}, report.size
+        ),
+    )
+    raise_failures(context, report.failures, verb="download", hint="all others are complete")

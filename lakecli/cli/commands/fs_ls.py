@@ -1,0 +1,80 @@
+"""``lakecli fs ls``."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import PrefixUri, Recursive
+from lakecli.cli.records import entry_record
+from lakecli.cli.text import human_size, local_date, quote_path
+from lakecli.uri import ref_of
+
+if TYPE_CHECKING:
+    from lakecli.committed.listing import ListedObject, ListedPrefix
+
+DELIMITER = b"/"
+_OBJECT = "object"
+_PREFIX = "common_prefix"
+
+
+def fs_ls(
+    context: Context,
+    path: PrefixUri,
+    *,
+    recursive: Recursive = False,
+    amount: Annotated[
+        int, typer.Option("--amount", min=0, metavar="N", help="How many to show; 0 for all")
+    ] = 0,
+    after: Annotated[
+        str, typer.Option("--after", metavar="PATH", help="Show what follows this path")
+    ] = "",
+) -> None:
+    """List the objects whose paths begin with a prefix.
+
+    The prefix is taken as it is: data/2026 lists data/2026.csv and data/2026/ alike. Without -r,
+    what has a slash behind the prefix is shown as one common prefix, and names are shown from the
+    last slash of the prefix on. Of a plain branch, uncommitted changes are listed too;
+    BRANCH@ lists what is committed.
+
+    Examples:
+        lakecli fs ls lakefs://demo/main/
+        lakecli fs ls -r lakefs://demo/main~1/data/2026
+        lakecli fs ls lakefs://demo/main/data/ --amount 100 --after data/100.csv
+    """
+    from lakecli.committed.listing import ListedObject
+    from lakecli.committed.values import decode_entry
+    from lakecli.repository.address import full_address
+    from lakecli.repository.objects import listing
+
+    repository = context.repository(path)
+    prefix = path.path or b""
+    cut = 0 if recursive else prefix.rfind(DELIMITER) + 1
+
+    def text(item: ListedObject | ListedPrefix) -> str:
+        shown = quote_path(item.path[cut:])
+        if not isinstance(item, ListedObject):
+            return f"{_PREFIX:<13}{'':49}{shown}"
+        entry = decode_entry(item.value)
+        date, size = local_date(entry.modified_at), human_size(entry.size)
+        return f"{_OBJECT:<13}    {date:<29}    {size:<12}    {shown}"
+
+    def record(item: ListedObject | ListedPrefix) -> dict[str, object]:
+        if not isinstance(item, ListedObject):
+            return {"type": _PREFIX, "path": item.path}
+        entry = decode_entry(item.value)
+        address = full_address(repository, entry)
+        return {"type": _OBJECT, **entry_record(item.path, entry, physical_address=address)}
+
+    with listing(
+        repository,
+        ref_of(path),
+        prefix=prefix,
+        delimiter=b"" if recursive else DELIMITER,
+        after=os.fsencode(after),
+    ) as found:
+        shown = context.out.page(found, amount=amount, name=lambda item: os.fsdecode(item.path))
+        context.out.stream(shown, record=record, text=text)

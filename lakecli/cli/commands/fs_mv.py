@@ -1,0 +1,39 @@
+"""``lakecli fs mv``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import PrefixUri, Recursive
+from lakecli.cli.places import TargetUri, target_of, tell
+from lakecli.uri import ref_of
+
+
+def fs_mv(
+    context: Context, source: PrefixUri, destination: TargetUri, *, recursive: Recursive = False
+) -> None:
+    """Move an object, or all objects below a path, on a branch or to another one.
+
+    No data is copied, whatever the size. The new paths and the removal of the old ones are
+    uncommitted changes. An object whose DEST is the whole branch or ends in a slash keeps its own
+    name below it; with -r the objects below PATH keep their names below DEST.
+
+    Examples:
+        lakecli fs mv lakefs://demo/main/a.csv lakefs://demo/main/b.csv
+        lakecli fs mv -r lakefs://demo/main/incoming/ lakefs://demo/main/data/2026/
+    """
+    from lakecli.repository.rearrange import move, move_tree
+
+    repository = context.repository(source, destination)
+    origin, branch = ref_of(source), ref_of(destination)
+    if recursive:
+        before, after = source.path or b"", destination.path or b""
+        count = move_tree(
+            repository, source_branch=origin, source=before, branch=branch, path=after
+        )
+    else:
+        before, after = target_of(source, destination)
+        move(repository, source_branch=origin, source=before, branch=branch, path=after)
+        count = 1
+    tell(context, "move", source, replace(destination, path=after), count)

@@ -1,0 +1,52 @@
+"""``lakecli fs rm``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import PrefixUri, Recursive
+from lakecli.uri import check_path, ref_of
+
+
+def fs_rm(
+    context: Context,
+    path: PrefixUri,
+    *,
+    recursive: Recursive = False,
+    concurrency: Annotated[
+        int,
+        typer.Option(
+            "--concurrency",
+            "-C",
+            min=1,
+            hidden=True,
+            help="Taken for the sake of lakectl's scripts",
+        ),
+    ] = 1,
+) -> None:
+    """Remove an object from a branch, or all objects at and below a path.
+
+    The removal is an uncommitted change of the branch; earlier commits keep the object. With -r,
+    data removes data and everything below data/, but not data.csv.
+
+    Examples:
+        lakecli fs rm lakefs://demo/main/reports/2025.csv
+        lakecli fs rm -r lakefs://demo/main/data/2025/
+    """
+    del concurrency
+    from lakecli.repository.rearrange import remove, remove_tree
+
+    target = path.path or b""
+    if not recursive:
+        check_path(target)
+    repository = context.repository(path)
+    if recursive:
+        removed = remove_tree(repository, ref_of(path), target)
+        context.out.note(f"removed {removed} object{'s' if removed > 1 else ''}")
+    else:
+        remove(repository, ref_of(path), target)
+        removed = 1
+    context.out.emit({"removed": removed})

@@ -1,0 +1,58 @@
+"""``lakecli fs stat``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import Expires, PathUri
+from lakecli.cli.records import entry_record
+from lakecli.cli.text import entry_lines
+from lakecli.errors import UsageError
+from lakecli.uri import ref_of
+
+
+def fs_stat(
+    context: Context,
+    path: PathUri,
+    *,
+    pre_sign: Annotated[
+        bool,
+        typer.Option("--pre-sign", help="Show a URL that reads the object without credentials"),
+    ] = False,
+    expires: Expires = None,
+) -> None:
+    """Show what is recorded of an object.
+
+    Where it physically lies is shown as an address that needs credentials. With --pre-sign it is
+    a URL that works for everybody who has it, and when that ends.
+
+    Examples:
+        lakecli fs stat lakefs://demo/main/reports/2026.csv
+        lakecli fs stat lakefs://demo/dev~3/reports/2026.csv
+        lakecli fs stat --pre-sign --expires 2h lakefs://demo/main/reports/2026.csv
+    """
+    if expires is not None and not pre_sign:
+        raise UsageError("--expires needs --pre-sign")
+    from lakecli.repository.address import full_address
+    from lakecli.repository.objects import stat
+
+    repository = context.repository(path)
+    name = path.path or b""
+    entry = stat(repository, ref_of(path), name)
+    address = full_address(repository, entry)
+    record = entry_record(name, entry, physical_address=address)
+    if not pre_sign:
+        context.out.emit(record, text=lambda: entry_lines(name, entry, physical_address=address))
+        return
+    from lakecli.cli.presigned import presigned
+
+    signed = presigned(context, repository, entry, name, expires)
+    context.out.emit(
+        {**record, "url": signed.url, "expires_at": signed.expires_at},
+        text=lambda: entry_lines(
+            name, entry, physical_address=signed.url, expires_at=signed.expires_at
+        ),
+    )

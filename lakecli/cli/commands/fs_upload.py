@@ -1,0 +1,199 @@
+"""``lakecli fs upload``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import NO_METADATA, Completes, Kind, Metadata, Parallelism
+from lakecli.cli.records import entry_record
+from lakecli.cli.text import entry_lines
+from lakecli.cli.transfers import (
+    NoProgress,
+    PreSign,
+    failure_records,
+    parallelism,
+    progress,
+    raise_failures,
+    summary_lines,
+)
+from lakecli.errors import UsageError
+from lakecli.uri import LakeUri, parse_path, ref_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.upload import UploadOptions, UploadReport
+
+STANDARD_INPUT = "-"
+
+
+def fs_upload(
+    context: Context,
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SRC", help="A file, a directory with -r, or - for standard input"),
+        Completes(Kind.FILE),
+    ],
+    path: Annotated[
+        str | None,
+        typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
+        Completes(Kind.PATH),
+    ] = None,
+    *,
+    source_option: Annotated[
+        str | None,
+        typer.Option(
+            "--source", "-s", metavar="SRC", help="What to upload; PATH is then the only argument"
+        ),
+        Completes(Kind.FILE),
+    ] = None,
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="All files below the directory SRC")
+    ] = False,
+    content_type: Annotated[
+        str | None,
+        typer.Option(
+            "--content-type", metavar="TYPE", help="Instead of what the suffix of PATH implies"
+        ),
+    ] = None,
+    metadata: Metadata = NO_METADATA,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Upload what symbolic links in a directory point to")
+    ] = False,
+    skip: Annotated[
+        bool, typer.Option("--skip", help="Leave out symbolic links and special files")
+    ] = False,
+    workers: Parallelism = None,
+    no_progress: NoProgress = False,
+    pre_sign: PreSign = False,
+) -> None:
+    """Upload a file, a directory or standard input to a branch.
+
+    What is uploaded is an uncommitted change of the branch. The same contents with the same type
+    and metadata again are no change, and bytes that the repository holds already are not sent.
+
+    A file whose PATH is the whole branch or ends in a slash keeps its own name below it. With -r,
+    files keep their names below PATH; nothing on the branch is deleted. Symbolic links and
+    special files below a directory are failures unless --follow or --skip is given. Where some
+    files fail, the others are uploaded, the failures are listed, and the exit code is 3.
+
+    Examples:
+        lakecli fs upload report.csv lakefs://demo/main/reports/
+        lakecli fs upload -r ./data lakefs://demo/main/data/ --meta source=crm
+        gzip -c dump.sql | lakecli fs upload - lakefs://demo/main/dump.sql.gz
+        lakecli fs upload -s report.csv lakefs://demo/main/reports/2026.csv
+    """
+    del pre_sign
+    if source_option is not None:
+        if path is not None:
+            raise UsageError("SRC was given twice", hint="lakecli fs upload [-s] SRC PATH")
+        source, path = source_option, source
+    elif path is None:
+        raise UsageError("no PATH to upload to", hint="lakecli fs upload SRC PATH")
+    target = parse_path(path, base=context.base_uri, allow_empty=True)
+    if follow and skip:
+        raise UsageError("--follow and --skip exclude each other", hint="give one of them")
+    if not source:
+        raise UsageError("the name of SRC is empty")
+    if source == STANDARD_INPUT and recursive:
+        raise UsageError("standard input is no directory", hint="leave out -r")
+    from lakecli.repository.upload import UploadOptions
+    from lakecli.repository.walk import LinkPolicy
+
+    repository = context.repository(target)
+    with progress(context, "upload", hidden=no_progress) as shown:
+        options = UploadOptions(
+            content_type=content_type,
+            metadata=metadata,
+            links=LinkPolicy.FOLLOW if follow else LinkPolicy.SKIP if skip else LinkPolicy.FAIL,
+            parallelism=parallelism(context, repository, workers),
+            on_object=lambda: shown.advance(items=1),
+            on_bytes=lambda size: shown.advance(size=size),
+        )
+        if recursive and Path(source).is_dir():
+            report = _upload_tree(context, repository, target, source, options)
+        else:
+            _upload_one(context, repository, target, source, options)
+            return
+    context.out.emit(_record(report), text=lambda: _lines(report))
+    raise_failures(
+        context, report.failures, verb="upload", hint="all others are staged; repeat it for these"
+    )
+
+
+def _upload_one(
+    context: Context,
+    repository: Repository,
+    target: LakeUri,
+    source: str,
+    options: UploadOptions,
+) -> None:
+    from lakecli.repository.address import full_address
+    from lakecli.repository.upload import upload_file, upload_stream
+
+    path, branch = target.path or b"", ref_of(target)
+    if source == STANDARD_INPUT:
+        stream = context.stdin.buffer
+        entry = upload_stream(repository, branch, path, source=stream, options=options)
+    else:
+        if not path or path.endswith(b"/"):
+            path += os.fsencode(Path(source).name)
+        entry = upload_file(repository, branch, path, source=Path(source), options=options)
+    address = full_address(repository, entry)
+    context.out.emit(
+        entry_record(path, entry, physical_address=address),
+        text=lambda: entry_lines(path, entry, physical_address=address),
+    )
+
+
+def _upload_tree(
+    context: Context,
+    repository: Repository,
+    target: LakeUri,
+    source: str,
+    options: UploadOptions,
+) -> UploadReport:
+    from lakecli.repository.upload import UploadReport, upload_tree
+
+    report = UploadReport()
+    try:
+        return upload_tree(
+            repository,
+            ref_of(target),
+            target.path or b"",
+            source=Path(source),
+            options=options,
+            report=report,
+        )
+    except BaseException:
+        if report.uploaded or report.unchanged:
+            done = report.uploaded + report.unchanged
+            context.out.note(f"{done} objects were staged before; the same command goes on there")
+        raise
+
+
+def _record(report: UploadReport) -> dict[str, object]:
+    return {
+        "uploaded": report.uploaded,
+        "unchanged": report.unchanged,
+        "failed": len(report.failures),
+        "size": report.size,
+        "failures": failure_records(report.failures),
+    }
+
+
+def _lines(report: UploadReport) -> Iterator[str]:
+    counts = {
+        "Uploaded": report.uploaded,
+        "Unchanged": report.unchanged,
+        "Failed": len(report.failures),
+    }
+    yield from summary_lines("Upload", counts, report.size)
+    if not report.uploaded:
+        yield "No changes"

@@ -1,0 +1,48 @@
+"""What ``fs cp`` and ``fs mv`` share: where a copy goes, and how it is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakecli.cli.params import Completes, Kind, Reads, read_prefix
+from lakecli.cli.text import quote_path
+from lakecli.errors import UsageError
+from lakecli.uri import LakeUri, check_path
+
+if TYPE_CHECKING:
+    from lakecli.cli.context import Context
+
+TargetUri = Annotated[
+    LakeUri,
+    typer.Argument(metavar="DEST", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
+    Reads(read_prefix),
+    Completes(Kind.PATH),
+]
+
+
+def target_of(source: LakeUri, target: LakeUri) -> tuple[bytes, bytes]:
+    """Return the paths of one object before and after: a directory takes it under its own name.
+
+    Raises:
+        UsageError: one of them cannot be the path of an object.
+    """
+    before, after = source.path or b"", target.path or b""
+    check_path(before)
+    if not after or after.endswith(b"/"):
+        name = before.rpartition(b"/")[2]
+        if not name:
+            raise UsageError(f"{source} has no name of its own", hint="name the whole path of DEST")
+        after += name
+    return before, after
+
+
+def tell(context: Context, verb: str, source: LakeUri, target: LakeUri, objects: int) -> None:
+    """Answer what became of how many objects."""
+    record = {"source": str(source), "destination": str(target), "objects": objects}
+    counted = f" ({objects} objects)" if objects > 1 else ""
+    context.out.emit(
+        record,
+        text=lambda: [f"{verb}: {quote_path(str(source))} to {quote_path(str(target))}{counted}"],
+    )

@@ -1,0 +1,83 @@
+"""What uploads and downloads share on the command line: parallelism, progress, summaries."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakecli.cli.text import human_size, quote_path
+from lakecli.errors import PartialFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lakecli.cli.context import Context
+    from lakecli.cli.progress import Progress
+    from lakecli.repository.lake import Repository
+
+NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progress")]
+PreSign = Annotated[
+    bool,
+    typer.Option(
+        "--pre-sign",
+        hidden=True,
+        help="Taken for the sake of lakectl's scripts: bytes go straight to the store anyway",
+    ),
+]
+
+
+def parallelism(context: Context, repository: Repository, asked: int | None) -> int:
+    """Return how many objects to move at a time: as asked, else as set and as the store can use."""
+    if asked is not None:
+        return asked
+    from lakecli.objectstore.uri import is_local
+    from lakecli.repository.parallel import LOCAL_WORKERS
+
+    configured = context.settings.transfer_parallelism
+    if is_local(repository.record.storage_namespace):
+        return min(configured, LOCAL_WORKERS)
+    return configured
+
+
+@contextmanager
+def progress(context: Context, verb: str, *, hidden: bool) -> Iterator[Progress]:
+    """Show how far a transfer is, unless that is not wanted."""
+    from lakecli.cli.progress import Progress
+
+    with nullcontext(Progress()) if hidden else context.out.progress(verb) as shown:
+        yield shown
+
+
+def summary_lines(operation: str, counts: dict[str, int], size: int) -> Iterator[str]:
+    """Yield the end of a recursive transfer: ``Upload Summary:`` and what became of how many."""
+    yield f"{operation} Summary:"
+    yield ""
+    yield from (f"{name}: {count}" for name, count in counts.items())
+    yield f"Size: {human_size(size)}"
+
+
+def failure_records(failures: Sequence[tuple[bytes, str]]) -> list[dict[str, object]]:
+    """Return what failed as JSON shows it."""
+    return [{"path": path, "error": why} for path, why in failures]
+
+
+def raise_failures(
+    context: Context, failures: Sequence[tuple[bytes, str]], *, verb: str, hint: str
+) -> None:
+    """Tell what failed, one line each, and fail; nothing happens where nothing did.
+
+    Raises:
+        PartialFailure: something failed.
+    """
+    if not failures:
+        return
+    paths = [path for path, _ in failures]
+    if not context.out.json:
+        for path, why in failures:
+            context.out.warn(f"cannot {verb} {quote_path(path)}: {why}")
+        paths = []
+    count = len(failures)
+    what = "object" if count == 1 else "objects"
+    raise PartialFailure(f"{count} {what} failed to {verb}", hint=hint, paths=paths)
