@@ -4,9 +4,10 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='branch cherry-pick commit completion config diff find-merge-base log merge repo rev-parse show tag version' ;;
+    '') REPLY='branch cherry-pick commit completion config diff find-merge-base fs fsck log merge quickstart repo rev-parse show tag version' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
+    'fs') REPLY='cat cp download ls mv presign rm stat upload' ;;
     'repo') REPLY='create delete list' ;;
     'show') REPLY='commit' ;;
     'tag') REPLY='create delete list show' ;;
@@ -32,8 +33,19 @@ __lakecli_options() {
     'config unset') REPLY='' ;;
     'diff') REPLY='--exit-code --prefix --two-way' ;;
     'find-merge-base') REPLY='' ;;
+    'fs cat') REPLY='' ;;
+    'fs cp') REPLY='-r --recursive' ;;
+    'fs download') REPLY='--no-progress -p --parallelism -r --recursive' ;;
+    'fs ls') REPLY='--after --amount -r --recursive' ;;
+    'fs mv') REPLY='-r --recursive' ;;
+    'fs presign') REPLY='--expires' ;;
+    'fs rm') REPLY='-r --recursive' ;;
+    'fs stat') REPLY='--expires --pre-sign' ;;
+    'fs upload') REPLY='--content-type --follow --meta --no-progress -p --parallelism -r --recursive -s --skip --source' ;;
+    'fsck') REPLY='--data' ;;
     'log') REPLY='--after --amount --dot --first-parent --graph --limit --no-merges --objects --prefixes --show-meta-range-id --since --stop-at' ;;
     'merge') REPLY='--allow-empty --dry-run --force -m --message --meta --squash --strategy' ;;
+    'quickstart') REPLY='' ;;
     'repo create') REPLY='-d --default-branch --range-entries' ;;
     'repo delete') REPLY='-y --yes' ;;
     'repo list') REPLY='--after --amount --prefix' ;;
@@ -67,6 +79,18 @@ __lakecli_value() {
     'commit --message') REPLY='nothing' ;;
     'commit --meta') REPLY='nothing' ;;
     'diff --prefix') REPLY='nothing' ;;
+    'fs download -p') REPLY='nothing' ;;
+    'fs download --parallelism') REPLY='nothing' ;;
+    'fs ls --after') REPLY='nothing' ;;
+    'fs ls --amount') REPLY='nothing' ;;
+    'fs presign --expires') REPLY='nothing' ;;
+    'fs stat --expires') REPLY='nothing' ;;
+    'fs upload --content-type') REPLY='nothing' ;;
+    'fs upload --meta') REPLY='nothing' ;;
+    'fs upload -p') REPLY='nothing' ;;
+    'fs upload --parallelism') REPLY='nothing' ;;
+    'fs upload -s') REPLY='file' ;;
+    'fs upload --source') REPLY='file' ;;
     'log --after') REPLY='nothing' ;;
     'log --amount') REPLY='nothing' ;;
     'log --objects') REPLY='nothing' ;;
@@ -115,9 +139,24 @@ __lakecli_argument() {
     'diff 2') REPLY='ref' ;;
     'find-merge-base 1') REPLY='ref' ;;
     'find-merge-base 2') REPLY='ref' ;;
+    'fs cat 1') REPLY='path' ;;
+    'fs cp 1') REPLY='path' ;;
+    'fs cp 2') REPLY='path' ;;
+    'fs download 1') REPLY='path' ;;
+    'fs download 2') REPLY='file' ;;
+    'fs ls 1') REPLY='path' ;;
+    'fs mv 1') REPLY='path' ;;
+    'fs mv 2') REPLY='path' ;;
+    'fs presign 1') REPLY='path' ;;
+    'fs rm 1') REPLY='path' ;;
+    'fs stat 1') REPLY='path' ;;
+    'fs upload 1') REPLY='file' ;;
+    'fs upload 2') REPLY='path' ;;
+    'fsck 1') REPLY='repository' ;;
     'log 1') REPLY='ref' ;;
     'merge 1') REPLY='ref' ;;
     'merge 2') REPLY='branch' ;;
+    'quickstart 1') REPLY='directory' ;;
     'repo create 1') REPLY='repository' ;;
     'repo create 2') REPLY='directory' ;;
     'repo delete 1') REPLY='repository' ;;

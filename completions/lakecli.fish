@@ -13,8 +13,11 @@ function __lakecli_words
                 'config' 'Read and change settings' \
                 'diff' 'Show what differs, path by path' \
                 'find-merge-base' 'Show the commit that a merge of two refs would start from' \
+                'fs' 'Read and write objects' \
+                'fsck' 'Check that everything a repository refers to is there and is what it should be' \
                 'log' 'Show the history of a ref, newest commit first' \
                 'merge' 'Merge a ref into a branch' \
+                'quickstart' 'Build a small lake out of real files, and show each command as it runs' \
                 'repo' 'Create, list and delete repositories' \
                 'rev-parse' 'Show the commit ID that a ref expression names' \
                 'show' 'Show a commit' \
@@ -34,6 +37,17 @@ function __lakecli_words
                 'list' 'List all settings and their values' \
                 'set' 'Change a setting in the configuration file' \
                 'unset' 'Remove a setting from the configuration file'
+        case 'fs'
+            printf '%s\t%s\n' \
+                'cat' 'Write an object\'s bytes to standard output' \
+                'cp' 'Copy an object, or all objects below a path, to a branch of the same repository' \
+                'download' 'Download an object, or all objects below a path' \
+                'ls' 'List the objects whose paths begin with a prefix' \
+                'mv' 'Move an object, or all objects below a path, on a branch or to another one' \
+                'presign' 'Print a URL that reads an object without credentials, for a while' \
+                'rm' 'Remove an object from a branch, or all objects at and below a path' \
+                'stat' 'Show what is recorded of an object' \
+                'upload' 'Upload a file, a directory or standard input to a branch'
         case 'repo'
             printf '%s\t%s\n' \
                 'create' 'Create a repository in a storage namespace' \
@@ -102,6 +116,54 @@ function __lakecli_options
                 '--exit-code' 'Exit with 13 if there are differences' \
                 '--prefix' 'Show what begins with this' \
                 '--two-way' 'Compare the two refs as they are'
+        case 'fs cp'
+            printf '%s\t%s\n' \
+                '-r' 'All objects below the path' \
+                '--recursive' 'All objects below the path'
+        case 'fs download'
+            printf '%s\t%s\n' \
+                '--no-progress' 'Show no progress' \
+                '-p' 'Objects moved at a time; default: transfer.parallelism' \
+                '--parallelism' 'Objects moved at a time; default: transfer.parallelism' \
+                '-r' 'All objects below the path' \
+                '--recursive' 'All objects below the path'
+        case 'fs ls'
+            printf '%s\t%s\n' \
+                '--after' 'Show what follows this path' \
+                '--amount' 'How many to show; 0 for all' \
+                '-r' 'All objects below the path' \
+                '--recursive' 'All objects below the path'
+        case 'fs mv'
+            printf '%s\t%s\n' \
+                '-r' 'All objects below the path' \
+                '--recursive' 'All objects below the path'
+        case 'fs presign'
+            printf '%s\t%s\n' \
+                '--expires' 'How long the URL works: 90s, 30m, 12h, 7d'
+        case 'fs rm'
+            printf '%s\t%s\n' \
+                '-r' 'All objects below the path' \
+                '--recursive' 'All objects below the path'
+        case 'fs stat'
+            printf '%s\t%s\n' \
+                '--expires' 'How long the URL works: 90s, 30m, 12h, 7d' \
+                '--pre-sign' 'Show a URL that reads the object without credentials'
+        case 'fs upload'
+            printf '%s\t%s\n' \
+                '--content-type' 'Instead of what the suffix of PATH implies' \
+                '--follow' 'Upload what symbolic links in a directory point to' \
+                '--meta' 'Metadata to record' \
+                '--no-progress' 'Show no progress' \
+                '-p' 'Objects moved at a time; default: transfer.parallelism' \
+                '--parallelism' 'Objects moved at a time; default: transfer.parallelism' \
+                '-r' 'All files below the directory SRC' \
+                '--recursive' 'All files below the directory SRC' \
+                '-s' 'What to upload; PATH is then the only argument' \
+                '--skip' 'Leave out symbolic links and special files' \
+                '--source' 'What to upload; PATH is then the only argument'
+        case 'fsck'
+            printf '%s\t%s\n' \
+                '--data' 'Read every data object and compare it with its name'
         case 'log'
             printf '%s\t%s\n' \
                 '--after' 'Show what comes after this commit' \
@@ -204,6 +266,30 @@ function __lakecli_value
             echo 'nothing'
         case 'diff --prefix'
             echo 'nothing'
+        case 'fs download -p'
+            echo 'nothing'
+        case 'fs download --parallelism'
+            echo 'nothing'
+        case 'fs ls --after'
+            echo 'nothing'
+        case 'fs ls --amount'
+            echo 'nothing'
+        case 'fs presign --expires'
+            echo 'nothing'
+        case 'fs stat --expires'
+            echo 'nothing'
+        case 'fs upload --content-type'
+            echo 'nothing'
+        case 'fs upload --meta'
+            echo 'nothing'
+        case 'fs upload -p'
+            echo 'nothing'
+        case 'fs upload --parallelism'
+            echo 'nothing'
+        case 'fs upload -s'
+            echo 'file'
+        case 'fs upload --source'
+            echo 'file'
         case 'log --after'
             echo 'nothing'
         case 'log --amount'
@@ -294,12 +380,42 @@ function __lakecli_argument
             echo 'ref'
         case 'find-merge-base 2'
             echo 'ref'
+        case 'fs cat 1'
+            echo 'path'
+        case 'fs cp 1'
+            echo 'path'
+        case 'fs cp 2'
+            echo 'path'
+        case 'fs download 1'
+            echo 'path'
+        case 'fs download 2'
+            echo 'file'
+        case 'fs ls 1'
+            echo 'path'
+        case 'fs mv 1'
+            echo 'path'
+        case 'fs mv 2'
+            echo 'path'
+        case 'fs presign 1'
+            echo 'path'
+        case 'fs rm 1'
+            echo 'path'
+        case 'fs stat 1'
+            echo 'path'
+        case 'fs upload 1'
+            echo 'file'
+        case 'fs upload 2'
+            echo 'path'
+        case 'fsck 1'
+            echo 'repository'
         case 'log 1'
             echo 'ref'
         case 'merge 1'
             echo 'ref'
         case 'merge 2'
             echo 'branch'
+        case 'quickstart 1'
+            echo 'directory'
         case 'repo create 1'
             echo 'repository'
         case 'repo create 2'

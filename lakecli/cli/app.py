@@ -62,20 +62,30 @@ def _run_process(argv: Sequence[str]) -> int:
 def run(argv: Sequence[str], world: World) -> int:
     """Run one command line and return its exit code; whatever was raised has been told."""
     given = Globals()
-    context: Context | None = None
     try:
-        action = _parse(argv, given)
-        context = Context(world, given, argv)
-        try:
-            if given.verbose:
-                _log_to(world.stderr)
-            gc.enable()
-            code = action(context)
-            context.out.flush()
-        finally:
-            context.close()
+        return run_within(argv, world, given)
     except BaseException as error:  # noqa: BLE001 - the one boundary
-        return _report(error, context or Context(world, given, argv))
+        return _report(error, Context(world, given, argv))
+
+
+def run_within(argv: Sequence[str], world: World, given: Globals) -> int:
+    """Run one command line and return its exit code; whatever it raises is the caller's.
+
+    Args:
+        argv: the command line without the program's name.
+        world: what it touches.
+        given: takes its global options.
+    """
+    action = _parse(argv, given)
+    context = Context(world, given, argv)
+    try:
+        if given.verbose:
+            _log_to(world.stderr)
+        gc.enable()
+        code = action(context)
+        context.out.flush()
+    finally:
+        context.close()
     return code
 
 

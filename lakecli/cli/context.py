@@ -192,6 +192,28 @@ class Context:
 
         return shlex.join(self._argv)[:_MAX_COMMAND]
 
+    def run(self, argv: Sequence[str]) -> int:
+        """Run another command line in the same world, and return its exit code.
+
+        With ``--json`` it shows nothing: the answer is that of this command. Raises what the
+        other command does.
+        """
+        from lakecli.cli.app import run_within
+        from lakecli.cli.argv import Globals
+
+        given = self._given
+        flags = {"--quiet": given.quiet, "--no-color": given.no_color, "--verbose": given.verbose}
+        world = self._world
+        if given.json:
+            from io import BytesIO, TextIOWrapper
+
+            sink = TextIOWrapper(BytesIO(), encoding="utf-8", errors="surrogateescape")
+            world = world._replace(stdout=sink, stderr=sink)
+        self.out.flush()
+        settings = [] if given.config is None else ["--config", given.config]
+        argv = [*(flag for flag, on in flags.items() if on), *settings, *argv]
+        return run_within(argv, world, Globals())
+
     def close(self) -> None:
         """Close what was opened; safe to repeat."""
         if self._lake is not None:

@@ -1,0 +1,207 @@
+"""``lakecli quickstart``."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import chain, count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import Completes, Kind
+from lakecli.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME = "quickstart"
+MAX_FILES = 300
+MAX_SIZE = 20 << 20
+_SUFFIXES = (".py", ".txt")
+_LEFT_OUT = frozenset({"__pycache__", "site-packages", "dist-packages", "test", "tests"})
+
+
+def quickstart(
+    context: Context,
+    directory: Annotated[
+        str | None,
+        typer.Argument(metavar="DIR", help="A directory with files of yours"),
+        Completes(Kind.DIRECTORY),
+    ] = None,
+) -> None:
+    """Build a small lake out of real files, and show each command as it runs.
+
+    Takes files of DIR, else files that are on this machine anyway: at most 300, and 20 MiB. They
+    are copied below lakecli's home, uploaded to a new repository there, committed, branched,
+    changed, compared, merged and tagged. The repository is left to play with. Run again, it makes
+    a second one under another name. Nothing outside of lakecli's home is changed; no network is
+    needed.
+
+    Examples:
+        lakecli quickstart
+        lakecli quickstart ~/Documents
+    """
+    name, place = _free_name(context)
+    files = place / "files"
+    names = _copy(_sources(directory), files)
+    if not names:
+        raise NotFound(
+            f"no files to begin with in {directory or 'this Python'}",
+            hint="lakecli quickstart DIR, a directory with some files",
+        )
+    tour = _Tour(context, f"lakefs://{name}", place, names)
+    tour.run()
+    context.out.emit(
+        {
+            "repository": tour.repository,
+            "storage_namespace": f"local://{tour.namespace}",
+            "directory": files,
+            "commands": tour.commands,
+        },
+        text=tour.farewell,
+    )
+
+
+def _free_name(context: Context) -> tuple[str, Path]:
+    """Return a repository's name that is not taken, and a directory that is not there yet."""
+    taken = {record.name for record in context.lake().repositories(prefix=NAME)}
+    root = context.home.store.parent / NAME
+    names = chain([NAME], (f"{NAME}-{number}" for number in count(2)))
+    name = next(name for name in names if name not in taken and not (root / name).exists())
+    return name, root / name
+
+
+def _sources(directory: str | None) -> Iterator[tuple[Path, Path]]:
+    """Yield files and their names relative to the directory they come from."""
+    import os
+
+    from lakecli.repository.walk import LinkPolicy, walk
+
+    if directory is not None:
+        root = Path(directory)
+        if not root.is_dir():
+            raise NotFound(f"no such directory: {directory}")
+    else:
+        import sysconfig
+
+        root = Path(sysconfig.get_path("stdlib"))
+    for found in walk(os.fsencode(root.absolute()), LinkPolicy.SKIP):
+        relative = Path(os.fsdecode(found.relative))
+        if found.problem is not None or any(part.startswith(".") for part in relative.parts):
+            continue
+        if directory is None and (
+            relative.suffix not in _SUFFIXES or not _LEFT_OUT.isdisjoint(relative.parts)
+        ):
+            continue
+        yield Path(os.fsdecode(found.path)), relative
+
+
+def _copy(sources: Iterator[tuple[Path, Path]], target: Path) -> list[Path]:
+    """Copy a handful of files, and return their relative names."""
+    import shutil
+
+    names: list[Path] = []
+    room = MAX_SIZE
+    for source, relative in sources:
+        try:
+            data = source.read_bytes() if source.stat().st_size <= room else None
+        except OSError:
+            data = None
+        if data is None:
+            continue  # too large, or not readable; there are others
+        (target / relative.parent).mkdir(parents=True, exist_ok=True)
+        (target / relative).write_bytes(data)
+        shutil.copystat(source, target / relative)
+        room -= len(data)
+        names.append(relative)
+        if len(names) == MAX_FILES:
+            break
+    return names
+
+
+class _Tour:
+    """The commands, one after the other, each shown and run."""
+
+    def __init__(self, context: Context, repository: str, place: Path, names: list[Path]) -> None:
+        self._context = context
+        self._say = context.out.say
+        self.repository = repository
+        self.files = place / "files"
+        self.namespace = place / "namespace"
+        self._names = names
+        self.commands: list[str] = []
+
+    def run(self) -> None:
+        """Go through all of it; a command that fails ends it."""
+        main, trial = f"{self.repository}/main", f"{self.repository}/experiment"
+        changed, gone = self._names[0], self._names[len(self._names) // 2]
+        self._tell("A repository: its objects go to a directory, its branches into lakecli's home.")
+        self._do("repo", "create", self.repository, str(self.namespace))
+        self._tell(f"{len(self._names)} files go in, and become the first commit.")
+        self._do("fs", "upload", "-r", str(self.files), f"{main}/files/")
+        self._do("commit", main, "-m", "Add files", "--meta", "source=quickstart")
+        self._tell("A branch costs nothing: no object is copied, however large.")
+        self._do("branch", "create", trial, "-s", main)
+        self._tell("On it, one file gets another line, and another file goes.")
+        self._append(changed, "One more line.\n")
+        self._do("fs", "upload", str(self.files / changed), f"{trial}/files/{changed}")
+        if gone != changed:
+            self._do("fs", "rm", f"{trial}/files/{gone}")
+        self._do("diff", trial)
+        self._do("commit", trial, "-m", "Try something")
+        self._tell("Meanwhile main goes on. A copy inside a repository copies no bytes either.")
+        self._do("fs", "cp", f"{main}/files/{changed}", f"{main}/first/")
+        self._do("commit", main, "-m", "Keep the first version")
+        self._tell("What would a merge change on main? Then the merge itself, and a name for it.")
+        self._do("diff", main, trial)
+        self._do("merge", trial, main)
+        self._do("tag", "create", f"{self.repository}/v1", main)
+        self._tell("The history, and the file as it was before the merge: a ref takes ~ and ^.")
+        self._do("log", "--graph", main)
+        self._do("fs", "stat", f"{main}~1/files/{changed}")
+
+    def farewell(self) -> Iterator[str]:
+        """Yield where everything lies, and what to try next."""
+        repository, changed = self.repository, self._names[0]
+        yield ""
+        yield "Everything is there to play with:"
+        yield ""
+        yield f"  repository  {repository}"
+        yield f"  objects     {self.namespace}"
+        yield f"  files       {self.files}"
+        yield ""
+        yield "Try next:"
+        yield ""
+        for words in (
+            ("fs", "ls", f"{repository}/main/"),
+            ("fs", "cat", f"{repository}/v1/files/{changed}"),
+            ("diff", "--two-way", f"{repository}/main~2", f"{repository}/v1"),
+            ("branch", "revert", f"{repository}/main", "main~1", "-y"),
+            ("fs", "download", "-r", f"{repository}/v1/files/", "./files"),
+            ("fsck", repository, "--data"),
+            ("repo", "delete", repository),
+        ):
+            yield "  " + _typed(words)
+
+    def _tell(self, text: str) -> None:
+        self._say(*[""] if self.commands else [], f"# {text}")
+
+    def _do(self, *words: str) -> None:
+        """Show and run one command."""
+        self.commands.append(_typed(words))
+        self._say("", f"$ {_typed(words)}")
+        self._context.run(words)
+
+    def _append(self, name: Path, text: str) -> None:
+        self._say(f"$ echo {shlex.quote(text.rstrip())} >> {shlex.quote(str(self.files / name))}")
+        with (self.files / name).open("a") as file:
+            file.write(text)
+
+
+def _typed(words: tuple[str, ...]) -> str:
+    from lakecli.cli.text import one_line
+    from lakecli.cli.tree import PROGRAM
+
+    return one_line(shlex.join([PROGRAM, *words]))
