@@ -190,7 +190,7 @@ class Application:
 
     def _rewrite(self, record: RangeRecord, changes: Changes) -> None:
         """Write a range with the changes up to its last key."""
-        table = self._trees.table(record.id)
+        table = self._trees.table(record)
         verbatim = is_ours(table)
         for block in iter_blocks(table, record):
             if changes.key is None or changes.key > block.keys[-1]:

@@ -92,7 +92,7 @@ class Cursor:
 
     def enter_range(self) -> None:
         """Open the range and stand before its first block."""
-        self._table = self._trees.table(self.record.id)
+        self._table = self._trees.table(self.record)
         self._number = self._table.find_block(self._start)
         self._stand_before_block()
 

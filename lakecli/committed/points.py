@@ -107,7 +107,7 @@ class PointReader:
     def _read(self, opened: _OpenRange, number: int, key: bytes) -> bytes | None:
         opened.reads += 1
         if opened.is_remote and opened.reads > FETCH_AFTER:
-            opened.use(self._trees.table(opened.record.id))
+            opened.use(self._trees.table(opened.record))
             opened.is_remote = False
         self._misses += 1
         if self._blocks_size >= self._blocks_limit and self._misses % _ADMIT_EVERY:

@@ -30,6 +30,20 @@ def is_ours(table: Table) -> bool:
     return table.properties.get(WRITER_PROPERTY) == WRITER
 
 
+def check_described(table: Table, record: RangeRecord) -> None:
+    """Refuse a range that is not the one its metarange describes, as far as its end can tell.
+
+    Raises:
+        Mismatch: it is another one.
+    """
+    if table.count != record.count:
+        raise Mismatch(table.name, f"{table.count} records instead of {record.count}")
+    if is_ours(table):  # lakeFS wrote wrong min_keys for some time
+        first, last = table.properties.get("min_key"), table.properties.get("max_key")
+        if (first, last) != (record.min_key, record.max_key):
+            raise Mismatch(table.name, f"it reaches from {first!r} to {last!r}")
+
+
 def iter_blocks(table: Table, record: RangeRecord) -> Iterator[Block]:
     """Yield the blocks of a range, decoded, none of them empty.
 

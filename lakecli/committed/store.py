@@ -21,6 +21,7 @@ from lakecli.committed.metaranges import (
     decode_tree_property,
 )
 from lakecli.committed.points import PointReader
+from lakecli.committed.ranges import check_described
 from lakecli.committed.recent import Recent
 from lakecli.errors import IntegrityError
 from lakecli.objectstore.base import ObjectNotFound
@@ -171,18 +172,19 @@ class TreeStore:
             self._metaranges.put(tree, found, found.size)
         return found
 
-    def table(self, range_id: RangeId) -> Table:
+    def table(self, record: RangeRecord) -> Table:
         """Return a range whose bytes are all in memory, for reading much of it.
 
         Raises:
-            IntegrityError: it is missing or damaged.
+            IntegrityError: it is missing, damaged, or not as its metarange describes it.
         """
-        found = self._tables.get(range_id)
+        found = self._tables.get(record.id)
         if found is None:
-            found = self._open_whole(range_id)
+            found = self._open_whole(record.id)
             self.counts.ranges_opened += 1
             check_kind(found, "range")
-            self._tables.put(range_id, found, found.size)
+            self._tables.put(record.id, found, found.size)
+        check_described(found, record)
         return found
 
     def open_for_points(self, record: RangeRecord, *, is_exact: bool) -> tuple[Table, bool]:
@@ -197,7 +199,7 @@ class TreeStore:
             The table, and whether its blocks come from the bucket one by one.
 
         Raises:
-            IntegrityError: it is missing or damaged.
+            IntegrityError: it is missing, damaged, or not as its metarange describes it.
         """
         found = self._tables.get(record.id)
         if found is not None:
@@ -217,6 +219,7 @@ class TreeStore:
                     raise
                 found = Table(RemoteSource(self.store, key, size=actual))
         check_kind(found, "range")
+        check_described(found, record)
         return found, is_remote
 
     def write(self, batch: Batch, table_id: str, body: bytes) -> int:

@@ -179,7 +179,7 @@ class _Finder:
         record = tree.record(position)
         if key < record.min_key:
             return None
-        table = self._trees.table(record.id)
+        table = self._trees.table(record)
         number = table.find_block(key)
         if number == table.block_count:
             return None

@@ -220,7 +220,7 @@ class TreeWriter:
     def _stream(self, tree: Metarange, position: int) -> None:
         """Add the records of a range."""
         record = tree.record(position)
-        table = self._trees.table(record.id)
+        table = self._trees.table(record)
         verbatim = is_ours(table)
         for block in iter_blocks(table, record):
             self.add_block(block, verbatim=verbatim)

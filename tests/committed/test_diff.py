@@ -79,7 +79,7 @@ def test_diff_of_related_trees(model: Model, step: Changes, prefix: bytes, after
 @given(models(500), edits(500), st.sampled_from([16, 32, 256]))
 def test_diff_does_not_need_ranges_to_end_alike(model: Model, step: Changes, number: int) -> None:
     trees = new_trees()
-    other = new_trees(trees.store, range_entries=number)  # type: ignore[arg-type]
+    other = new_trees(trees.store, range_entries=number)
     left = model | large_model(400)
     right = changed(left, step)
     found = list(diff(trees, build(trees, left), build(other, right)))

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from lakecli.committed.apply import apply
+from lakecli.committed.metaranges import RangeRecord, encode_range_record
 from lakecli.committed.scan import iter_ranges, scan
 from lakecli.committed.store import TreeStore
 from lakecli.committed.values import encode_value
 from lakecli.identity import h
-from lakecli.model import EMPTY_TREE
+from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
+from lakecli.objectstore.base import ABSENT
 from lakecli.objectstore.memory import MemoryStore
+from lakecli.sstable.writer import TableWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from lakecli.committed.cache import SstableCache
-    from lakecli.model import MetarangeId
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore
 
 Model = dict[bytes, bytes]
 Changes = dict[bytes, bytes | None]
@@ -36,7 +39,7 @@ def key(number: int) -> bytes:
 
 
 def new_trees(
-    store: MemoryStore | None = None, *, cache: SstableCache | None = None, range_entries: int = N
+    store: ObjectStore | None = None, *, cache: SstableCache | None = None, range_entries: int = N
 ) -> TreeStore:
     return TreeStore(store or MemoryStore(), cache=cache, range_entries=range_entries)
 
@@ -102,3 +105,47 @@ def apply_all(model: Model, steps: Iterable[Changes]) -> list[Model]:
     for step in steps:
         found.append(changed(found[-1], step))
     return found
+
+
+class RecordingStore(MemoryStore):
+    """A bucket that notes the reads it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[tuple[str, int, int | None]] = []
+        self.heads: list[str] = []
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        self.reads.append((key, start, length))
+        return super().get(key, start=start, length=length)
+
+    def head(self, key: str) -> ObjectInfo:
+        self.heads.append(key)
+        return super().head(key)
+
+
+def put_foreign(store: ObjectStore, model: Model, *, size: int) -> MetarangeId:
+    """Write a tree as lakeFS does: ranges of any `size`, estimated sizes, names of its own."""
+    records = sorted(model.items())
+    ranges = [
+        put_foreign_range(store, records[start : start + size])
+        for start in range(0, len(records), size)
+    ]
+    return put_foreign_metarange(store, ranges)
+
+
+def put_foreign_range(store: ObjectStore, records: Sequence[tuple[bytes, bytes]]) -> RangeRecord:
+    table = TableWriter(properties={"type": b"ranges"})
+    table.add_many([path for path, _ in records], [each for _, each in records])
+    range_id = RangeId(h(b"foreign" + repr(records).encode()).hex())
+    store.put(f"_lakefs/{range_id}", table.finish(), ABSENT)
+    return RangeRecord(range_id, records[0][0], records[-1][0], 1190, len(records))
+
+
+def put_foreign_metarange(store: ObjectStore, ranges: Sequence[RangeRecord]) -> MetarangeId:
+    table = TableWriter(properties={"type": b"metaranges"})
+    for record in ranges:
+        table.add(record.max_key, encode_range_record(record))
+    tree = MetarangeId(h(b"foreign" + repr(ranges).encode()).hex())
+    store.put(f"_lakefs/{tree}", table.finish(), ABSENT)
+    return tree

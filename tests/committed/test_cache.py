@@ -1,0 +1,197 @@
+"""Tables kept as files, and values kept in memory, up to a size."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli import layout
+from lakecli.committed.cache import SstableCache
+from lakecli.committed.recent import Recent
+from lakecli.committed.scan import find, iter_ranges
+from lakecli.errors import IntegrityError
+from lakecli.model import EMPTY_TREE
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.local import LocalStore
+from tests.committed.trees import (
+    RecordingStore,
+    build,
+    change,
+    contents,
+    key,
+    large_model,
+    new_trees,
+    value,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODEL = large_model(400)
+
+
+def age(path: Path, seconds: int) -> None:
+    """Make a file's last use older."""
+    status = path.stat()
+    used = status.st_mtime - seconds
+    os.utime(path, (used, used))
+
+
+def test_put_and_find(tmp_path: Path) -> None:
+    cache = SstableCache(tmp_path / "deep" / "cache")
+    assert cache.find("a") is None
+    cache.put("a", b"data")
+    path = cache.find("a")
+    assert path is not None
+    assert path.read_bytes() == b"data"
+    assert SstableCache(tmp_path / "deep" / "cache").find("a") == path
+    cache.drop("a")
+    assert cache.find("a") is None
+    cache.drop("a")
+
+
+def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
+    cache = SstableCache(tmp_path, size_limit=100)
+    for age_of, name in enumerate("dcba"):
+        cache.put(name, bytes(20))
+        age(tmp_path / name, 1000 + age_of)
+    assert SstableCache(tmp_path, size_limit=100).find("a") is not None  # used just now
+    cache.put("e", bytes(30))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "c", "d", "e"]
+
+
+def test_the_limit_holds_over_many_tables(tmp_path: Path) -> None:
+    cache = SstableCache(tmp_path, size_limit=1000)
+    for number in range(200):
+        cache.put(f"{number}", bytes(number))
+        assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 1000
+    assert cache.find("199") is not None
+
+
+def test_a_table_larger_than_the_limit_is_not_kept(tmp_path: Path) -> None:
+    cache = SstableCache(tmp_path, size_limit=10)
+    cache.put("a", bytes(11))
+    assert cache.find("a") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_leftovers_of_a_crash_are_evicted_too(tmp_path: Path) -> None:
+    leftover = tmp_path / ".tmpleftover"
+    leftover.write_bytes(bytes(90))
+    age(leftover, 1000)
+    cache = SstableCache(tmp_path, size_limit=100)
+    cache.put("a", bytes(20))
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_cache_that_cannot_be_written_fails_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    cache = SstableCache(tmp_path / "file" / "cache")
+    cache.put("a", b"data")
+    assert cache.find("a") is None
+
+
+def test_a_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = SstableCache(tmp_path)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.replace", fail)
+    cache.put("a", b"data")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_trees_read_through_the_cache(tmp_path: Path) -> None:
+    store = RecordingStore()
+    tree = build(new_trees(store), MODEL)
+    first = new_trees(store, cache=SstableCache(tmp_path))
+    assert contents(first, tree) == MODEL
+    assert len(store.reads) == 1 + len(first.metarange(tree))
+    store.reads.clear()
+    second = new_trees(store, cache=SstableCache(tmp_path))
+    assert contents(second, tree) == MODEL
+    assert find(second, tree, key(77)) == MODEL[key(77)]
+    assert store.reads == []
+
+
+def test_what_is_written_is_cached(tmp_path: Path) -> None:
+    store = RecordingStore()
+    tree = build(new_trees(store, cache=SstableCache(tmp_path)), MODEL)
+    trees = new_trees(store, cache=SstableCache(tmp_path))
+    assert contents(trees, tree) == MODEL
+    assert find(new_trees(store, cache=SstableCache(tmp_path)), tree, key(5)) == MODEL[key(5)]
+    assert store.reads == []
+
+
+def test_a_cached_table_is_not_replaced(tmp_path: Path) -> None:
+    """The cache holds the bucket's copy; another copy of the same range must not follow it."""
+    store = RecordingStore()
+    theirs = {path: value(at, b"theirs") for at, path in enumerate(MODEL)}
+    tree = build(new_trees(store), theirs)
+    trees = new_trees(store, cache=SstableCache(tmp_path))
+    assert contents(trees, tree) == theirs
+    assert build(trees, {path: value(at, b"mine") for at, path in enumerate(MODEL)}) == tree
+    assert contents(new_trees(store, cache=SstableCache(tmp_path)), tree) == theirs
+
+
+def test_a_damaged_file_of_the_cache_is_fetched_again(tmp_path: Path) -> None:
+    store = RecordingStore()
+    tree = build(new_trees(store), MODEL)
+    contents(new_trees(store, cache=SstableCache(tmp_path)), tree)
+    for path in tmp_path.iterdir():
+        path.write_bytes(path.read_bytes()[:-60])
+    assert contents(new_trees(store, cache=SstableCache(tmp_path)), tree) == MODEL
+    for path in tmp_path.iterdir():
+        path.write_bytes(b"")
+    trees = new_trees(store, cache=SstableCache(tmp_path))
+    assert find(trees, tree, key(7)) == MODEL[key(7)]
+
+
+def test_a_damaged_object_is_not_cached(tmp_path: Path) -> None:
+    store = RecordingStore()
+    tree = build(new_trees(store), MODEL)
+    store.put(f"_lakefs/{tree}", b"damaged", ANY)
+    cache = SstableCache(tmp_path)
+    with pytest.raises(IntegrityError):
+        contents(new_trees(store, cache=cache), tree)
+    assert cache.find(tree) is None
+
+
+def test_a_namespace_on_this_machine_is_not_cached(tmp_path: Path) -> None:
+    namespace = tmp_path / "namespace"
+    namespace.mkdir()
+    store = LocalStore(str(namespace))
+    store.put(layout.REPOSITORY, b"{}", ANY)
+    trees = new_trees(store, cache=SstableCache(tmp_path / "cache"))
+    tree = build(trees, MODEL)
+    again = new_trees(store, cache=SstableCache(tmp_path / "cache"))
+    assert contents(again, tree) == MODEL
+    assert find(again, tree, key(9)) == MODEL[key(9)]
+    assert change(again, tree, dict.fromkeys(MODEL)) == EMPTY_TREE
+    assert not (tmp_path / "cache").exists()
+    for record in iter_ranges(again, tree):
+        assert record.size == (namespace / "_lakefs" / record.id).stat().st_size
+
+
+def test_recent_keeps_what_was_used_last() -> None:
+    gone: list[str] = []
+    recent: Recent[int, str] = Recent(10, forget=gone.append)
+    recent.put(1, "one", 4)
+    recent.put(2, "two", 4)
+    assert recent.get(1) == "one"
+    recent.put(3, "three", 4)
+    assert gone == ["two"]
+    assert [recent.get(number) for number in (1, 2, 3)] == ["one", None, "three"]
+    recent.put(4, "four", 50)
+    assert gone == ["two", "one", "three"]
+    assert recent.get(4) == "four"
+    recent.put(4, "four again", 1)
+    recent.drop(4)
+    recent.drop(4)
+    assert gone == ["two", "one", "three", "four", "four again"]
+    recent.put(5, "five", 1)
+    recent.clear()
+    assert recent.get(5) is None

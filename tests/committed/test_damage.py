@@ -1,0 +1,163 @@
+"""What is missing, damaged or not what it should be: one clear error, never a wrong answer."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.committed.apply import apply
+from lakecli.committed.diff import compare, diff
+from lakecli.committed.merge import merge
+from lakecli.committed.ranges import Mismatch
+from lakecli.committed.scan import find, iter_ranges, scan
+from lakecli.committed.store import MissingTable, WrongTable
+from lakecli.errors import IntegrityError
+from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId
+from lakecli.objectstore.base import ANY
+from tests.committed.trees import (
+    build,
+    change,
+    contents,
+    key,
+    large_model,
+    new_trees,
+    reopened,
+    value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakecli.committed.store import TreeStore
+
+MODEL = large_model(400)
+MIDDLE = key(200)
+
+READS: dict[str, Callable[[TreeStore, MetarangeId], object]] = {
+    "find": lambda trees, tree: find(trees, tree, MIDDLE),
+    "scan": lambda trees, tree: list(scan(trees, tree)),
+    "diff": lambda trees, tree: list(diff(trees, tree, EMPTY_TREE)),
+    "apply": lambda trees, tree: apply(trees, tree, [(MIDDLE, value(-1))]),
+    "merge": lambda trees, tree: merge(
+        trees,
+        base=build(trees, {MIDDLE: value(-1)}),
+        source=build(trees, {MIDDLE: value(-2)}),
+        destination=tree,
+        strategy=MergeStrategy.SOURCE_WINS,
+    ),
+    "compare": lambda trees, tree: list(
+        compare(
+            trees,
+            base=build(trees, {MIDDLE: value(-1)}),
+            left=tree,
+            right=build(trees, {MIDDLE: value(-2)}),
+        )
+    ),
+}
+every_read = pytest.mark.parametrize("read", READS.values(), ids=READS)
+
+
+def object_key(trees: TreeStore, tree: MetarangeId, path: bytes) -> str:
+    metarange = trees.metarange(tree)
+    return f"_lakefs/{metarange.record(metarange.find(path)).id}"
+
+
+@every_read
+def test_a_missing_range(read: Callable[[TreeStore, MetarangeId], object]) -> None:
+    trees = new_trees()
+    tree = build(trees, MODEL)
+    missing = object_key(trees, tree, MIDDLE)
+    trees.store.delete([missing])
+    with pytest.raises(MissingTable) as caught:
+        read(reopened(trees), tree)
+    assert missing in caught.value.message
+    assert "lakecli fsck lakefs://" in (caught.value.hint or "")
+
+
+@every_read
+def test_a_missing_metarange(read: Callable[[TreeStore, MetarangeId], object]) -> None:
+    trees = new_trees()
+    tree = build(trees, MODEL)
+    trees.store.delete([f"_lakefs/{tree}"])
+    with pytest.raises(MissingTable, match=tree):
+        read(reopened(trees), tree)
+
+
+@every_read
+@pytest.mark.parametrize("damage", ["cut", "zeroed", "flipped", "empty"])
+def test_a_damaged_range(read: Callable[[TreeStore, MetarangeId], object], damage: str) -> None:
+    trees = new_trees()
+    tree = build(trees, MODEL)
+    damaged = object_key(trees, tree, MIDDLE)
+    data = bytearray(trees.store.get(damaged))
+    if damage == "flipped":
+        data[5] ^= 1
+    elif damage == "zeroed":
+        data[:] = bytes(len(data))
+    else:
+        del data[len(data) // 2 if damage == "cut" else 0 :]
+    trees.store.put(damaged, bytes(data), ANY)
+    with pytest.raises(IntegrityError) as caught:
+        read(reopened(trees), tree)
+    assert damaged in caught.value.message
+
+
+@every_read
+def test_a_range_under_anothers_name(read: Callable[[TreeStore, MetarangeId], object]) -> None:
+    trees = new_trees()
+    tree = build(trees, MODEL)
+    right, wrong = object_key(trees, tree, MIDDLE), object_key(trees, tree, key(20))
+    trees.store.put(right, trees.store.get(wrong), ANY)
+    with pytest.raises(Mismatch) as caught:
+        read(reopened(trees), tree)
+    assert right in caught.value.message
+
+
+@every_read
+def test_a_range_where_a_metarange_should_be(
+    read: Callable[[TreeStore, MetarangeId], object],
+) -> None:
+    trees = new_trees()
+    tree = build(trees, MODEL)
+    record = next(iter_ranges(trees, tree))
+    with pytest.raises(WrongTable, match="no metarange"):
+        read(reopened(trees), MetarangeId(record.id))
+
+
+@every_read
+def test_a_metarange_where_a_range_should_be(
+    read: Callable[[TreeStore, MetarangeId], object],
+) -> None:
+    trees = new_trees()
+    tree = build(trees, MODEL)
+    wrong = object_key(trees, tree, MIDDLE)
+    trees.store.put(wrong, trees.store.get(f"_lakefs/{tree}"), ANY)
+    with pytest.raises(WrongTable, match="no range"):
+        read(reopened(trees), tree)
+
+
+def test_no_flipped_byte_gives_a_wrong_answer() -> None:
+    trees = new_trees()
+    model = large_model(60)
+    tree = build(trees, model)
+    other = change(trees, tree, {key(30): value(-1)})
+    answers: dict[Callable[[TreeStore], object], object] = {
+        lambda trees: contents(trees, tree): model,
+        lambda trees: [each.path for each in diff(trees, tree, other)]: [key(30)],
+        lambda trees: find(trees, tree, key(30)): model[key(30)],
+    }
+    random_number = random.Random(1)
+    for info in list(trees.store.list()):
+        data = trees.store.get(info.key)
+        for at in random_number.sample(range(len(data)), 40):
+            flipped = bytearray(data)
+            flipped[at] ^= 1 << random_number.randrange(8)
+            trees.store.put(info.key, bytes(flipped), ANY)
+            for read, expected in answers.items():
+                try:
+                    assert read(reopened(trees)) == expected
+                except IntegrityError:
+                    continue
+        trees.store.put(info.key, data, ANY)
