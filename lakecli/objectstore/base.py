@@ -82,10 +82,15 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class PresignedUrl:
-    """A bearer URL and the moment it really stops working."""
+    """A bearer URL and the moment it really stops working.
+
+    Attributes:
+        headers: what a request has to send with it, for a PUT.
+    """
 
     url: str
     expires_at: datetime
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

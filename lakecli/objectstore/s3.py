@@ -31,13 +31,8 @@ from lakecli.objectstore.base import (
 )
 from lakecli.objectstore.s3_config import S3Connection
 from lakecli.objectstore.s3_errors import Translator, status_of
-from lakecli.objectstore.s3_streams import (
-    PART_SIZE,
-    AnswerStream,
-    read_exactly,
-    size_left,
-    spooled,
-)
+from lakecli.objectstore.s3_streams import AnswerStream
+from lakecli.objectstore.streams import PART_SIZE, parts_of, read_exactly, size_left, spooled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,7 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
-    from lakecli.objectstore.s3_batch import S3Batch
+    from lakecli.objectstore.parallel_batch import ParallelBatch
     from lakecli.objectstore.uri import NamespaceUri
 
 SINGLE_LIMIT = 5 << 30
@@ -281,11 +276,11 @@ class S3Store:
         del key
         return None
 
-    def batch(self) -> S3Batch:
+    def batch(self) -> ParallelBatch:
         """Start a batch of parallel create-only requests."""
-        from lakecli.objectstore.s3_batch import S3Batch
+        from lakecli.objectstore.parallel_batch import ParallelBatch
 
-        return S3Batch(self)
+        return ParallelBatch(self)
 
     def put_new(self, key: str, body: bytes) -> None:
         """Write `body` unless the key is there; for content-addressed keys, where a retry is safe.
@@ -355,7 +350,7 @@ class S3Store:
     def _put_stream(
         self, key: str, body: BinaryIO, conditions: dict[str, str], attributes: dict[str, Any]
     ) -> Version:
-        from lakecli.objectstore.s3_multipart import Multipart, parts_of
+        from lakecli.objectstore.s3_multipart import Multipart
 
         first = read_exactly(body, PART_SIZE)
         if len(first) < PART_SIZE:

@@ -7,7 +7,7 @@ of the caller's credentials.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lakecli.errors import (
     IntegrityError,
@@ -19,6 +19,7 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.objectstore.base import BucketNotFound, ConditionFailed, ObjectNotFound
+from lakecli.objectstore.wording import Words, by_class, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,43 +60,33 @@ _ACTIONS = {
 }
 
 
-class _Words(NamedTuple):
-    """An error to be: its class, and templates over host, what, operation, code and text."""
-
-    error: type[LakeError]
-    message: str
-    hint: str | None = None
-
-
-_DENIED = _Words(PermissionDenied, "{host} refused {operation} ({code}): {what}", "{action}")
-_BUSY = _Words(Unreachable, "{host} answered {code}: {what}", _AGAIN)
-_UNABLE = _Words(Unsupported, "{host} cannot do {operation} ({code}): {what}")
-_MISSING = _Words(ObjectNotFound, "no such object: {what}")
-_NO_BUCKET = _Words(
+_DENIED = Words(PermissionDenied, "{host} refused {operation} ({code}): {what}", "{action}")
+_BUSY = Words(Unreachable, "{host} answered {code}: {what}", _AGAIN)
+_UNABLE = Words(Unsupported, "{host} cannot do {operation} ({code}): {what}")
+_MISSING = Words(ObjectNotFound, "no such object: {what}")
+_NO_BUCKET = Words(
     BucketNotFound,
     "no such bucket at {host}: {bucket}",
     "create it, for example with `aws s3 mb {bucket}`, or correct the namespace or "
     "AWS_ENDPOINT_URL",
 )
-_LOST = _Words(ConditionFailed, "another version is there, nothing was written: {what}")
-_FULL = _Words(
-    Unreachable, "no space left at {host}: {what}", "free some space, or raise the quota"
-)
-_GARBLED = _Words(
+_LOST = Words(ConditionFailed, "another version is there, nothing was written: {what}")
+_FULL = Words(Unreachable, "no space left at {host}: {what}", "free some space, or raise the quota")
+_GARBLED = Words(
     IntegrityError, "{host} received other bytes than were sent ({code}): {what}", _DAMAGED
 )
-_ELSEWHERE = _Words(
+_ELSEWHERE = Words(
     Refused,
     "the bucket is not served by {host}: {bucket}",
     "set AWS_REGION to the region of the bucket, or correct AWS_ENDPOINT_URL",
 )
-_REFUSED = _Words(Refused, "{host} refused {operation}: {code}, {text}: {what}")
+_REFUSED = Words(Refused, "{host} refused {operation}: {code}, {text}: {what}")
 
 _BY_CODE = {
     "BadDigest": _GARBLED,
     "InsufficientStorage": _FULL,
     "InvalidDigest": _GARBLED,
-    "KeyTooLongError": _Words(UsageError, "key too long for {host}: {what}"),
+    "KeyTooLongError": Words(UsageError, "key too long for {host}: {what}"),
     "NoSuchBucket": _NO_BUCKET,
     "NotImplemented": _UNABLE,
     "OperationAborted": _BUSY,
@@ -124,17 +115,17 @@ _BY_STATUS = {
 _CONDITION_STATUS = frozenset({404, 409, 412})
 _SERVER_FAULT = 500
 
-_LOGGED_OUT = _Words(PermissionDenied, "cannot get credentials for S3 ({code})", _RENEW)
-_MISCONFIGURED = _Words(
+_LOGGED_OUT = Words(PermissionDenied, "cannot get credentials for S3 ({code})", _RENEW)
+_MISCONFIGURED = Words(
     PermissionDenied, "cannot use the AWS configuration: {text}", "check AWS_PROFILE, ~/.aws/config"
 )
-_BROKEN = _Words(Unreachable, "{host} broke the connection ({code}): {what}", _AGAIN)
-_SILENT = _Words(Unreachable, "{host} did not answer in time: {what}", _AGAIN)
+_BROKEN = Words(Unreachable, "{host} broke the connection ({code}): {what}", _AGAIN)
+_SILENT = Words(Unreachable, "{host} did not answer in time: {what}", _AGAIN)
 
 # By the name of the SDK's class or of its nearest base, so that nothing is imported to ask.
 _BY_CLASS = {
-    "BotoCoreError": _Words(Refused, "the S3 SDK refused the request ({code}): {text}"),
-    "ChecksumError": _Words(
+    "BotoCoreError": Words(Refused, "the S3 SDK refused the request ({code}): {text}"),
+    "ChecksumError": Words(
         IntegrityError, "{host} sent other bytes than its checksum says: {what}", _DAMAGED
     ),
     "ConfigNotFound": _MISCONFIGURED,
@@ -142,17 +133,17 @@ _BY_CLASS = {
     "ConnectTimeoutError": _SILENT,
     "ConnectionError": _BROKEN,
     "CredentialRetrievalError": _LOGGED_OUT,
-    "EndpointConnectionError": _Words(Unreachable, "{host} does not answer: {what}", _AGAIN),
-    "FlexibleChecksumError": _Words(
+    "EndpointConnectionError": Words(Unreachable, "{host} does not answer: {what}", _AGAIN),
+    "FlexibleChecksumError": Words(
         IntegrityError, "{host} sent other bytes than its checksum says: {what}", _DAMAGED
     ),
     "HTTPClientError": _BROKEN,
     "IncompleteReadError": _BROKEN,
     "InvalidConfigError": _MISCONFIGURED,
     "LoginError": _LOGGED_OUT,
-    "NoCredentialsError": _Words(PermissionDenied, "no credentials for S3", _NO_CREDENTIALS),
-    "ParamValidationError": _Words(UsageError, "S3 cannot take this request: {what}: {text}"),
-    "PartialCredentialsError": _Words(
+    "NoCredentialsError": Words(PermissionDenied, "no credentials for S3", _NO_CREDENTIALS),
+    "ParamValidationError": Words(UsageError, "S3 cannot take this request: {what}: {text}"),
+    "PartialCredentialsError": Words(
         PermissionDenied, "the credentials for S3 are incomplete", _NO_CREDENTIALS
     ),
     "ProfileNotFound": _MISCONFIGURED,
@@ -199,15 +190,14 @@ class Translator:
                 raise cause from None  # the body of a request said so while it was read
             raise self._of_sdk(error, key) from error
 
-    def error(self, words: _Words, key: str, **details: str) -> LakeError:
+    def error(self, words: Words, key: str, **details: str) -> LakeError:
         """Return the error that `words` describe, about one object."""
         bucket = f"s3://{self._bucket}"
         # The host is unknown where the configuration is what is wrong; those words have none.
         filled = details | {"bucket": bucket, "what": repr(f"{bucket}/{key}") if key else bucket}
         if "{host}" in words.message:
             filled["host"] = self._host()
-        hint = words.hint and words.hint.format(**filled)
-        return words.error(words.message.format(**filled), hint=hint)
+        return words.filled(filled)
 
     def refused_delete(self, code: str, key: str) -> LakeError:
         """Return the error for one object that a batch delete could not delete."""
@@ -216,7 +206,7 @@ class Translator:
 
     def no_ranges(self, key: str) -> LakeError:
         """Return the error of a server that does not implement ranges."""
-        words = _Words(
+        words = Words(
             Unsupported,
             "{host} answered a request for a part of an object with 200 instead of 206: {what}",
             "use a server that implements HTTP ranges",
@@ -225,7 +215,7 @@ class Translator:
 
     def no_order(self) -> LakeError:
         """Return the error of a bucket that is listed in another order."""
-        words = _Words(
+        words = Words(
             Unsupported,
             "{host} does not list the keys in order: {bucket}",
             "use a general purpose bucket",
@@ -243,17 +233,12 @@ class Translator:
             words = _BUSY if status >= _SERVER_FAULT else _REFUSED
         elif words is _MISSING and not key:
             words = _NO_BUCKET
-        text = _one_line(str(details.get("Message") or "")).rstrip(".")
+        text = one_line(str(details.get("Message") or ""))
         return self.error(words, key, text=text, **_explained(error.operation_name, code))
 
     def _of_sdk(self, error: BotoCoreError, key: str) -> LakeError:
-        names = (base.__name__ for base in type(error).__mro__)
-        words = next(_BY_CLASS[name] for name in names if name in _BY_CLASS)
-        return self.error(words, key, text=_one_line(str(error)), code=type(error).__name__)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+        words = by_class(_BY_CLASS, error) or _BY_CLASS["BotoCoreError"]
+        return self.error(words, key, text=one_line(str(error)), code=type(error).__name__)
 
 
 def _explained(operation: str, code: str) -> dict[str, str]:

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
-from lakecli.objectstore.s3_streams import PART_SIZE, read_exactly
+from lakecli.objectstore.streams import send_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Future
 
 COPY_PART_SIZE = 512 << 20
-WORKERS = 4
-"""Parts in flight; with one being read, the memory of an upload is five parts."""
-
-
-def parts_of(first: bytes, body: BinaryIO) -> Iterator[bytes]:
-    """Yield the parts of a stream of which `first` has been read."""
-    number = 1
-    while first:
-        yield first
-        first = read_exactly(body, PART_SIZE << (number // 1_000))
-        number += 1
 
 
 def ranges_of(size: int) -> Iterator[str]:
@@ -81,27 +68,12 @@ class Multipart:
         answer = self._client.create_multipart_upload(**self._target, **attributes)
         upload = {**self._target, "UploadId": answer["UploadId"]}
         try:
-            sent = _send_all(parts, lambda number, part: send(number, part, upload))
+            sent = send_all(parts, lambda number, part: send(number, part, upload))
             return complete(**upload, MultipartUpload={"Parts": sent})
         except BaseException:
             with suppress(Exception):  # what went wrong before is the news
                 self._client.abort_multipart_upload(**upload)
             raise
-
-
-def _send_all(
-    parts: Iterable[object], send: Callable[[int, object], dict[str, Any]]
-) -> list[dict[str, Any]]:
-    sent: list[dict[str, Any]] = []
-    running: set[Future[dict[str, Any]]] = set()
-    with ThreadPoolExecutor(WORKERS) as pool:
-        for number, part in enumerate(parts, 1):
-            running.add(pool.submit(send, number, part))
-            if len(running) == WORKERS:
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                sent += [future.result() for future in finished]
-        sent += [future.result() for future in running]
-    return sorted(sent, key=lambda part: part["PartNumber"])
 
 
 def _described(number: int, answer: dict[str, Any]) -> dict[str, Any]:

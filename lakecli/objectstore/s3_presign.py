@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from botocore.auth import S3SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.exceptions import NoCredentialsError
 
-from lakecli.errors import PermissionDenied, UsageError
+from lakecli.errors import PermissionDenied
 from lakecli.objectstore.base import PresignedUrl
+from lakecli.objectstore.presigning import lifetime_of, response_headers
 
 if TYPE_CHECKING:
     from botocore.session import Session
@@ -54,17 +54,13 @@ def presign(
         PermissionDenied: the credentials have expired.
         botocore.exceptions.BotoCoreError: no credentials.
     """
-    if request.method not in {"GET", "PUT"}:
-        raise UsageError(f"cannot presign {request.method}", hint="GET or PUT")
-    if request.expires_in < timedelta(seconds=1):
-        raise UsageError("a presigned URL must live for a second at least")
+    lifetime = lifetime_of(request, longest=LONGEST)
     credentials = session.get_credentials()
     if credentials is None:
         raise NoCredentialsError
     # Refreshes them if they are about to end, so the end is read afterwards.
     frozen = credentials.get_frozen_credentials()
     start = now.astimezone(UTC).replace(microsecond=0)
-    lifetime = min(request.expires_in, LONGEST)
     credentials_end = _expiry(credentials)
     if credentials_end is not None:
         lifetime = min(lifetime, credentials_end - start)
@@ -74,41 +70,16 @@ def presign(
             "cannot presign, the credentials for S3 have expired",
             hint="log in again, or set a fresh AWS_SESSION_TOKEN",
         )
+    has_type = request.method == "PUT" and bool(request.content_type)
+    headers = {"Content-Type": request.content_type} if has_type else {}
     unsigned = AWSRequest(
         method=request.method,
         url=url,
-        headers={"Content-Type": request.content_type} if _sets_type(request) else {},
-        params=_response_parameters(request),
+        headers=dict(headers),
+        params={f"response-{name}": value for name, value in response_headers(request).items()},
     )
     _SignerAt(frozen, "s3", region, at=start, expires=seconds).add_auth(unsigned)
-    return PresignedUrl(unsigned.url, start + timedelta(seconds=seconds))
-
-
-def content_disposition(file_name: str) -> str:
-    """Return a header value that suggests `file_name`, as RFC 6266 and RFC 8187 spell it.
-
-    Old clients and curl read the plain form, where everything but harmless ASCII is ``_``.
-    """
-    plain = "".join(
-        c if c.isascii() and c.isprintable() and c not in '"\\%' else "_" for c in file_name
-    )
-    exact = quote(file_name.encode("utf-8", "surrogateescape"), safe="!#$&+-.^_`|~")
-    return f"inline; filename=\"{plain}\"; filename*=UTF-8''{exact}"
-
-
-def _sets_type(request: PresignRequest) -> bool:
-    return request.method == "PUT" and bool(request.content_type)
-
-
-def _response_parameters(request: PresignRequest) -> dict[str, str]:
-    if request.method != "GET":
-        return {}
-    parameters = {}
-    if request.content_type:
-        parameters["response-content-type"] = request.content_type
-    if request.file_name:
-        parameters["response-content-disposition"] = content_disposition(request.file_name)
-    return parameters
+    return PresignedUrl(unsigned.url, start + timedelta(seconds=seconds), headers)
 
 
 def _expiry(credentials: Any) -> datetime | None:  # noqa: ANN401 - the SDK is not typed

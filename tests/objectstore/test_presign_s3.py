@@ -16,8 +16,8 @@ import pytest
 
 from lakecli.errors import PermissionDenied, UsageError
 from lakecli.objectstore.base import ANY, PresignRequest
+from lakecli.objectstore.presigning import content_disposition
 from lakecli.objectstore.s3 import S3Store
-from lakecli.objectstore.s3_presign import content_disposition
 from tests.objectstore.contract import ODD_NAMES
 from tests.support.servers import SECRET_KEY, new_bucket
 
@@ -123,6 +123,17 @@ def test_a_put_url_takes_a_body(store: S3Store) -> None:
     request.add_header("Content-Type", "application/octet-stream")
     assert fetch(request)[0] == 200
     assert store.get("incoming/x") == b"sent by a partner"
+    assert signed.headers == {}
+
+
+def test_a_put_url_may_ask_for_a_type(store: S3Store) -> None:
+    asked = PresignRequest("PUT", MINUTE, content_type="text/csv")
+    signed = store.presign("incoming/x", asked, now=clock())
+    assert signed.headers == {"Content-Type": "text/csv"}
+    for content_type, status in (("text/html", 403), ("text/csv", 200)):
+        request = urllib.request.Request(signed.url, data=b"a,b", method="PUT")
+        request.add_header("Content-Type", content_type)
+        assert fetch(request)[0] == status
 
 
 # What the answer to a GET says is signed in

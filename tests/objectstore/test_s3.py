@@ -24,8 +24,7 @@ from lakecli.objectstore.base import (
 )
 from lakecli.objectstore.registry import prepare_namespace
 from lakecli.objectstore.s3 import S3Store
-from lakecli.objectstore.s3_multipart import parts_of
-from lakecli.objectstore.s3_streams import PART_SIZE
+from lakecli.objectstore.streams import PART_SIZE, parts_of
 from tests.objectstore.contract import ODD_NAMES, Chunked, ObjectStoreContract
 from tests.support.servers import Answer, StubServer, new_bucket
 

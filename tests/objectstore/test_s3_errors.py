@@ -27,7 +27,7 @@ from lakecli.objectstore.base import (
     Version,
 )
 from lakecli.objectstore.s3 import S3Store
-from lakecli.objectstore.s3_streams import PART_SIZE
+from lakecli.objectstore.streams import PART_SIZE
 from tests.support.servers import (
     ACCESS_KEY,
     SECRET_KEY,

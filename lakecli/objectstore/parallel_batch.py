@@ -23,7 +23,7 @@ class _Creator(Protocol):
     def put_new(self, key: str, body: bytes) -> None: ...
 
 
-class S3Batch:
+class ParallelBatch:
     """A batch on a bucket; see `base.Batch`.
 
     Objects become visible one by one, each whole and durable; `flush` waits for them.

@@ -1,0 +1,107 @@
+"""Bodies on their way to and from a bucket: whole, in parts, and read as files."""
+
+from __future__ import annotations
+
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
+from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future
+
+    from _typeshed import WriteableBuffer
+
+Part = TypeVar("Part")
+Answer = TypeVar("Answer")
+
+PART_SIZE = 8 << 20
+"""Of the first thousand parts; doubled every thousand, so that 10,000 parts hold 8 TiB."""
+
+PART_WORKERS = 4
+"""Parts in flight; with one being read, the memory of an upload is five parts."""
+
+SPOOL_SIZE = 1 << 20
+
+
+def read_exactly(body: BinaryIO, size: int) -> bytes:
+    """Read `size` bytes, fewer only at the end of the stream."""
+    data = body.read(size)
+    if len(data) == size or not data:
+        return data
+    pieces = [data]
+    missing = size - len(data)
+    while missing and (data := body.read(missing)):
+        pieces.append(data)
+        missing -= len(data)
+    return b"".join(pieces)
+
+
+def size_left(body: BinaryIO) -> int | None:
+    """Return how much a stream still holds, or ``None`` if it cannot seek."""
+    if not getattr(body, "seekable", bool)():
+        return None
+    here = body.seek(0, SEEK_CUR)
+    size = body.seek(0, SEEK_END) - here
+    body.seek(here, SEEK_SET)
+    return size
+
+
+def spooled(body: BinaryIO) -> BinaryIO:
+    """Copy a stream to a temporary file, so that it can be sent by one request."""
+    from shutil import copyfileobj
+    from tempfile import TemporaryFile
+
+    file = TemporaryFile()  # noqa: SIM115 - the caller closes it
+    copyfileobj(body, file, SPOOL_SIZE)
+    file.seek(0)
+    return cast("BinaryIO", file)
+
+
+def parts_of(first: bytes, body: BinaryIO) -> Iterator[bytes]:
+    """Yield the parts of a stream of which `first` has been read."""
+    number = 1
+    while first:
+        yield first
+        first = read_exactly(body, PART_SIZE << (number // 1_000))
+        number += 1
+
+
+def send_all(parts: Iterable[Part], send: Callable[[int, Part], Answer]) -> list[Answer]:
+    """Send parts side by side; return what `send` said of each, in their order.
+
+    Args:
+        parts: taken one by one, so that only those in flight are in memory.
+        send: gets the number of a part, from 1, and the part.
+    """
+    sent: dict[int, Answer] = {}
+
+    def number_and_send(number: int, part: Part) -> None:
+        sent[number] = send(number, part)
+
+    running: set[Future[None]] = set()
+    with ThreadPoolExecutor(PART_WORKERS) as pool:
+        for number, part in enumerate(parts, 1):
+            running.add(pool.submit(number_and_send, number, part))
+            if len(running) == PART_WORKERS:
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    future.result()
+        for future in running:
+            future.result()
+    return [sent[number] for number in sorted(sent)]
+
+
+class ReadStream(RawIOBase):
+    """A file that can be read once, from its beginning; subclasses say how in `read`."""
+
+    def readable(self) -> bool:
+        """Return ``True``."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Read into `buffer`."""
+        target = memoryview(buffer).cast("B")
+        data = self.read(len(target))
+        target[: len(data)] = data
+        return len(data)
