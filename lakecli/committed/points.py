@@ -59,17 +59,20 @@ class PointReader:
 
     Args:
         trees: where ranges are opened.
-        blocks_size: bytes that decoded blocks may take.
+        blocks_limit: bytes that decoded blocks may take.
+
+    Attributes:
+        blocks_size: bytes that decoded blocks take now.
     """
 
-    def __init__(self, trees: TreeStore, *, blocks_size: int = BLOCKS_SIZE) -> None:
+    def __init__(self, trees: TreeStore, *, blocks_limit: int = BLOCKS_SIZE) -> None:
         self._trees = trees
         self._tree = NO_RANGES
         self._ranges: list[_OpenRange | None] = []  # of that tree, by position
         self._open: dict[RangeId, _OpenRange] = {}  # of any tree, the oldest first
         self._open_size = 0
-        self._blocks_limit = blocks_size
-        self._blocks_size = 0
+        self._blocks_limit = blocks_limit
+        self.blocks_size = 0
         self._kept: deque[tuple[_OpenRange, int, int]] = deque()
         self._misses = 0
 
@@ -110,7 +113,7 @@ class PointReader:
             opened.use(self._trees.table(opened.record))
             opened.is_remote = False
         self._misses += 1
-        if self._blocks_size >= self._blocks_limit and self._misses % _ADMIT_EVERY:
+        if self.blocks_size >= self._blocks_limit and self._misses % _ADMIT_EVERY:
             return opened.table.get(key)
         return self._keep(opened, number).get(key)
 
@@ -124,11 +127,11 @@ class PointReader:
         size = sum(map(len, keys)) + sum(map(len, block.values)) + _RECORD_SIZE * len(keys)
         opened.blocks[number] = found
         self._kept.append((opened, number, size))
-        self._blocks_size += size
-        while self._blocks_size > self._blocks_limit and len(self._kept) > 1:
+        self.blocks_size += size
+        while self.blocks_size > self._blocks_limit and len(self._kept) > 1:
             oldest, at, gone = self._kept.popleft()
             oldest.blocks.pop(at, None)
-            self._blocks_size -= gone
+            self.blocks_size -= gone
         return found
 
     def _open_range(self, record: RangeRecord) -> _OpenRange:

@@ -15,7 +15,7 @@ from lakecli.committed.cursor import Cursor, iter_windows
 from lakecli.committed.pairs import is_same, iter_pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lakecli.committed.metaranges import Metarange
     from lakecli.committed.store import TreeStore
@@ -98,10 +98,10 @@ def segments(
         stop: segments from this key on are left out.
     """
     walks = [_Walk(tree, start) for tree in (base, source, destination)]
-    for key in sorted({key for walk in walks for key in walk.keys}):
-        passed = [walk.passes(key) for walk in walks]  # every walk has to move
-        if not all(passed):
-            continue
+    while any(walk.has_more for walk in walks):
+        key = _pass_common(walks)
+        if key is None:
+            key = _pass_different(walks)
         yield Segment(*[walk.cut() for walk in walks])
         if stop is not None and key >= stop:
             return
@@ -111,26 +111,59 @@ class _Walk:
     """A position among the ranges of one tree."""
 
     def __init__(self, tree: Metarange, start: bytes) -> None:
-        self._tree = tree
-        self._cut = self._position = tree.find(start)
-        self.keys = tree.keys[self._cut :]
+        self.tree = tree
+        self.position = self._cut = tree.find(start)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether any range is left."""
+        return self.position < len(self.tree)
 
     def passes(self, key: bytes) -> bool:
-        """Move past the ranges that end at or before `key`; tell whether none reaches across."""
-        keys = self._tree.keys
-        position = self._position
-        if position == len(keys):
+        """Move past a range that ends at `key`; tell whether none reaches across.
+
+        Args:
+            key: the first end of all the ranges that are left in the three trees.
+        """
+        if not self.has_more:
             return True
-        if keys[position] <= key:  # never more than one: all ends of ranges are asked in order
-            self._position = position + 1
+        if self.tree.keys[self.position] == key:
+            self.position += 1
             return True
-        return key < self._tree.record(position).min_key
+        return key < self.tree.record(self.position).min_key
 
     def cut(self) -> Slice:
         """Return the ranges passed since the last cut."""
-        passed = Slice(self._tree, self._cut, self._position)
-        self._cut = self._position
+        passed = Slice(self.tree, self._cut, self.position)
+        self._cut = self.position
         return passed
+
+
+def _pass_common(walks: Sequence[_Walk]) -> bytes | None:
+    """Move past the ranges that all trees have next; return the end of the last, if there is one.
+
+    However many they are, they make one segment: nothing is asked or made of each of them.
+    """
+    (one, first), (two, second), (three, third) = [
+        (walk.tree.values, walk.position) for walk in walks
+    ]
+    most = min(len(one) - first, len(two) - second, len(three) - third)
+    count = 0
+    while count < most and (
+        one[first + count][2:66] == two[second + count][2:66] == three[third + count][2:66]
+    ):
+        count += 1
+    for walk in walks:
+        walk.position += count
+    return walks[0].tree.keys[first + count - 1] if count else None
+
+
+def _pass_different(walks: Sequence[_Walk]) -> bytes:
+    """Move up to the next key that no range of any tree reaches across, and return it."""
+    while True:
+        key = min(walk.tree.keys[walk.position] for walk in walks if walk.has_more)
+        if all([walk.passes(key) for walk in walks]):  # every walk has to move
+            return key
 
 
 def iter_candidates(

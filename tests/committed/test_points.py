@@ -1,0 +1,145 @@
+"""Point reads: right whatever is kept, and few requests to a bucket."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.committed.cache import SstableCache
+from lakecli.committed.points import FETCH_AFTER, PointReader
+from lakecli.committed.scan import find, iter_ranges
+from lakecli.committed.store import MissingTable
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.local import LocalStore
+from tests.committed.trees import (
+    RecordingStore,
+    build,
+    change,
+    key,
+    large_model,
+    new_trees,
+    value,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODEL = {path: value(at, bytes(at % 300)) for at, path in enumerate(large_model(3000))}
+
+
+def test_an_uncached_range_in_a_bucket_costs_two_ranged_reads() -> None:
+    """The end of the file, which holds the index, then one block; never the file."""
+    store = RecordingStore()
+    large = {path: value(at, random.Random(at).randbytes(400)) for at, path in enumerate(MODEL)}
+    tree = build(new_trees(store, range_entries=4096), large)
+    trees = new_trees(store, range_entries=4096)
+    record = max(iter_ranges(trees, tree), key=lambda each: each.size)
+    assert record.size > 500_000
+    store.reads.clear()
+    assert find(trees, tree, record.min_key) == large[record.min_key]
+    tail, block = store.reads
+    assert tail == (f"_lakefs/{record.id}", record.size - 65536, 65536)
+    assert block[0] == f"_lakefs/{record.id}"
+    assert block[1] == 0
+    assert block[2] is not None
+    assert block[2] < 16_384
+    assert store.heads == []
+    assert find(trees, tree, record.min_key) == large[record.min_key]
+    assert len(store.reads) == 2
+
+
+def test_a_range_of_a_bucket_that_is_read_again_and_again_is_fetched_whole(
+    tmp_path: Path,
+) -> None:
+    store = RecordingStore()
+    tree = build(new_trees(store, range_entries=4096), MODEL)
+    trees = new_trees(store, range_entries=4096, cache=SstableCache(tmp_path))
+    record = max(iter_ranges(trees, tree), key=lambda each: each.count)
+    store.reads.clear()
+    for path, expected in MODEL.items():
+        if record.min_key <= path <= record.max_key:
+            assert find(trees, tree, path) == expected
+    assert len(store.reads) == 1 + FETCH_AFTER + 1
+    assert SstableCache(tmp_path).find(record.id) is not None
+
+
+def test_a_copy_of_another_size_in_the_bucket_is_read_as_it_is() -> None:
+    """Two clones wrote one range with different times; the bucket kept the other one's."""
+    store, elsewhere = RecordingStore(), RecordingStore()
+    mine = {path: value(at, b"x" * 90) for at, path in enumerate(large_model(100))}
+    theirs = {path: value(at, b"other") for at, path in enumerate(large_model(100))}
+    tree = build(new_trees(store, range_entries=256), mine)
+    assert build(new_trees(elsewhere, range_entries=256), theirs) == tree
+    for record in iter_ranges(new_trees(store, range_entries=256), tree):
+        object_key = f"_lakefs/{record.id}"
+        store.put(object_key, elsewhere.get(object_key), ANY)
+    trees = new_trees(store, range_entries=256)
+    for path, expected in theirs.items():
+        assert find(trees, tree, path) == expected
+
+
+@pytest.mark.parametrize("room", [0, 1_000, 20_000, 1 << 30])
+def test_answers_do_not_depend_on_the_room(room: int) -> None:
+    trees = new_trees(range_entries=1024)
+    trees.points = PointReader(trees, blocks_limit=room)
+    first = build(trees, MODEL)
+    second = change(trees, first, {key(at): value(-at - 1) for at in range(0, 3000, 50)})
+    asked = random.Random(room)
+    for _ in range(4000):
+        number = asked.randrange(-5, 3005)
+        tree = asked.choice([first, first, first, second])
+        expected = MODEL.get(key(number))
+        if tree == second and number >= 0 and number % 50 == 0 and number < 3000:
+            expected = value(-number - 1)
+        assert find(trees, tree, key(number)) == expected
+        assert find(trees, tree, key(number) + b"!") is None
+    assert trees.points.blocks_size <= max(room, 20_000)  # one block always stays
+
+
+def test_many_ranges_do_not_stay_open_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakecli.committed.points.TABLES_SIZE", 5_000)
+    trees = new_trees()
+    tree = build(trees, MODEL)
+    for _ in range(2):
+        for path, expected in MODEL.items():
+            assert find(trees, tree, path) == expected
+    assert trees.counts.ranges_opened > len(trees.metarange(tree))
+
+
+def local_trees(tmp_path: Path) -> LocalStore:
+    (tmp_path / "namespace").mkdir()
+    return LocalStore(str(tmp_path / "namespace"))
+
+
+def test_a_file_of_this_machine(tmp_path: Path) -> None:
+    store = local_trees(tmp_path)
+    tree = build(new_trees(store), MODEL)
+    trees = new_trees(store)
+    for path in list(MODEL)[::50]:
+        assert find(trees, tree, path) == MODEL[path]
+
+
+def test_a_file_that_disappears_is_missing(tmp_path: Path) -> None:
+    store = local_trees(tmp_path)
+    tree = build(new_trees(store, range_entries=4096), MODEL)
+    trees = new_trees(store, range_entries=4096)
+    assert find(trees, tree, key(0)) == MODEL[key(0)]
+    store.delete([f"_lakefs/{record.id}" for record in iter_ranges(trees, tree)])
+    with pytest.raises(MissingTable):
+        find(trees, tree, key(300))
+
+
+def test_a_cached_file_that_another_process_evicts_is_read_from_the_bucket(
+    tmp_path: Path,
+) -> None:
+    store = RecordingStore()
+    tree = build(new_trees(store, range_entries=4096, cache=SstableCache(tmp_path)), MODEL)
+    trees = new_trees(store, range_entries=4096, cache=SstableCache(tmp_path))
+    assert find(trees, tree, key(0)) == MODEL[key(0)]
+    assert store.reads == []
+    for file in tmp_path.iterdir():
+        file.unlink()
+    assert find(trees, tree, key(300)) == MODEL[key(300)]
+    assert len(store.reads) == 2
