@@ -117,6 +117,19 @@ def parse_path(text: str, *, base: str = "", allow_empty: bool = False) -> LakeU
     return uri
 
 
+def path_of(uri: LakeUri, *, hint: str | None = None) -> bytes:
+    """Return the path of a URI that has to name one object.
+
+    Raises:
+        UsageError: it names a whole ref.
+    """
+    if not uri.path:
+        raise UsageError(
+            f"no path in {str(uri)!r}", hint=hint or f"{SCHEME}{uri.repository}/{uri.ref}/PATH"
+        )
+    return uri.path
+
+
 def check_path(path: bytes, *, allow_empty: bool = False) -> None:
     """Refuse what cannot be a path.
 

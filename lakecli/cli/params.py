@@ -100,6 +100,15 @@ def read_prefix(text: str, context: Context) -> LakeUri:
     return uri.parse_path(text, base=context.base_uri, allow_empty=True)
 
 
+def read_branch_prefix(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a path on a branch, or all of the branch."""
+    from lakecli.refs.names import check_branch_name
+
+    parsed = read_prefix(text, context)
+    check_branch_name(uri.ref_of(parsed))
+    return parsed
+
+
 def read_refs(texts: list[str], context: Context) -> list[LakeUri]:
     """Read URIs that name refs."""
     return [read_ref(text, context) for text in texts]
@@ -212,6 +221,12 @@ PrefixUri = Annotated[
     LakeUri,
     typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/[PREFIX]"),
     Reads(read_prefix),
+    Completes(Kind.PATH),
+]
+BranchPathUri = Annotated[
+    LakeUri,
+    typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
+    Reads(read_branch_prefix),
     Completes(Kind.PATH),
 ]
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakecli.cli.params import Completes, Kind, Reads, read_prefix
+from lakecli.cli.params import Completes, Kind, Reads, read_branch_prefix
 from lakecli.cli.text import quote_path
 from lakecli.errors import UsageError
-from lakecli.uri import LakeUri, check_path
+from lakecli.uri import LakeUri, path_of
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TargetUri = Annotated[
     LakeUri,
     typer.Argument(metavar="DEST", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
-    Reads(read_prefix),
+    Reads(read_branch_prefix),
     Completes(Kind.PATH),
 ]
 
@@ -28,8 +28,7 @@ def target_of(source: LakeUri, target: LakeUri) -> tuple[bytes, bytes]:
     Raises:
         UsageError: one of them cannot be the path of an object.
     """
-    before, after = source.path or b"", target.path or b""
-    check_path(before)
+    before, after = path_of(source, hint="all objects: -r"), target.path or b""
     if not after or after.endswith(b"/"):
         name = before.rpartition(b"/")[2]
         if not name:

@@ -41,9 +41,13 @@ class Destination:
     """
 
     def __init__(self, root: bytes) -> None:
+        root = root or b"."
         with translated(root):
-            os.makedirs(root or b".", exist_ok=True)
-            self._root = os.open(root or b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.makedirs(root, exist_ok=True)
+                self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except (FileExistsError, NotADirectoryError) as error:
+                raise UnsafeName(f"not a directory: {os.fsdecode(root)!r}") from error
         self._numbers = itertools.count()
 
     def close(self) -> None:

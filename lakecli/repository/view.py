@@ -104,7 +104,6 @@ def no_such_path(
     return NotFound(
         f"no object at {repository.uri}/{ref}/{os.fsdecode(path)}",
         hint=f"list what is {there}: lakecli fs ls {repository.uri}/{ref}/{shown}",
-        paths=[path],
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakecli.cli.context import Context
 from lakecli.cli.params import PathUri
 from lakecli.cli.transfers import PreSign
-from lakecli.uri import ref_of
+from lakecli.uri import path_of, ref_of
 
 
 def fs_cat(context: Context, path: PathUri, *, pre_sign: PreSign = False) -> None:
@@ -23,7 +23,7 @@ def fs_cat(context: Context, path: PathUri, *, pre_sign: PreSign = False) -> Non
     from lakecli.repository.read import read_object
 
     repository = context.repository(path)
-    entry = stat(repository, ref_of(path), path.path or b"")
+    entry = stat(repository, ref_of(path), path_of(path))
     stdout = context.out.binary()
     for piece in read_object(repository, entry):
         stdout.write(piece)

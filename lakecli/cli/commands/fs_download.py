@@ -22,7 +22,7 @@ from lakecli.cli.transfers import (
     summary_lines,
 )
 from lakecli.errors import UsageError
-from lakecli.uri import LakeUri, check_path, ref_of
+from lakecli.uri import LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
     from lakecli.repository.download import DownloadOptions
@@ -62,7 +62,7 @@ def fs_download(
     if not destination:
         raise UsageError("the name of DEST is empty")
     if not recursive:
-        check_path(path.path or b"")
+        path_of(path, hint="all objects: -r")
     from lakecli.repository.download import DownloadOptions
 
     repository = context.repository(path)
@@ -88,7 +88,7 @@ def _download_one(
     from lakecli.repository.address import full_address
     from lakecli.repository.download import download_object
 
-    path = uri.path or b""
+    path = path_of(uri)
     name = os.fsdecode(path.rpartition(b"/")[2])
     target = Path(destination)
     if destination.endswith("/") or target.is_dir():

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import PrefixUri, Recursive
+from lakecli.cli.params import BranchPathUri, Recursive
 from lakecli.cli.places import TargetUri, target_of, tell
 from lakecli.uri import ref_of
 
 
 def fs_mv(
-    context: Context, source: PrefixUri, destination: TargetUri, *, recursive: Recursive = False
+    context: Context, source: BranchPathUri, destination: TargetUri, *, recursive: Recursive = False
 ) -> None:
     """Move an object, or all objects below a path, on a branch or to another one.
 

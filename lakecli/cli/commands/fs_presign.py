@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakecli.cli.context import Context
 from lakecli.cli.params import Expires, PathUri
 from lakecli.cli.text import local_date
-from lakecli.uri import ref_of
+from lakecli.uri import path_of, ref_of
 
 
 def fs_presign(context: Context, path: PathUri, *, expires: Expires = None) -> None:
@@ -23,7 +23,7 @@ def fs_presign(context: Context, path: PathUri, *, expires: Expires = None) -> N
     from lakecli.repository.objects import stat
 
     repository = context.repository(path)
-    name = path.path or b""
+    name = path_of(path)
     entry = stat(repository, ref_of(path), name)
     signed = presigned(context, repository, entry, name, expires)
     context.out.emit(

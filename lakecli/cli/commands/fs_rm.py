@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import PrefixUri, Recursive
-from lakecli.uri import check_path, ref_of
+from lakecli.cli.params import BranchPathUri, Recursive
+from lakecli.uri import path_of, ref_of
 
 
 def fs_rm(
     context: Context,
-    path: PrefixUri,
+    path: BranchPathUri,
     *,
     recursive: Recursive = False,
     concurrency: Annotated[
@@ -39,9 +39,7 @@ def fs_rm(
     del concurrency
     from lakecli.repository.rearrange import remove, remove_tree
 
-    target = path.path or b""
-    if not recursive:
-        check_path(target)
+    target = path.path or b"" if recursive else path_of(path, hint="all objects: -r")
     repository = context.repository(path)
     if recursive:
         removed = remove_tree(repository, ref_of(path), target)

@@ -11,7 +11,7 @@ from lakecli.cli.params import Expires, PathUri
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines
 from lakecli.errors import UsageError
-from lakecli.uri import ref_of
+from lakecli.uri import path_of, ref_of
 
 
 def fs_stat(
@@ -40,7 +40,7 @@ def fs_stat(
     from lakecli.repository.objects import stat
 
     repository = context.repository(path)
-    name = path.path or b""
+    name = path_of(path)
     entry = stat(repository, ref_of(path), name)
     address = full_address(repository, entry)
     record = entry_record(name, entry, physical_address=address)

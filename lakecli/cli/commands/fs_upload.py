@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import NO_METADATA, Completes, Kind, Metadata, Parallelism
+from lakecli.cli.params import (
+    NO_METADATA,
+    Completes,
+    Kind,
+    Metadata,
+    Parallelism,
+    read_branch_prefix,
+)
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines
 from lakecli.cli.transfers import (
@@ -22,7 +29,7 @@ from lakecli.cli.transfers import (
     summary_lines,
 )
 from lakecli.errors import UsageError
-from lakecli.uri import LakeUri, parse_path, ref_of
+from lakecli.uri import LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +103,7 @@ def fs_upload(
         source, path = source_option, source
     elif path is None:
         raise UsageError("no PATH to upload to", hint="lakecli fs upload SRC PATH")
-    target = parse_path(path, base=context.base_uri, allow_empty=True)
+    target = read_branch_prefix(path, context)
     if follow and skip:
         raise UsageError("--follow and --skip exclude each other", hint="give one of them")
     if not source:
@@ -123,7 +130,10 @@ def fs_upload(
             return
     context.out.emit(_record(report), text=lambda: _lines(report))
     raise_failures(
-        context, report.failures, verb="upload", hint="all others are staged; repeat it for these"
+        context,
+        report.failures,
+        verb="upload",
+        hint="the others are staged; repeat it once these are fixed, or see --follow and --skip",
     )
 
 
@@ -137,11 +147,13 @@ def _upload_one(
     from lakecli.repository.address import full_address
     from lakecli.repository.upload import upload_file, upload_stream
 
-    path, branch = target.path or b"", ref_of(target)
+    branch = ref_of(target)
     if source == STANDARD_INPUT:
+        path = path_of(target, hint="standard input has no name of its own: name the whole PATH")
         stream = context.stdin.buffer
         entry = upload_stream(repository, branch, path, source=stream, options=options)
     else:
+        path = target.path or b""
         if not path or path.endswith(b"/"):
             path += os.fsencode(Path(source).name)
         entry = upload_file(repository, branch, path, source=Path(source), options=options)
