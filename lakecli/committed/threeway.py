@@ -162,7 +162,8 @@ def _pass_different(walks: Sequence[_Walk]) -> bytes:
     """Move up to the next key that no range of any tree reaches across, and return it."""
     while True:
         key = min(walk.tree.keys[walk.position] for walk in walks if walk.has_more)
-        if all([walk.passes(key) for walk in walks]):  # every walk has to move
+        passed = [walk.passes(key) for walk in walks]  # every walk has to move
+        if all(passed):
             return key
 
 
