@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
+    from lakecli.objectstore.memory_uploads import MemoryUpload, MemoryUploads
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class MemoryBucket:
 
     def __init__(self, *, clock: Callable[[], datetime] | None = None) -> None:
         self.objects: dict[str, _Stored] = {}
+        self.uploads: dict[str, MemoryUpload] = {}
         self.lock = RLock()
         self.writes = 0
         self._clock = clock
@@ -130,6 +132,12 @@ class MemoryStore:
             )
             bucket.objects[self._prefix + key] = _Stored(data, info)
         return version
+
+    def uploads(self) -> MemoryUploads:
+        """Return the uploads in parts; they live as long as the bucket."""
+        from lakecli.objectstore.memory_uploads import MemoryUploads
+
+        return MemoryUploads(self, self._bucket, self._prefix)
 
     def put_new(self, key: str, body: bytes) -> None:
         """Write `body` unless the key is there."""

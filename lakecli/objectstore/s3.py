@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from lakecli.errors import LakeError, Unsupported, UsageError
 from lakecli.objectstore.base import (
     ANY,
-    Absent,
     BucketNotFound,
     ConditionFailed,
     Match,
@@ -29,6 +28,7 @@ from lakecli.objectstore.base import (
     Version,
     check_range,
 )
+from lakecli.objectstore.s3_conditions import headers_of, version_of
 from lakecli.objectstore.s3_config import S3Connection
 from lakecli.objectstore.s3_errors import Translator, status_of
 from lakecli.objectstore.s3_streams import AnswerStream
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
     from lakecli.objectstore.parallel_batch import ParallelBatch
+    from lakecli.objectstore.s3_uploads import S3Uploads
     from lakecli.objectstore.uri import NamespaceUri
 
 SINGLE_LIMIT = 5 << 30
@@ -94,7 +95,7 @@ class S3Store:
         """
         from botocore.exceptions import ClientError
 
-        with self._translated():
+        with self.translated():
             config = self._connection.config
             try:
                 answer = self._connection.client().head_bucket(Bucket=self._bucket)
@@ -121,7 +122,7 @@ class S3Store:
         if length == 0:
             self.head(key)
             return b""
-        with self._translated(key) as full:
+        with self.translated(key) as full:
             for _ in range(READ_TRIES - 1):
                 # The SDK repeats requests, but not the reading of an answer that breaks off.
                 with suppress(IncompleteReadError, ResponseStreamingError):
@@ -130,7 +131,7 @@ class S3Store:
 
     def open(self, key: str) -> BinaryIO:
         """Open an object for one pass of reading."""
-        with self._translated(key) as full:
+        with self.translated(key) as full:
             answer = self._connection.client().get_object(Bucket=self._bucket, Key=full)
         return cast("BinaryIO", AnswerStream(answer["Body"], self._translator, full))
 
@@ -154,7 +155,7 @@ class S3Store:
             attributes["ContentType"] = content_type
         if metadata:
             attributes["Metadata"] = dict(metadata)
-        conditions = _headers_of(condition)
+        conditions = headers_of(condition)
         if isinstance(body, bytes | bytearray | memoryview):
             return self._put_whole(key, bytes(body), conditions, attributes)
         with ExitStack() as stack:
@@ -170,7 +171,7 @@ class S3Store:
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""
         try:
-            with self._translated(key) as full:
+            with self.translated(key) as full:
                 answer = self._connection.client().head_object(Bucket=self._bucket, Key=full)
         except ObjectNotFound:
             self._check_bucket()
@@ -180,8 +181,8 @@ class S3Store:
             key=key,
             size=answer["ContentLength"],
             modified_at=answer["LastModified"].replace(microsecond=0),
-            version=_version_of(answer),
-            etag=_version_of(answer),
+            version=version_of(answer),
+            etag=version_of(answer),
             content_type=answer.get("ContentType", ""),
             metadata=answer.get("Metadata", {}),
         )
@@ -196,7 +197,7 @@ class S3Store:
         page: dict[str, Any] = {}
         last = b""
         while True:
-            with self._translated():
+            with self.translated():
                 page = self._connection.client().list_objects_v2(
                     Bucket=self._bucket, Prefix=self._start + prefix, MaxKeys=PAGE_SIZE, **start
                 )
@@ -210,8 +211,8 @@ class S3Store:
                     key=full[len(self._start) :],
                     size=item["Size"],
                     modified_at=item["LastModified"].replace(microsecond=0),
-                    version=_version_of(item),
-                    etag=_version_of(item),
+                    version=version_of(item),
+                    etag=version_of(item),
                 )
             if not page.get("IsTruncated"):
                 return
@@ -223,7 +224,7 @@ class S3Store:
         for key in keys:
             full = self._full(key)
             if _NOT_IN_XML.search(full):
-                with self._translated(key):
+                with self.translated(key):
                     self._connection.client().delete_object(Bucket=self._bucket, Key=full)
                 continue
             batch.append(full)
@@ -239,7 +240,7 @@ class S3Store:
 
         from lakecli.objectstore.s3_multipart import Multipart
 
-        with self._translated(source) as origin:
+        with self.translated(source) as origin:
             client = self._connection.client()
             where = {"Bucket": self._bucket, "Key": origin}
             target = {"Bucket": self._bucket, "Key": self._full(key)}
@@ -261,7 +262,7 @@ class S3Store:
         """Sign a URL offline; see `s3_presign.presign`."""
         from lakecli.objectstore.s3_presign import presign
 
-        with self._translated(key) as full:
+        with self.translated(key) as full:
             config = self._connection.config
             return presign(
                 self._connection.session,
@@ -281,6 +282,12 @@ class S3Store:
         from lakecli.objectstore.parallel_batch import ParallelBatch
 
         return ParallelBatch(self)
+
+    def uploads(self) -> S3Uploads:
+        """Return the uploads in parts that outlive a process; see `uploads.Uploads`."""
+        from lakecli.objectstore.s3_uploads import S3Uploads
+
+        return S3Uploads(self, self._connection, self._bucket, self._start)
 
     def put_new(self, key: str, body: bytes) -> None:
         """Write `body` unless the key is there; for content-addressed keys, where a retry is safe.
@@ -304,7 +311,7 @@ class S3Store:
         from botocore.exceptions import ClientError
 
         for delay in (0.1, 0.4, 1.6, None):
-            with self._translated(key) as full:
+            with self.translated(key) as full:
                 try:
                     self._connection.client().put_object(
                         Bucket=self._bucket, Key=full, Body=body, IfNoneMatch="*"
@@ -341,7 +348,7 @@ class S3Store:
     def _put_whole(
         self, key: str, body: object, conditions: dict[str, str], attributes: dict[str, Any]
     ) -> Version:
-        with self._translated(key, is_conditional=bool(conditions)) as full:
+        with self.translated(key, is_conditional=bool(conditions)) as full:
             answer = self._connection.client(retries=not conditions).put_object(
                 Bucket=self._bucket, Key=full, Body=body, **conditions, **attributes
             )
@@ -357,7 +364,7 @@ class S3Store:
             return self._put_whole(key, first, conditions, attributes)
         if conditions:
             self._check_absent(key)
-        with self._translated(key, is_conditional=bool(conditions)) as full:
+        with self.translated(key, is_conditional=bool(conditions)) as full:
             once = self._connection.client(retries=not conditions)
             target = {"Bucket": self._bucket, "Key": full}
             answer = Multipart(self._connection.client(), target, attributes).upload(
@@ -368,7 +375,7 @@ class S3Store:
 
     def _version_put(self, key: str, answer: Mapping[str, Any]) -> Version:
         """Return what was made of a body; some servers forget to say it of parts."""
-        return _version_of(answer) or self.head(key).version
+        return version_of(answer) or self.head(key).version
 
     def _check_absent(self, key: str) -> None:
         """Look before sending gigabytes; the condition itself is checked at the end."""
@@ -387,7 +394,7 @@ class S3Store:
         return head if head["ContentLength"] > SINGLE_LIMIT else None
 
     def _delete(self, batch: Sequence[str]) -> None:
-        with self._translated():
+        with self.translated():
             answer = self._connection.client().delete_objects(
                 Bucket=self._bucket,
                 Delete={"Objects": [{"Key": full} for full in batch], "Quiet": True},
@@ -401,7 +408,7 @@ class S3Store:
         if self._bucket_exists:
             return
         try:
-            with self._translated():
+            with self.translated():
                 self._connection.client().head_bucket(Bucket=self._bucket)
         except BucketNotFound:
             raise
@@ -410,7 +417,7 @@ class S3Store:
         self._bucket_exists = True
 
     @contextmanager
-    def _translated(self, key: str | None = None, *, is_conditional: bool = False) -> Iterator[str]:
+    def translated(self, key: str | None = None, *, is_conditional: bool = False) -> Iterator[str]:
         """Name the object in full, and translate what the SDK says about it or the bucket."""
         full = "" if key is None else self._full(key)
         with self._translator.translated(full, is_conditional=is_conditional):
@@ -437,22 +444,6 @@ def open_namespace(uri: NamespaceUri, *, region: str) -> S3Store:
 def prepare_namespace(uri: NamespaceUri) -> str:
     """Return the region of a bucket; see `registry.prepare_namespace`."""
     return S3Store(uri.bucket, uri.path).find_region()
-
-
-def _headers_of(condition: Condition) -> dict[str, str]:
-    match condition:
-        case Absent():
-            return {"IfNoneMatch": "*"}
-        case Match(version):
-            if not version:
-                raise ValueError("a version to match cannot be empty")  # it would be no condition
-            return {"IfMatch": version}
-        case _:
-            return {}
-
-
-def _version_of(answer: Mapping[str, Any]) -> Version:
-    return Version(str(answer.get("ETag", "")).strip('"'))
 
 
 def _region_of(answer: Mapping[str, Any]) -> str:

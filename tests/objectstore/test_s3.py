@@ -26,6 +26,7 @@ from lakecli.objectstore.registry import prepare_namespace
 from lakecli.objectstore.s3 import S3Store
 from lakecli.objectstore.streams import PART_SIZE, parts_of
 from tests.objectstore.contract import ODD_NAMES, Chunked, ObjectStoreContract
+from tests.objectstore.uploads_contract import UploadsContract
 from tests.support.servers import Answer, StubServer, new_bucket
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ def store(bucket: str) -> S3Store:
     return S3Store(bucket, "prefix")
 
 
-class TestS3Store(ObjectStoreContract):
+class TestS3Store(UploadsContract, ObjectStoreContract):
     odd_names = (*ODD_NAMES, "\x01\x7f", "n" * 500)
+    knows_dropped_uploads = False  # moto answers 500
     many = 110
 
     @pytest.fixture(autouse=True)

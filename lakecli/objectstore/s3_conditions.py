@@ -1,0 +1,34 @@
+"""Conditions and versions as S3 writes them: headers and ETags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakecli.objectstore.base import Absent, Match, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakecli.objectstore.base import Condition
+
+
+def headers_of(condition: Condition) -> dict[str, str]:
+    """Return the arguments of a request that say a condition.
+
+    Raises:
+        ValueError: an empty version, which would be no condition.
+    """
+    match condition:
+        case Absent():
+            return {"IfNoneMatch": "*"}
+        case Match(version):
+            if not version:
+                raise ValueError("a version to match cannot be empty")
+            return {"IfMatch": version}
+        case _:
+            return {}
+
+
+def version_of(answer: Mapping[str, Any]) -> Version:
+    """Return the version that an answer names; ``""`` where it names none."""
+    return Version(str(answer.get("ETag", "")).strip('"'))
