@@ -24,6 +24,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave nightly tests to whoever asks for them by -m."""
+    if config.option.markexpr:
+        return
+    nightly = [item for item in items if item.get_closest_marker("nightly")]
+    if nightly:
+        config.hook.pytest_deselected(items=nightly)
+        items[:] = [item for item in items if item not in nightly]
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """An empty directory beside `tmp_path`, which is HOME and holds all that lakecli keeps."""
