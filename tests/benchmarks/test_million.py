@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tests.benchmarks.measure import Machine, Usage
 
 ROUNDS = 21
+PAGE = "100"
 
 
 class Operation(NamedTuple):
@@ -46,8 +47,8 @@ def _stat(large: Large, number: int) -> list[str]:
 
 
 def _list(large: Large, number: int) -> list[str]:
-    path = os.fsdecode(large.path(number)).rpartition("/")[0]
-    return ["fs", "ls", f"{large.uri}/{MAIN}/{path}/"]
+    after = os.fsdecode(large.path(number))
+    return ["fs", "ls", "-r", f"{large.uri}/{MAIN}/", "--amount", PAGE, "--after", after]
 
 
 def _merge(large: Large, _number: int) -> list[str]:
