@@ -8,9 +8,10 @@ is complete.
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 from contextlib import contextmanager, suppress
+from itertools import chain, count
+from threading import Lock
 from typing import TYPE_CHECKING, Final, Self
 
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
@@ -37,22 +38,28 @@ class NoRoom(Unreachable):
 class Destination:
     """A directory to write below; made where needed. Close it, or use it as a context manager.
 
-    Safe to share between threads.
+    Nothing is made before there is something to write. Safe to share between threads.
+
+    Args:
+        root: the directory; may itself be a symbolic link, since the user named it.
+
+    Raises:
+        UnsafeName: something that is no directory has this name.
     """
 
     def __init__(self, root: bytes) -> None:
-        root = root or b"."
-        with translated(root):
-            try:
-                os.makedirs(root, exist_ok=True)
-                self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            except (FileExistsError, NotADirectoryError) as error:
-                raise UnsafeName(f"not a directory: {os.fsdecode(root)!r}") from error
-        self._numbers = itertools.count()
+        self._path = root or b"."
+        self._root: int | None = None
+        self._lock = Lock()
+        self._numbers = count()
+        if os.path.lexists(self._path) and not os.path.isdir(self._path):
+            raise UnsafeName(f"not a directory: {os.fsdecode(self._path)!r}")
 
     def close(self) -> None:
         """Let go of the directory."""
-        os.close(self._root)
+        if self._root is not None:
+            os.close(self._root)
+            self._root = None
 
     def __enter__(self) -> Self:
         """Return the destination itself."""
@@ -76,8 +83,10 @@ class Destination:
             NoRoom: the disk is full.
         """
         components = _components(name)
-        with translated(name), self._directory(components[:-1]) as directory:
-            return self._write(directory, components[-1], pieces, mtime)
+        remaining = iter(pieces)
+        first = next(remaining, b"")
+        with translated(self._path + b"/" + name), self._directory(components[:-1]) as directory:
+            return self._write(directory, components[-1], chain([first], remaining), mtime)
 
     def make_directory(self, name: bytes) -> None:
         """Make a directory and those above it; being there already is fine.
@@ -86,7 +95,7 @@ class Destination:
             UnsafeName: as `write`.
             Unwritable: the destination cannot be written.
         """
-        with translated(name), self._directory(_components(name)):
+        with translated(self._path + b"/" + name), self._directory(_components(name)):
             pass
 
     def _write(
@@ -118,7 +127,7 @@ class Destination:
 
     @contextmanager
     def _directory(self, components: list[bytes]) -> Iterator[int]:
-        current = os.dup(self._root)
+        current = self._open_root()
         try:
             for component in components:
                 below = _enter(current, component)
@@ -127,6 +136,13 @@ class Destination:
             yield current
         finally:
             os.close(current)
+
+    def _open_root(self) -> int:
+        with self._lock:
+            if self._root is None:
+                os.makedirs(self._path, exist_ok=True)
+                self._root = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            return os.dup(self._root)
 
 
 def _enter(parent: int, name: bytes) -> int:

@@ -1,0 +1,213 @@
+"""A directory that files are written into, and never out of."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakecli.errors import IntegrityError
+from lakecli.repository import destination as module
+from lakecli.repository.destination import Destination, NoRoom, UnsafeName, Unwritable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    """All files below a directory."""
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A directory that nothing may be written to."""
+    path = tmp_path / "outside"
+    path.mkdir()
+    (path / "precious").write_bytes(b"mine")
+    return path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "root"
+
+
+def write(root: Path, name: bytes, data: bytes = b"data", mtime: int | None = None) -> int:
+    with Destination(os.fsencode(root)) as destination:
+        return destination.write(name, [data], mtime=mtime)
+
+
+def test_files_and_their_times(root: Path) -> None:
+    assert write(root, b"a/b/c", b"12345", 1_600_000_000) == 5
+    assert write(root, b"a/empty", b"", -1) == 0
+    assert write(root, b"\xff\n", b"odd") == 3
+    assert (root / "a/b/c").stat().st_mtime == 1_600_000_000
+    assert (root / "a/empty").stat().st_mtime == -1
+    assert tree(root) == {"a/b/c": b"12345", "a/empty": b"", os.fsdecode(b"\xff\n"): b"odd"}
+
+
+def test_a_time_that_no_disk_keeps_is_left_out(root: Path) -> None:
+    assert write(root, b"a", mtime=10**30) == 4
+    assert tree(root) == {"a": b"data"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [b"", b".", b"..", b"/a", b"a/", b"a//b", b"../x", b"a/../../x", b"a/./b", b"a/..", b"a\0b"],
+)
+def test_names_that_are_no_files(root: Path, name: bytes) -> None:
+    with pytest.raises(UnsafeName):
+        write(root, name)
+    assert not root.exists() or not tree(root)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([b"a", b"b", b".", b"..", b"", b"link", b"up", b"...", b"c d", b"x\0y"]),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_nothing_is_ever_written_outside(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[bytes]
+) -> None:
+    base = tmp_path_factory.mktemp("case")
+    root, outside = base / "root", base / "outside"
+    root.mkdir()
+    outside.mkdir()
+    (root / "link").symlink_to(outside)
+    (root / "up").symlink_to("..")
+    try:
+        write(root, b"/".join(parts))
+    except UnsafeName:
+        pass
+    else:
+        assert not {b"", b".", b".."} & set(parts)
+        assert len(parts) == 1 or parts[0] not in (b"link", b"up")
+    assert tree(outside) == {}
+    assert {path.name for path in base.iterdir()} == {"root", "outside"}
+
+
+def test_a_link_is_replaced_and_not_followed(root: Path, outside: Path) -> None:
+    root.mkdir()
+    (root / "file").symlink_to(outside / "precious")
+    write(root, b"file")
+    assert not (root / "file").is_symlink()
+    assert tree(outside) == {"precious": b"mine"}
+
+
+def test_a_link_inside_is_refused(root: Path, outside: Path) -> None:
+    root.mkdir()
+    (root / "dir").symlink_to(outside)
+    with pytest.raises(UnsafeName, match="'dir' is a file or a symbolic link"):
+        write(root, b"dir/x")
+    assert tree(outside) == {"precious": b"mine"}
+
+
+def test_the_root_itself_may_be_a_link(tmp_path: Path, outside: Path) -> None:
+    (tmp_path / "link").symlink_to(outside)
+    write(tmp_path / "link", b"x")
+    assert tree(outside) == {"precious": b"mine", "x": b"data"}
+
+
+def test_files_and_directories_in_the_way(root: Path) -> None:
+    write(root, b"a/b")
+    with pytest.raises(UnsafeName):
+        write(root, b"a/b/c")
+    with pytest.raises(UnsafeName):
+        write(root, b"a")
+    with pytest.raises(UnsafeName, match="not a directory"):
+        Destination(os.fsencode(root / "a" / "b"))
+    with pytest.raises(UnsafeName, match="name too long"):
+        write(root, b"x" * 256)
+    assert tree(root) == {"a/b": b"data"}
+
+
+def test_what_is_there_stays_until_the_new_is_complete(root: Path) -> None:
+    write(root, b"file", b"old")
+
+    def pieces() -> Iterator[bytes]:
+        yield b"new, first half"
+        assert (root / "file").read_bytes() == b"old"
+        raise IntegrityError("damaged")
+
+    with Destination(os.fsencode(root)) as destination, pytest.raises(IntegrityError):
+        destination.write(b"file", pieces())
+    assert tree(root) == {"file": b"old"}
+
+
+def _gone(_: bytes) -> bytes:
+    raise IntegrityError("gone")
+
+
+def test_nothing_is_made_where_nothing_can_be_read(root: Path) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield from map(_gone, [b""])
+
+    with Destination(os.fsencode(root)) as destination, pytest.raises(IntegrityError):
+        destination.write(b"a/b/file", pieces())
+    assert not root.exists()
+
+
+def test_a_temporary_left_behind_is_in_nobodys_way(root: Path) -> None:
+    write(root, b"first")
+    for number in range(3):
+        (root / f".lakecli-{os.getpid()}-{number}.tmp").write_bytes(b"of a killed process")
+    write(root, b"second")
+    assert (root / "second").read_bytes() == b"data"
+
+
+def test_directories(root: Path) -> None:
+    with Destination(os.fsencode(root)) as destination:
+        destination.make_directory(b"a/b")
+        destination.make_directory(b"a/b")
+        assert (root / "a/b").is_dir()
+        with pytest.raises(UnsafeName):
+            destination.make_directory(b"../x")
+
+
+def test_from_many_threads(root: Path) -> None:
+    with Destination(os.fsencode(root)) as destination:
+
+        def run(first: int) -> None:
+            for number in range(first, 200, 4):
+                destination.write(b"%d/%d" % (number % 3, number), [b"%d" % number] * 2)
+
+        threads = [threading.Thread(target=run, args=(first,)) for first in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert tree(root) == {
+        f"{number % 3}/{number}": str(number).encode() * 2 for number in range(200)
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [("EACCES", Unwritable), ("EROFS", Unwritable), ("ENOSPC", NoRoom), ("EDQUOT", NoRoom)],
+)
+def test_a_disk_that_does_not_take_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch, code: str, error: type[Exception]
+) -> None:
+    import errno
+
+    def fail(*_: object) -> None:
+        number = getattr(errno, code)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(module, "_write_all", fail)
+    with pytest.raises(error, match="root/file"):
+        write(root, b"file")
+    assert tree(root) == {}

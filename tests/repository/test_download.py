@@ -1,0 +1,235 @@
+"""Downloading objects and trees."""
+
+from __future__ import annotations
+
+import io
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.committed.values import encode_entry
+from lakecli.errors import IntegrityError, NotFound, Unreachable, UsageError
+from lakecli.identity import h
+from lakecli.layout import data_key
+from lakecli.model import CLIENT_MTIME, Entry
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.memory import MemoryStore
+from lakecli.repository.destination import NoRoom
+from lakecli.repository.download import (
+    DownloadOptions,
+    DownloadReport,
+    download_object,
+    download_tree,
+)
+from lakecli.repository.stage import Stager
+from lakecli.repository.upload import UploadOptions, upload_stream, upload_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+THREADS = DownloadOptions(parallelism=4)
+
+
+@pytest.fixture(params=["local", "bucket"])
+def anywhere(request: pytest.FixtureRequest, repository: Repository) -> Repository:
+    if request.param == "bucket":
+        repository.__dict__["store"] = MemoryStore()
+    return repository
+
+
+def put(repository: Repository, contents: Mapping[bytes, bytes]) -> None:
+    for path, data in contents.items():
+        options = UploadOptions()
+        upload_stream(repository, "main", path, source=io.BytesIO(data), options=options)
+
+
+def files(root: Path) -> dict[bytes, bytes]:
+    return {
+        os.fsencode(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+
+
+def damage(repository: Repository, data: bytes, instead: bytes | None) -> None:
+    key = data_key(h(data).hex())
+    repository.store.delete([key])
+    if instead is not None:
+        repository.store.put(key, instead, ANY)
+
+
+def test_a_round_trip_with_times(anywhere: Repository, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "sub").mkdir(parents=True)
+    names = [b"100%", b"a?b#c d", b"new\nline", b"\xff\xfe", "ünï".encode(), b"sub/x"]
+    for number, name in enumerate(names):
+        path = os.fsencode(source) + b"/" + name
+        with open(path, "wb") as file:
+            file.write(name * 100)
+        os.utime(path, (number, 1_000_000 * number))
+    upload_tree(anywhere, "main", b"p", source=source, options=UploadOptions())
+    target = tmp_path / "target"
+    report = download_tree(anywhere, "main", b"p", target=target, options=THREADS)
+    assert report.downloaded == len(names)
+    assert files(target) == files(source)
+    for number, name in enumerate(names):
+        assert os.stat(os.fsencode(target) + b"/" + name).st_mtime == 1_000_000 * number
+
+
+def test_an_object(anywhere: Repository, tmp_path: Path) -> None:
+    put(anywhere, {b"a/b": b"data" * 1_000_000})
+    sizes: list[int] = []
+    options = DownloadOptions(on_bytes=sizes.append)
+    target = tmp_path / "deep" / "er" / "b"
+    entry = download_object(anywhere, "main", b"a/b", target=target, options=options)
+    assert target.read_bytes() == b"data" * 1_000_000
+    assert sum(sizes) == entry.size == 4_000_000
+    # Without a time of its own a file gets that of its upload.
+    assert target.stat().st_mtime == entry.modified_at.timestamp()
+
+
+@pytest.mark.parametrize("recorded", ["", "soon", "1e9", "²", "--1", "1" * 40])
+def test_odd_times_do_no_harm(repository: Repository, tmp_path: Path, recorded: str) -> None:
+    put(repository, {b"x": b"data"})
+    digest = h(b"data").hex()
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    entry = Entry(data_key(digest), 4, digest, at, metadata={CLIENT_MTIME: recorded})
+    Stager(repository, "main", kind="test").write([(b"x", encode_entry(entry))])
+    download_object(repository, "main", b"x", target=tmp_path / "x")
+    assert (tmp_path / "x").read_bytes() == b"data"
+
+
+@pytest.mark.parametrize("instead", [b"WRONG BYTES", b"right", b"right bytes and more", None])
+def test_damage_leaves_nothing(anywhere: Repository, tmp_path: Path, instead: bytes | None) -> None:
+    put(anywhere, {b"x": b"right bytes"})
+    damage(anywhere, b"right bytes", instead)
+    (tmp_path / "x").write_bytes(b"before")
+    error = NotFound if instead is None else IntegrityError
+    with pytest.raises(error, match="gone" if instead is None else "damaged"):
+        download_object(anywhere, "main", b"x", target=tmp_path / "x")
+    assert (tmp_path / "x").read_bytes() == b"before"
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".tmp")]
+
+
+def test_a_tree_with_damage(anywhere: Repository, tmp_path: Path) -> None:
+    put(anywhere, {b"t/%d" % number: b"%d" % number for number in range(9)})
+    damage(anywhere, b"3", b"X")
+    damage(anywhere, b"5", None)
+    report = download_tree(anywhere, "main", b"t", target=tmp_path / "t", options=THREADS)
+    assert (report.downloaded, report.size) == (7, 7)
+    assert [path for path, _ in report.failures] == [b"t/3", b"t/5"]
+    assert set(files(tmp_path / "t")) == {b"%d" % n for n in (0, 1, 2, 4, 6, 7, 8)}
+
+
+def test_paths_never_leave_the_destination(anywhere: Repository, tmp_path: Path) -> None:
+    outside, target = tmp_path / "outside", tmp_path / "target"
+    outside.mkdir()
+    target.mkdir()
+    (target / "link").symlink_to(outside)
+    wicked = [
+        b"../escaped",
+        b"/abs",
+        b"a/../../up",
+        b"link/through",
+        b".",
+        b"..",
+        b"x//y",
+        b"n\0ul",
+    ]
+    put(anywhere, {b"t/" + name: name for name in (*wicked, b"good")})
+    report = download_tree(anywhere, "main", b"t", target=target, options=THREADS)
+    assert report.downloaded == 1
+    assert [path for path, _ in report.failures] == sorted(b"t/" + name for name in wicked)
+    assert files(outside) == {}
+    assert {path.name for path in target.iterdir()} == {"good", "link"} | (
+        {"a"} if (target / "a").exists() else set()
+    )
+    assert not (tmp_path / "escaped").exists()
+
+
+def test_directory_markers_and_what_is_both(anywhere: Repository, tmp_path: Path) -> None:
+    put(anywhere, {b"t/": b"", b"t/dir/": b"", b"t/both": b"1", b"t/both/below": b"2"})
+    report = download_tree(anywhere, "main", b"t", target=tmp_path / "t")
+    assert (tmp_path / "t/dir").is_dir()
+    assert report.downloaded == 1
+    assert [path for path, _ in report.failures] == [b"t/both/below"]
+
+
+def test_all_of_a_ref(anywhere: Repository, tmp_path: Path) -> None:
+    put(anywhere, {b"a": b"1", b"b/c": b"2"})
+    report = download_tree(anywhere, "main", b"", target=tmp_path / "all")
+    assert report == DownloadReport(downloaded=2, size=2)
+    assert files(tmp_path / "all") == {b"a": b"1", b"b/c": b"2"}
+
+
+def test_what_is_not_there(anywhere: Repository, tmp_path: Path) -> None:
+    put(anywhere, {b"dir/x": b"1"})
+    with pytest.raises(NotFound) as raised:
+        download_object(anywhere, "main", b"dir", target=tmp_path / "x")
+    assert "below it" in (raised.value.hint or "")
+    for prefix in (b"nope", b"di", b"dir/x"):
+        with pytest.raises(NotFound, match="no object at"):
+            download_tree(anywhere, "main", prefix, target=tmp_path / "x")
+    with pytest.raises(NotFound):
+        download_tree(anywhere, "nope", b"", target=tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_targets_that_are_no_files(anywhere: Repository, tmp_path: Path) -> None:
+    put(anywhere, {b"x": b"1"})
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(UsageError, match="not a regular file"):
+        download_object(anywhere, "main", b"x", target=tmp_path / "pipe")
+    with pytest.raises(UsageError, match="not a directory"):
+        download_object(anywhere, "main", b"x", target=tmp_path / "file" / "x")
+    with pytest.raises(UsageError, match="not a directory"):
+        download_tree(anywhere, "main", b"", target=tmp_path / "file")
+
+
+def test_a_link_given_as_target_is_followed(anywhere: Repository, tmp_path: Path) -> None:
+    put(anywhere, {b"x": b"1"})
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    download_object(anywhere, "main", b"x", target=tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"1"
+
+
+def test_a_store_that_is_gone_ends_it(repository: Repository, tmp_path: Path) -> None:
+    put(repository, {b"t/%d" % number: b"%d" % number for number in range(9)})
+
+    class Down(MemoryStore):
+        def open(self, key: str) -> object:  # type: ignore[override]
+            raise Unreachable("down")
+
+    repository.__dict__["store"] = Down()
+    with pytest.raises(Unreachable, match="down"):
+        download_tree(repository, "main", b"t", target=tmp_path / "t", options=THREADS)
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_namespace_that_is_gone_ends_it(repository: Repository, tmp_path: Path) -> None:
+    put(repository, {b"t/%d" % number: b"%d" % number for number in range(9)})
+    repository.__dict__["store"] = MemoryStore(missing=True)
+    with pytest.raises(NotFound, match="bucket"):
+        download_tree(repository, "main", b"t", target=tmp_path / "t")
+
+
+def test_a_full_disk_ends_it(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakecli.repository import destination
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    put(repository, {b"t/%d" % number: b"%d" % number for number in range(9)})
+    monkeypatch.setattr(destination, "_write_all", full)
+    with pytest.raises(NoRoom):
+        download_tree(repository, "main", b"t", target=tmp_path / "t", options=THREADS)

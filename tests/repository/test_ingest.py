@@ -1,0 +1,304 @@
+"""Bytes into a namespace: what is sent, what is not, and files that change meanwhile."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pytest
+from blake3 import blake3
+
+from lakecli.errors import Unreachable
+from lakecli.identity import h
+from lakecli.layout import data_key
+from lakecli.objectstore.local import LocalStore
+from lakecli.objectstore.memory import MemoryStore
+from lakecli.repository.ingest import SMALL, FileChanged, Ingest, SpecialFile, VerifyingReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lakecli.kv.file_hashes import FileKey
+    from lakecli.objectstore.base import ObjectStore
+
+LARGE = SMALL + 12_345
+SIZES = [0, 1, 4096, SMALL, SMALL + 1, 3 * SMALL + 7]
+
+
+@pytest.fixture(params=["local", "bucket"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    if request.param == "bucket":
+        return MemoryStore()
+    (tmp_path / "namespace").mkdir()
+    return LocalStore(str(tmp_path / "namespace"))
+
+
+class Cache(dict[object, str]):
+    """A cache of digests, by file."""
+
+    def known(self, key: FileKey) -> str | None:
+        return self.get(key)
+
+    def remember(self, key: FileKey, digest: str) -> None:
+        self[key] = digest
+
+
+def ingest(store: ObjectStore, cache: Cache | None = None, **options: Any) -> Ingest:
+    cache = Cache() if cache is None else cache
+    return Ingest(store, known=cache.known, remember=cache.remember, **options)
+
+
+def contents(size: int) -> bytes:
+    return (b"%d" % size * (size // 2 + 1))[:size]
+
+
+def digest(data: bytes) -> str:
+    return h(data).hex()
+
+
+def keys(store: ObjectStore) -> set[str]:
+    return {info.key for info in store.list()}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[bytes], bytes]:
+    """Writes a file and returns its path."""
+
+    def write(data: bytes) -> bytes:
+        path = tmp_path / "file"
+        path.write_bytes(data)
+        return os.fsencode(path)
+
+    return write
+
+
+class Writes:
+    """A store that counts what is written."""
+
+    def __init__(self, inner: ObjectStore) -> None:
+        self.inner = inner
+        self.names: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.inner, name)
+        if name == "batch":
+            return lambda: Writes(value())
+        if name in ("put", "put_new", "spool"):
+            self.names.append(name)
+        return value
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_file_of_any_size(store: ObjectStore, file: Callable[[bytes], bytes], size: int) -> None:
+    data = contents(size)
+    path = file(data)
+    os.utime(path, (1_700_000_000, 1_600_000_000))
+    told: list[int] = []
+    bringing = ingest(store, on_bytes=told.append)
+    ingested = bringing.file(path)
+    bringing.flush()
+    assert (ingested.digest, ingested.size) == (digest(data), size)
+    assert ingested.mtime == 1_600_000_000
+    assert store.get(data_key(ingested.digest)) == data
+    assert sum(told) == size
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_stream_of_any_size(store: ObjectStore, size: int) -> None:
+    data = contents(size)
+
+    class Dribble(io.RawIOBase):
+        """Gives less than it is asked for, as a pipe does."""
+
+        def __init__(self) -> None:
+            self._left = data
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            piece, self._left = self._left[:65_536], self._left[65_536:]
+            buffer[: len(piece)] = piece
+            return len(piece)
+
+    bringing = ingest(store)
+    ingested = bringing.stream(Dribble())  # type: ignore[arg-type]
+    bringing.flush()
+    assert (ingested.digest, ingested.size, ingested.mtime) == (digest(data), size, 0)
+    assert store.get(data_key(ingested.digest)) == data
+
+
+@pytest.mark.parametrize("size", [10, LARGE])
+def test_nothing_is_visible_under_its_name_before_it_is_whole(
+    tmp_path: Path, file: Callable[[bytes], bytes], size: int
+) -> None:
+    (tmp_path / "namespace").mkdir()
+    store = LocalStore(str(tmp_path / "namespace"))
+    bringing = ingest(store)
+    bringing.file(file(contents(size)))
+    assert keys(store) == set()
+    bringing.flush()
+    assert keys(store) == {data_key(digest(contents(size)))}
+
+
+@pytest.mark.parametrize("size", [10, LARGE])
+def test_what_is_expected_and_there_is_not_written(
+    store: ObjectStore, file: Callable[[bytes], bytes], size: int
+) -> None:
+    path = file(contents(size))
+    first = ingest(store)
+    first.file(path)
+    first.flush()
+    counting = Writes(store)
+    again = ingest(counting)
+    expected = (digest(contents(size)), size)
+    assert again.file(path, expected=expected).digest == expected[0]
+    again.flush()
+    assert counting.names == []
+
+
+@pytest.mark.parametrize("size", [10, LARGE])
+def test_what_is_expected_but_lost_is_written(
+    store: ObjectStore, file: Callable[[bytes], bytes], size: int
+) -> None:
+    data = contents(size)
+    bringing = ingest(store)
+    bringing.file(file(data), expected=(digest(data), size))
+    bringing.flush()
+    assert store.get(data_key(digest(data))) == data
+
+
+@pytest.mark.parametrize("size", [10, LARGE])
+def test_another_file_than_expected_is_written(
+    store: ObjectStore, file: Callable[[bytes], bytes], size: int
+) -> None:
+    data = contents(size)
+    bringing = ingest(store)
+    bringing.file(file(data), expected=(digest(b"other"), size))
+    bringing.flush()
+    assert store.get(data_key(digest(data))) == data
+
+
+def test_a_large_file_is_hashed_once_in_its_life(
+    store: ObjectStore, file: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, cache = file(contents(LARGE)), Cache()
+    first = ingest(store, cache)
+    assert first.file(path).size == LARGE
+    first.flush()
+    assert len(cache) == 1
+
+    def hashes_again(*_: object) -> None:
+        pytest.fail("read again")
+
+    monkeypatch.setattr("lakecli.repository.ingest.blake3", hashes_again)
+    assert ingest(store, cache).file(path).digest == digest(contents(LARGE))
+
+
+def test_a_large_file_is_sent_again_where_its_object_is_gone(
+    store: ObjectStore, file: Callable[[bytes], bytes]
+) -> None:
+    path, cache = file(contents(LARGE)), Cache()
+    key = data_key(digest(contents(LARGE)))
+    for _ in range(2):
+        bringing = ingest(store, cache)
+        bringing.file(path)
+        bringing.flush()
+        assert store.head(key).size == LARGE
+        store.delete([key])
+
+
+@pytest.mark.parametrize("size", [100, LARGE])
+@pytest.mark.parametrize("change", ["append", "truncate", "rewrite"])
+def test_a_file_that_changes_while_it_is_read(
+    store: ObjectStore,
+    file: Callable[[bytes], bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    change: str,
+) -> None:
+    path = file(contents(size))
+    os.utime(path, (1_600_000_000, 1_600_000_000))
+    real = blake3
+    changed = False
+
+    def change_it(*arguments: Any) -> Any:
+        nonlocal changed
+        if not changed:
+            changed = True
+            with open(path, "r+b") as opened:
+                if change == "append":
+                    opened.seek(0, os.SEEK_END)
+                    opened.write(b"more")
+                elif change == "truncate":
+                    opened.truncate(size // 2)
+                else:
+                    opened.write(b"XXXX")
+        return real(*arguments)
+
+    monkeypatch.setattr("lakecli.repository.ingest.blake3", change_it)
+    bringing = ingest(store)
+    with pytest.raises(FileChanged):
+        bringing.file(path)
+    assert changed
+
+
+def test_a_directory_a_pipe_and_a_link_are_no_files(store: ObjectStore, tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"there")
+    (tmp_path / "link").symlink_to("target")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "."):
+        with pytest.raises(SpecialFile):
+            ingest(store).file(os.fsencode(tmp_path / name))
+    with pytest.raises(OSError, match="symbolic links"):
+        ingest(store).file(os.fsencode(tmp_path / "link"))
+    assert ingest(store, follow=True).file(os.fsencode(tmp_path / "link")).digest == digest(
+        b"there"
+    )
+
+
+def test_a_full_disk_is_no_fault_of_the_file(
+    tmp_path: Path, file: Callable[[bytes], bytes]
+) -> None:
+    (tmp_path / "namespace").mkdir()
+    store = LocalStore(str(tmp_path / "namespace"))
+
+    class Full:
+        """A batch on a disk without room."""
+
+        def spool(self) -> tuple[str, BinaryIO]:
+            return "name", open("/dev/full", "wb", buffering=0)
+
+    bringing = ingest(store)
+    bringing._batch = Full()  # type: ignore[assignment]
+    with pytest.raises(Unreachable, match="no space left on device"):
+        bringing.file(file(contents(LARGE)))
+
+
+class Told:
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def __call__(self, size: int) -> None:
+        self.sizes.append(size)
+
+
+@pytest.mark.parametrize("sizes", [[-1], [10_000], [1, 10, -1], [300, 300, 300, 300]])
+def test_a_verifying_reader_gives_the_right_bytes(sizes: list[int]) -> None:
+    data, told = contents(1_000), Told()
+    reader = VerifyingReader(io.BytesIO(data), digest(data), len(data), told)
+    read = b"".join(reader.read(size) for size in sizes)
+    assert read == data
+    assert reader.read() == b""
+    assert sum(told.sizes) == len(data)
+
+
+@pytest.mark.parametrize("data", [b"other bytes", b"short", b"bytes and more", b""])
+def test_a_verifying_reader_never_gives_all_of_the_wrong_ones(data: bytes) -> None:
+    reader = VerifyingReader(io.BytesIO(data), digest(b"right bytes"), len(b"right bytes"), Told())
+    given: list[bytes] = []
+    with pytest.raises(FileChanged):
+        given.extend(iter(lambda: reader.read(4), b""))
+    assert len(b"".join(given)) < len(b"right bytes")

@@ -1,0 +1,218 @@
+"""Looking at objects: stat, listing, reading, presigning."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakecli.committed.listing import ListedObject, ListedPrefix
+from lakecli.errors import IntegrityError, NotFound, Unreachable, Unsupported
+from lakecli.identity import h
+from lakecli.layout import data_key
+from lakecli.model import Entry
+from lakecli.objectstore.base import ANY, PresignedUrl, PresignRequest
+from lakecli.objectstore.memory import MemoryStore
+from lakecli.repository import read as reading
+from lakecli.repository.commit import commit
+from lakecli.repository.objects import listing, presign, stat
+from lakecli.repository.read import read_object
+from lakecli.repository.upload import UploadOptions, upload_stream
+from tests.support.lakes import entry_of, make_repository, open_lake, stage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+
+def listed(repository: Repository, ref: str = "main", **options: Any) -> list[tuple[str, bytes]]:
+    names = {ListedObject: "object", ListedPrefix: "prefix"}
+    with listing(repository, ref, **{"prefix": b"", **options}) as found:
+        return [(names[type(item)], item.path) for item in found]
+
+
+def upload(repository: Repository, path: bytes, data: bytes) -> Entry:
+    options = UploadOptions()
+    return upload_stream(repository, "main", path, source=io.BytesIO(data), options=options)
+
+
+def test_stat_sees_staging_of_a_plain_branch_only(repository: Repository) -> None:
+    stage(repository, "main", {b"a": b"old", b"b": b"there"})
+    commit(repository, "main", message="first", committer="me")
+    stage(repository, "main", {b"a": b"new", b"b": None})
+    assert stat(repository, "main", b"a").checksum == entry_of(b"new").checksum
+    assert stat(repository, "main$", b"a").checksum == entry_of(b"new").checksum
+    assert stat(repository, "main@", b"a").checksum == entry_of(b"old").checksum
+    assert stat(repository, "main@", b"b").size == 5
+    with pytest.raises(NotFound, match="no object at lakefs://demo/main/b"):
+        stat(repository, "main", b"b")
+
+
+def test_the_hint_knows_a_prefix(repository: Repository) -> None:
+    stage(repository, "main", {b"dir/a": b"1"})
+    cases = {
+        b"dir": "list what is below it: lakecli fs ls lakefs://demo/main/dir/",
+        b"dir/": "list what is below it: lakecli fs ls lakefs://demo/main/dir/",
+        b"dir/b": "list what is there: lakecli fs ls lakefs://demo/main/dir/",
+        b"di": "list what is there: lakecli fs ls lakefs://demo/main/",
+    }
+    for path, hint in cases.items():
+        with pytest.raises(NotFound) as raised:
+            stat(repository, "main", path)
+        assert raised.value.hint == hint
+
+
+def test_listing(repository: Repository) -> None:
+    stage(repository, "main", dict.fromkeys((b"a", b"d/1", b"d/2", b"d-x", b"e/f/g"), b"x"))
+    commit(repository, "main", message="first", committer="me")
+    stage(repository, "main", {b"a": None, b"d/3": b"x", b"z": b"x"})
+    assert listed(repository) == [
+        ("object", path) for path in (b"d-x", b"d/1", b"d/2", b"d/3", b"e/f/g", b"z")
+    ]
+    slashed = [("object", b"d-x"), ("prefix", b"d/"), ("prefix", b"e/"), ("object", b"z")]
+    assert listed(repository, delimiter=b"/") == slashed
+    assert listed(repository, delimiter=b"/", after=b"d-x") == slashed[1:]
+    assert listed(repository, delimiter=b"/", after=b"d/") == slashed[2:]
+    assert listed(repository, prefix=b"d", delimiter=b"/") == slashed[:2]
+    assert listed(repository, "main@", prefix=b"d/") == [("object", b"d/1"), ("object", b"d/2")]
+    assert listed(repository, prefix=b"nope") == []
+    with pytest.raises(NotFound):
+        listed(repository, "nope")
+
+
+PATHS = st.text("ab/", min_size=1, max_size=5).map(str.encode)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sets(PATHS), st.sets(PATHS), st.text("ab/", max_size=3).map(str.encode))
+def test_listing_is_that_of_all_paths(
+    tmp_path_factory: pytest.TempPathFactory, first: set[bytes], then: set[bytes], prefix: bytes
+) -> None:
+    directory = tmp_path_factory.mktemp("lake")
+    with open_lake(directory) as lake:
+        repository = make_repository(lake, directory)
+        if first:
+            stage(repository, "main", dict.fromkeys(first, b"x"))
+            commit(repository, "main", message="first", committer="me")
+        stage(repository, "main", {path: None if path in first else b"y" for path in then})
+        expected = sorted(path for path in first ^ then if path.startswith(prefix))
+        assert listed(repository, prefix=prefix) == [("object", path) for path in expected]
+        collapsed: dict[bytes, str] = {}
+        for path in expected:
+            head, slash, _ = path[len(prefix) :].partition(b"/")
+            collapsed[prefix + head + slash] = "prefix" if slash else "object"
+        found = listed(repository, prefix=prefix, delimiter=b"/")
+        assert found == [(kind, path) for path, kind in sorted(collapsed.items())]
+
+
+@pytest.mark.parametrize("size", [0, 1, reading.PIECE, 3 * reading.PIECE + 1])
+def test_reading(repository: Repository, size: int) -> None:
+    data = b"x" * size
+    entry = upload(repository, b"x", data)
+    pieces = list(read_object(repository, entry))
+    assert b"".join(pieces) == data
+    assert max(map(len, pieces), default=0) <= reading.PIECE
+
+
+def test_damage_is_told_at_the_end(repository: Repository) -> None:
+    data = b"x" * (2 * reading.PIECE)
+    entry = upload(repository, b"x", data)
+    repository.store.put(entry.physical_address, data[:-1] + b"y", ANY)
+    seen: list[bytes] = []
+    with pytest.raises(IntegrityError, match="damaged"):
+        seen.extend(read_object(repository, entry))
+    assert sum(map(len, seen)) == len(data)
+
+
+def test_an_object_elsewhere_is_checked_by_its_size(repository: Repository, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_bytes(b"12345")
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    address = f"local://{tmp_path}/elsewhere/file"
+    assert b"".join(read_object(repository, Entry(address, 5, "an-etag", at))) == b"12345"
+    with pytest.raises(IntegrityError):
+        list(read_object(repository, Entry(address, 6, "an-etag", at)))
+    with pytest.raises(NotFound, match="gone"):
+        list(read_object(repository, Entry(address + "2", 5, "an-etag", at)))
+
+
+class Breaking(MemoryStore):
+    """A bucket whose connection breaks after some bytes of a stream."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self.after = after
+        self.ranges: list[int] = []
+
+    def open(self, key: str) -> BinaryIO:
+        stream, after = super().open(key), self.after
+
+        class Stream(io.RawIOBase):
+            def read(self, size: int = -1) -> bytes:
+                if stream.tell() >= after:
+                    raise Unreachable("broken")
+                return stream.read(min(size, after - stream.tell()))
+
+        return Stream()  # type: ignore[return-value]
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        self.ranges.append(start)
+        return super().get(key, start=start, length=length)
+
+
+def test_a_broken_connection_is_taken_up_where_it_broke(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "RANGE", 100_000)
+    data = b"0123456789" * 50_000
+    store = Breaking(after=123_456)
+    repository.__dict__["store"] = store
+    entry = upload(repository, b"x", data)
+    assert b"".join(read_object(repository, entry)) == data
+    assert store.ranges[0] == 123_456
+
+
+def test_a_connection_that_never_was_is_an_error(repository: Repository) -> None:
+    store = Breaking(after=0)
+    repository.__dict__["store"] = store
+    entry = upload(repository, b"x", b"data")
+    with pytest.raises(Unreachable):
+        list(read_object(repository, entry))
+    assert store.ranges == []
+
+
+class Signing(MemoryStore):
+    """A bucket that signs, and remembers what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[tuple[str, PresignRequest]] = []
+
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+        self.requests.append((key, request))
+        return PresignedUrl("https://signed", now + request.expires_in)
+
+
+def test_presigning_names_type_and_file(repository: Repository) -> None:
+    store = Signing()
+    repository.__dict__["store"] = store
+    upload(repository, b"reports/2026.csv", b"a,b")
+    entry, url = presign(repository, "main", b"reports/2026.csv", expires_in=timedelta(hours=2))
+    assert (url.url, entry.size) == ("https://signed", 3)
+    ((key, request),) = store.requests
+    assert key == data_key(h(b"a,b").hex())
+    assert (request.method, request.expires_in) == ("GET", timedelta(hours=2))
+    assert (request.content_type, request.file_name) == ("text/csv", "2026.csv")
+
+
+def test_a_directory_cannot_presign(repository: Repository) -> None:
+    upload(repository, b"x", b"data")
+    with pytest.raises(Unsupported, match="cannot presign"):
+        presign(repository, "main", b"x", expires_in=timedelta(hours=2))
+    with pytest.raises(NotFound):
+        presign(repository, "main", b"nope", expires_in=timedelta(hours=2))

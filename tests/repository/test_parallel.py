@@ -1,0 +1,115 @@
+"""Several threads at one iterable, and when they give up."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from lakecli.errors import NotFound, PermissionDenied, Unreachable
+from lakecli.repository.parallel import MAX_FAILURES, Patience, Workers
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_every_item_once(count: int) -> None:
+    seen: list[int] = []
+    Workers(count).for_each(range(500), seen.append)
+    assert sorted(seen) == list(range(500))
+    if count == 1:
+        assert seen == list(range(500))
+
+
+def test_one_worker_is_the_caller() -> None:
+    threads = set()
+    Workers(1).for_each(range(3), lambda _: threads.add(threading.get_ident()))
+    assert threads == {threading.get_ident()}
+
+
+def test_at_the_same_time() -> None:
+    barrier = threading.Barrier(4, timeout=20)
+    waited: list[int] = []
+    Workers(4).for_each(range(4), lambda _: waited.append(barrier.wait()))
+    assert sorted(waited) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_the_first_error_ends_it(count: int) -> None:
+    done: list[int] = []
+
+    def work(item: int) -> None:
+        if item == 3:
+            raise NotFound("three")
+        done.append(item)
+
+    workers = Workers(count)
+    with pytest.raises(NotFound, match="three"):
+        workers.for_each(range(10_000), work)
+    assert len(done) < 5_000
+    workers.for_each([5], done.append)  # and may be used again
+    assert done[-1] == 5
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_an_error_while_drawing(count: int) -> None:
+    def items() -> object:
+        yield 1
+        raise NotFound("no more")
+
+    with pytest.raises(NotFound, match="no more"):
+        Workers(count).for_each(items(), lambda _: None)  # type: ignore[arg-type]
+
+
+def test_others_stop_at_their_next_check() -> None:
+    workers = Workers(2)
+    started = threading.Event()
+    checks = 0
+
+    def work(item: int) -> None:
+        nonlocal checks
+        if item == 0:
+            started.wait(20)
+            raise NotFound("stop")
+        started.set()
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            workers.check()
+            checks += 1
+            time.sleep(0.001)
+        pytest.fail("nobody stopped it")
+
+    with pytest.raises(NotFound, match="stop"):
+        workers.for_each(range(2), work)
+    assert checks
+
+
+def test_an_interrupt_reaches_the_caller() -> None:
+    def work(item: int) -> None:
+        if item == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Workers(3).for_each(range(100), work)
+
+
+def test_patience_ends_at_once_where_nothing_ever_worked() -> None:
+    error = Unreachable("down")
+    with pytest.raises(Unreachable) as raised:
+        Patience().failed(error)
+    assert raised.value is error
+
+
+def test_patience_bears_single_failures() -> None:
+    patience = Patience()
+    for _ in range(100):
+        patience.succeeded()
+        for _ in range(MAX_FAILURES - 1):
+            patience.failed(PermissionDenied("not this one"))
+    with pytest.raises(PermissionDenied):
+        patience.failed(PermissionDenied("none of these"))
+
+
+def test_patience_does_not_count_what_is_wrong_with_one_object() -> None:
+    patience = Patience()
+    for _ in range(1_000):
+        patience.failed(NotFound("gone"))

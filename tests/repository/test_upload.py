@@ -1,0 +1,334 @@
+"""Uploading files, streams and directories to a branch."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.errors import NotFound, PermissionDenied, Refused, Unreachable, UsageError
+from lakecli.identity import h
+from lakecli.layout import DATA, data_key
+from lakecli.model import CLIENT_MTIME, MAX_PATH_SIZE
+from lakecli.objectstore.memory import MemoryStore
+from lakecli.repository import branch as branches
+from lakecli.repository import upload as module
+from lakecli.repository.commit import commit
+from lakecli.repository.diff import diff_uncommitted
+from lakecli.repository.ingest import FileChanged, Ingest
+from lakecli.repository.objects import stat
+from lakecli.repository.upload import (
+    UploadOptions,
+    UploadReport,
+    upload_file,
+    upload_stream,
+    upload_tree,
+)
+from lakecli.repository.walk import LinkPolicy
+from tests.support.lakes import checksums, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+PLAIN = UploadOptions()
+THREADS = UploadOptions(parallelism=4)
+
+
+@pytest.fixture(params=["local", "bucket"])
+def anywhere(request: pytest.FixtureRequest, repository: Repository) -> Repository:
+    """A repository in a directory, and one in a bucket."""
+    if request.param == "bucket":
+        repository.__dict__["store"] = MemoryStore()
+    return repository
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    root = tmp_path / "source"
+    for name, text in {"a.txt": "one", "b/c.csv": "two", "b/d": "", "e.txt": "one"}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def changes(repository: Repository, branch: str = "main") -> list[tuple[str, bytes]]:
+    with diff_uncommitted(repository, branch) as differences:
+        return [(each.type.value, each.path) for each in differences]
+
+
+def test_a_file(anywhere: Repository, source: Path) -> None:
+    os.utime(source / "a.txt", (1, 1_600_000_000.9))
+    options = UploadOptions(metadata={"who": "me"})
+    entry = upload_file(anywhere, "main", b"x/a.txt", source=source / "a.txt", options=options)
+    assert entry == stat(anywhere, "main", b"x/a.txt")
+    assert entry.checksum == h(b"one").hex()
+    assert entry.physical_address == data_key(entry.checksum)
+    assert (entry.size, entry.content_type) == (3, "text/plain")
+    assert entry.metadata == {"who": "me", CLIENT_MTIME: "1600000000"}
+    assert anywhere.store.get(entry.physical_address) == b"one"
+    assert changes(anywhere) == [("added", b"x/a.txt")]
+
+
+def test_a_stream_has_no_time_of_its_own(anywhere: Repository) -> None:
+    data = b"0123456789" * 300_000
+    entry = upload_stream(anywhere, "main", b"s", source=io.BytesIO(data), options=PLAIN)
+    assert entry == stat(anywhere, "main", b"s")
+    assert (entry.size, dict(entry.metadata)) == (len(data), {})
+    assert anywhere.store.get(entry.physical_address) == data
+
+
+def test_the_same_again_is_no_change(anywhere: Repository, source: Path) -> None:
+    def again(**options: Any) -> None:
+        upload_file(
+            anywhere, "main", b"a", source=source / "a.txt", options=UploadOptions(**options)
+        )
+
+    again()
+    commit(anywhere, "main", message="first", committer="me")
+    os.utime(source / "a.txt", (5, 5))
+    again()
+    upload_stream(anywhere, "main", b"a", source=io.BytesIO(b"one"), options=PLAIN)
+    assert changes(anywhere) == []
+    again(content_type="text/plain")
+    assert changes(anywhere) == [("changed", b"a")]
+    branches.reset(anywhere, "main")
+    again(metadata={"k": "v"})
+    assert changes(anywhere) == [("changed", b"a")]
+
+
+def test_a_type_may_be_given_and_may_be_empty(anywhere: Repository, source: Path) -> None:
+    for given, recorded in ((None, "text/plain"), ("", ""), ("image/png", "image/png")):
+        entry = upload_file(
+            anywhere,
+            "main",
+            b"a.txt",
+            source=source / "a.txt",
+            options=UploadOptions(content_type=given),
+        )
+        assert entry.content_type == recorded
+
+
+def test_a_tree(anywhere: Repository, source: Path) -> None:
+    report = upload_tree(anywhere, "main", b"p", source=source, options=THREADS)
+    assert report == UploadReport(uploaded=4, size=9)
+    expected = {b"p/a.txt": b"one", b"p/b/c.csv": b"two", b"p/b/d": b"", b"p/e.txt": b"one"}
+    assert read(anywhere, "main") == checksums(expected)
+    assert len(list(anywhere.store.list(DATA))) == 3
+    (source / "a.txt").write_text("new")
+    again = upload_tree(anywhere, "main", b"p/", source=source, options=THREADS)
+    assert again == UploadReport(uploaded=1, unchanged=3, size=9)
+
+
+def test_a_tree_at_the_root_deletes_nothing(anywhere: Repository, source: Path) -> None:
+    upload_stream(anywhere, "main", b"kept", source=io.BytesIO(b"kept"), options=PLAIN)
+    upload_tree(anywhere, "main", b"", source=source, options=PLAIN)
+    assert set(read(anywhere, "main")) == {b"kept", b"a.txt", b"b/c.csv", b"b/d", b"e.txt"}
+
+
+@pytest.mark.parametrize("options", [PLAIN, THREADS])
+def test_more_files_than_are_staged_together(
+    anywhere: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: UploadOptions
+) -> None:
+    for name in ("CHUNK", "BUCKET_CHUNK", "LOOK_AHEAD"):
+        monkeypatch.setattr(module, name, 7)
+    root = tmp_path / "many"
+    root.mkdir()
+    expected = {}
+    for number in range(60):
+        (root / f"{number:02d}").write_text(str(number % 50))
+        expected[b"%02d" % number] = b"%d" % (number % 50)
+    report = upload_tree(anywhere, "main", b"", source=root, options=options)
+    assert report.uploaded == 60
+    assert read(anywhere, "main") == checksums(expected)
+
+
+def test_all_of_a_tree_is_one_operation(anywhere: Repository, source: Path) -> None:
+    from lakecli.kv import operations
+
+    upload_tree(anywhere, "main", b"", source=source, options=PLAIN)
+    upload_tree(anywhere, "main", b"", source=source, options=PLAIN)
+    with anywhere.lake.kv.read() as txn:
+        kinds = [each.kind for each in operations.iter_operations(txn, anywhere.key)]
+    assert kinds.count("upload") == 1
+
+
+def test_failures_are_listed_and_the_rest_is_done(anywhere: Repository, source: Path) -> None:
+    (source / "link").symlink_to("a.txt")
+    os.mkfifo(source / "pipe")
+    deep = "/".join("d" * 250 for _ in range(4))
+    (source / deep).mkdir(parents=True)
+    (source / deep / "f").write_text("fits")
+    report = upload_tree(anywhere, "main", b"p" * 30, source=source, options=THREADS)
+    assert (report.uploaded, report.size) == (4, 9)
+    assert report.failures == sorted(report.failures)
+    why = {os.path.basename(path): problem for path, problem in report.failures}
+    assert why[b"link"] == "a symbolic link"
+    assert why[b"pipe"].startswith("a special file")
+    assert why[b"f"].startswith("path of 1036 bytes is too long")
+    assert len(read(anywhere, "main")) == 4
+
+
+@pytest.mark.parametrize(
+    ("policy", "uploaded"), [(LinkPolicy.FOLLOW, 5), (LinkPolicy.SKIP, 4), (LinkPolicy.FAIL, 4)]
+)
+def test_links(anywhere: Repository, source: Path, policy: LinkPolicy, uploaded: int) -> None:
+    (source / "link").symlink_to("a.txt")
+    options = UploadOptions(links=policy)
+    report = upload_tree(anywhere, "main", b"", source=source, options=options)
+    assert report.uploaded == uploaded
+    assert bool(report.failures) == (policy is LinkPolicy.FAIL)
+
+
+def test_a_file_that_is_gone_or_changes_fails_alone(
+    anywhere: Repository, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Ingest.file
+
+    def file(self: Any, path: bytes, **options: Any) -> Any:
+        if path.endswith(b"c.csv"):
+            raise FileChanged("the file changed while it was read")
+        if path.endswith(b"e.txt"):
+            os.unlink(path)
+        return real(self, path, **options)
+
+    monkeypatch.setattr(Ingest, "file", file)
+    report = upload_tree(anywhere, "main", b"", source=source, options=PLAIN)
+    assert [(os.path.basename(path), why) for path, why in report.failures] == [
+        (b"c.csv", "the file changed while it was read"),
+        (b"e.txt", "no such file or directory"),
+    ]
+    assert set(read(anywhere, "main")) == {b"a.txt", b"b/d"}
+
+
+@pytest.mark.parametrize("path", [b"100%", b"a?b#c d", b"new\nline", b"\xff\xfe", "ünï".encode()])
+def test_names_are_bytes(anywhere: Repository, tmp_path: Path, path: bytes) -> None:
+    root = os.fsencode(tmp_path / "names")
+    os.mkdir(root)
+    with open(root + b"/" + path, "wb") as file:
+        file.write(b"x")
+    upload_tree(anywhere, "main", path, source=tmp_path / "names", options=PLAIN)
+    assert read(anywhere, "main") == checksums({path + b"/" + path: b"x"})
+
+
+def test_the_longest_path(anywhere: Repository, source: Path) -> None:
+    path = b"p" * MAX_PATH_SIZE
+    upload_file(anywhere, "main", path, source=source / "a.txt", options=PLAIN)
+    assert list(read(anywhere, "main")) == [path]
+    with pytest.raises(UsageError, match="too long"):
+        upload_file(anywhere, "main", path + b"p", source=source / "a.txt", options=PLAIN)
+    with pytest.raises(UsageError, match="empty"):
+        upload_file(anywhere, "main", b"", source=source / "a.txt", options=PLAIN)
+
+
+def test_what_cannot_be_uploaded(anywhere: Repository, source: Path) -> None:
+    os.mkfifo(source / "pipe")
+    cases = [
+        ("nope", NotFound, "no such file"),
+        ("b", UsageError, "is a directory"),
+        ("pipe", UsageError, "not a regular file"),
+    ]
+    for name, error, message in cases:
+        with pytest.raises(error, match=message):
+            upload_file(anywhere, "main", b"x", source=source / name, options=PLAIN)
+    for name in ("nope", "a.txt"):
+        with pytest.raises(NotFound, match="no such directory"):
+            upload_tree(anywhere, "main", b"x", source=source / name, options=PLAIN)
+    with pytest.raises(UsageError, match="not valid text"):
+        upload_tree(
+            anywhere,
+            "main",
+            b"",
+            source=source,
+            options=UploadOptions(metadata={"k": os.fsdecode(b"\xff")}),
+        )
+    assert read(anywhere, "main") == {}
+    assert list(anywhere.store.list(DATA)) == []
+
+
+def test_no_branch_is_found_out_before_a_byte_is_read(
+    anywhere: Repository, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakecli.repository.upload.Ingest", None)
+    with pytest.raises(NotFound, match="no branch 'nope'"):
+        upload_tree(anywhere, "nope", b"", source=source, options=PLAIN)
+    with pytest.raises(NotFound, match="no branch 'nope'"):
+        upload_file(anywhere, "nope", b"a", source=source / "a.txt", options=PLAIN)
+    with pytest.raises(NotFound, match="no branch 'nope'"):
+        upload_stream(anywhere, "nope", b"a", source=io.BytesIO(b""), options=PLAIN)
+
+
+def test_a_namespace_is_not_uploaded_into_itself(repository: Repository, tmp_path: Path) -> None:
+    for source in (tmp_path, tmp_path / "namespace", tmp_path / "namespace" / ".." / "namespace"):
+        with pytest.raises(Refused, match="lies in"):
+            upload_tree(repository, "main", b"", source=source, options=PLAIN)
+
+
+class Failing(MemoryStore):
+    """A bucket that fails for some of what it is asked to write."""
+
+    def __init__(self, error: Exception, *, after: int, times: int = 1_000_000) -> None:
+        super().__init__()
+        self._error, self._after, self._left = error, after, times
+        self._mutex = threading.Lock()
+
+    def put_new(self, key: str, body: bytes) -> None:
+        with self._mutex:
+            self._after -= 1
+            fails = self._after < 0 and self._left > 0
+            self._left -= fails
+        if fails:
+            raise self._error
+        super().put_new(key, body)
+
+
+def many(tmp_path: Path, count: int = 100) -> Path:
+    root = tmp_path / "many"
+    root.mkdir()
+    for number in range(count):
+        (root / f"{number:03d}").write_text(str(number))
+    return root
+
+
+def test_single_objects_may_fail(repository: Repository, tmp_path: Path) -> None:
+    repository.__dict__["store"] = Failing(Unreachable("busy"), after=10, times=3)
+    report = upload_tree(repository, "main", b"", source=many(tmp_path), options=PLAIN)
+    assert [why for _, why in report.failures] == ["busy"] * 3
+    assert report.uploaded == len(read(repository, "main")) == 97
+
+
+@pytest.mark.parametrize("options", [PLAIN, THREADS])
+@pytest.mark.parametrize("error", [Unreachable("down"), PermissionDenied("wrong key")])
+def test_a_store_that_is_gone_ends_it(
+    repository: Repository, tmp_path: Path, options: UploadOptions, error: Exception
+) -> None:
+    repository.__dict__["store"] = Failing(error, after=0)
+    with pytest.raises(type(error)) as raised:
+        upload_tree(repository, "main", b"", source=many(tmp_path), options=options)
+    assert raised.value is error
+    assert read(repository, "main") == {}
+
+
+def test_what_arrived_before_the_end_is_kept(repository: Repository, tmp_path: Path) -> None:
+    source = many(tmp_path)
+    repository.__dict__["store"] = Failing(Unreachable("down"), after=40)
+    report = UploadReport()
+    with pytest.raises(Unreachable):
+        upload_tree(repository, "main", b"", source=source, options=PLAIN, report=report)
+    assert len(read(repository, "main")) == report.uploaded == 40
+
+
+def test_progress_adds_up(anywhere: Repository, source: Path) -> None:
+    sizes: list[int] = []
+    objects: list[None] = []
+    (source / "large").write_bytes(b"0123456789" * 500_000)
+    options = UploadOptions(on_bytes=sizes.append, on_object=lambda: objects.append(None))
+    for _ in range(2):
+        sizes.clear()
+        objects.clear()
+        report = upload_tree(anywhere, "main", b"", source=source, options=options)
+        assert (sum(sizes), len(objects)) == (report.size, 5)
