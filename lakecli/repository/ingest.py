@@ -3,7 +3,8 @@
 An object that is there already, of the same name and size, is never sent again. Small files are
 read once; large ones go into a local namespace in one pass that copies and hashes together, and
 into a bucket in two: hash, then send while hashing again, so that a file which changes meanwhile
-never lies under a wrong name.
+never lies under a wrong name. What that is cut off by a kill, `lakecli.repository.send` goes on
+with; a copy into a local namespace begins anew, which costs less than to check what was copied.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import os
 import stat
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from blake3 import blake3
@@ -21,12 +21,14 @@ from lakecli.errors import LakeError, LostRace, Unreachable
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.uri import is_local
+from lakecli.repository.parallel import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lakecli.kv.file_hashes import FileKey
     from lakecli.objectstore.base import Batch, ObjectStore
+    from lakecli.repository.send import Sender
 
 SMALL: Final = 1 << 20
 """Files up to this size are read whole."""
@@ -36,9 +38,6 @@ PIECE: Final = 1 << 20
 
 WRITE_BACK: Final = 64 << 20
 """Bytes after which the system is told to get a large copy onto the disk."""
-
-REQUESTS_PER_LARGE: Final = 4
-"""Parts of a large object that travel to a bucket side by side."""
 
 
 class FileChanged(LostRace):
@@ -66,7 +65,8 @@ def _nothing(_count: int) -> None:
     """Tell nobody."""
 
 
-def _changed(what: str) -> FileChanged:
+def changed(what: str) -> FileChanged:
+    """Return the error of a file that changed while it was `what`."""
     return FileChanged(f"the file changed while it was {what}", hint="upload it again")
 
 
@@ -80,7 +80,8 @@ class Ingest:
         known: looks a file's digest up by its status, or returns ``None``.
         remember: is told each digest of a large file that had to be computed.
         follow: whether symbolic links stand for what they point to.
-        parallelism: requests to a bucket at a time; a large object takes several.
+        sender: of large files into a bucket in parts; ``None`` sends each by one call.
+        memory: holds the files that are sent whole.
         on_bytes: told how many bytes are done, piece by piece, and often 0 while a large file is
             only read; what it raises ends the work on the file.
     """
@@ -92,7 +93,8 @@ class Ingest:
         known: Callable[[FileKey], str | None],
         remember: Callable[[FileKey, str], None],
         follow: bool = False,
-        parallelism: int = 1,
+        sender: Sender | None = None,
+        memory: Memory | None = None,
         on_bytes: Callable[[int], None] = _nothing,
     ) -> None:
         self._store = store
@@ -100,7 +102,9 @@ class Ingest:
         self._known = known
         self._remember = remember
         self._on_bytes = on_bytes
-        self._large_at_once = BoundedSemaphore(max(1, parallelism // REQUESTS_PER_LARGE))
+        self._sender = sender
+        self._memory = memory or Memory()
+        self._whole = SMALL if sender is None else max(SMALL, sender.part_size)
         self._flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
         if not follow:
             self._flags |= os.O_NOFOLLOW
@@ -123,26 +127,28 @@ class Ingest:
             before = os.fstat(descriptor)
             if not stat.S_ISREG(before.st_mode):
                 raise SpecialFile("not a regular file")
+
+            def check() -> None:
+                if _fingerprint(os.fstat(descriptor)) != _fingerprint(before):
+                    raise changed("read")
+
             if before.st_size <= SMALL:
-                digest = self._small(descriptor, before, expected)
+                digest = self._small(descriptor, before.st_size, expected)
             else:
-                digest = self._large(descriptor, before, path, expected)
-            if _fingerprint(os.fstat(descriptor)) != _fingerprint(before):
-                raise _changed("read")
+                digest = self._large(descriptor, before, path, expected=expected, check=check)
+            check()
         finally:
             os.close(descriptor)
         return Ingested(digest, before.st_size, before.st_mtime_ns // 1_000_000_000)
 
-    def _small(
-        self, descriptor: int, status: os.stat_result, expected: tuple[str, int] | None
-    ) -> str:
-        size = status.st_size
-        data = os.read(descriptor, size + 1)
-        if len(data) != size:
-            raise _changed("read")
-        digest = blake3(data).hexdigest()
-        if expected != (digest, size) or not self._present(digest, size):
-            self._put(digest, data)
+    def _small(self, descriptor: int, size: int, expected: tuple[str, int] | None) -> str:
+        with self._memory.held(size):
+            data = os.read(descriptor, size + 1)
+            if len(data) != size:
+                raise changed("read")
+            digest = blake3(data).hexdigest()
+            if expected != (digest, size) or not self._present(digest, size):
+                self._put(digest, data)
         self._on_bytes(size)
         return digest
 
@@ -157,7 +163,9 @@ class Ingest:
         descriptor: int,
         status: os.stat_result,
         path: bytes,
+        *,
         expected: tuple[str, int] | None,
+        check: Callable[[], None],
     ) -> str:
         from lakecli.kv.file_hashes import FileKey
 
@@ -174,12 +182,26 @@ class Ingest:
         if digest is not None and self._present(digest, size):
             self._on_bytes(size)
             return digest
-        with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
-            digest = self._recognise(file, expected) if expected and expected[1] == size else None
-            if digest is None:
-                digest = self._copy_or_send(file, size)
+        if size <= self._whole:
+            digest = self._small(descriptor, size, expected)
+        else:
+            with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
+                digest = self._transfer(file, size, expected, check)
         self._remember(key, digest)
         return digest
+
+    def _transfer(
+        self,
+        file: BinaryIO,
+        size: int,
+        expected: tuple[str, int] | None,
+        check: Callable[[], None],
+    ) -> str:
+        if self._batch is not None and expected and expected[1] == size:
+            digest = self._recognise(file, expected)
+            if digest is not None:
+                return digest
+        return self._copy_or_send(file, size, check)
 
     def _recognise(self, file: BinaryIO, expected: tuple[str, int]) -> str | None:
         """Return the expected digest if the file has it and the namespace holds it."""
@@ -211,11 +233,16 @@ class Ingest:
             file.seek(0)
             return Ingested(self._copy_or_send(cast("BinaryIO", file), size), size, 0)
 
-    def _copy_or_send(self, file: BinaryIO, size: int) -> str:
+    def _copy_or_send(
+        self, file: BinaryIO, size: int, check: Callable[[], None] = lambda: None
+    ) -> str:
         if self._batch is not None:
             return self._copy(file, self._batch)[0]
-        with self._large_at_once:
+        if self._sender is None:
             return self._send(file, size)
+        contents = self._sender.read(file, size)
+        self._sender.send(file.fileno(), contents, check=check)
+        return contents.digest
 
     def _copy(self, source: BinaryIO | _Chained, batch: Batch) -> tuple[str, int]:
         """Copy and hash in one pass: the name is known at the end, and given by a rename."""
@@ -311,10 +338,10 @@ class VerifyingReader:
         piece = self._file.read(self._left if size < 0 else size)
         self._hasher.update(piece)
         if len(piece) > self._left or (size and not piece and self._left):
-            raise _changed("sent")
+            raise changed("sent")
         self._left -= len(piece)
         if not self._left and self._hasher.hexdigest() != self._digest:
-            raise _changed("sent")
+            raise changed("sent")
         self._on_bytes(len(piece))
         return piece
 

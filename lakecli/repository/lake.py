@@ -100,6 +100,10 @@ class Lake:
         """Return the present in whole seconds."""
         return self.surroundings.clock().replace(microsecond=0)
 
+    def random_number(self) -> float:
+        """Return a random number from 0 to 1."""
+        return int.from_bytes(self.surroundings.new_id()[:4]) / 0xFFFFFFFF
+
     def repositories(self, *, prefix: str = "", after: str = "") -> Iterator[RepositoryRecord]:
         """Yield what is known of each repository, ordered by name."""
         with self.kv.read() as txn:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Final, TypeVar
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Condition, Event, Lock, Thread
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
 
@@ -21,13 +23,40 @@ LOCAL_WORKERS: Final = 2
 MAX_FAILURES: Final = 8
 """So many objects in a row that could not be reached mean that nothing can be."""
 
+TRIES: Final = 8
+"""Of one part, before its object has failed."""
+
+FIRST_DELAY: Final = 0.2
+LONGEST_DELAY: Final = 20.0
+"""Seconds between two tries; before each, a random part of the delay is waited."""
+
+MEMORY: Final = 128 << 20
+"""Bytes of objects that one command keeps in memory at a time."""
+
+_END: Final = object()
+
 
 class _StoppedError(Exception):
     """Another thread has given up, so this one need not finish."""
 
 
+@dataclass(slots=True)
+class _Share:
+    """Tasks that one worker has put out for all of them."""
+
+    tasks: Iterator[Any]
+    work: Callable[[Any], object]
+    running: int = 0
+    is_open: bool = True
+    error: BaseException | None = None
+
+
 class Workers:
     """Threads that take turns at the items of one iterable.
+
+    One of them may be at work on an item so large that it has many tasks: it shares these, and
+    whoever becomes free helps before taking the next item. So there are never more than `count`
+    things going on, whatever the sizes.
 
     Args:
         count: how many; with one, everything happens in the calling thread.
@@ -35,19 +64,23 @@ class Workers:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._lock = Lock()
         self._stop = Event()
         self._errors: list[BaseException] = []
+        self._drawing = Lock()
+        self._changed = Condition()
+        self._shares: list[_Share] = []
+        self._busy = 0
+        self._is_running = False
 
-    def for_each(self, items: Iterable[T], work: Callable[[T], None]) -> None:
+    def for_each(self, items: Iterable[T], work: Callable[[T], object]) -> None:
         """Call `work` with every item, several at a time.
 
         The items are drawn one after the other, though not always by the same thread. The first
         error of `work`, or of the iterable, is raised here: no further item is drawn then, and
         calls that are under way end at their next `check`.
         """
-        self._stop.clear()
         self._errors.clear()
+        self._is_running = True
         source = iter(items)
         helpers = [
             Thread(target=self._run, args=(source, work), name=f"worker-{number}", daemon=True)
@@ -60,33 +93,213 @@ class Workers:
             for helper in helpers:
                 helper.join()
         finally:
-            self._stop.set()  # an interrupt may come while we wait
+            self._halt()  # an interrupt may come while we wait
             for helper in helpers:
                 helper.join()
+            self._is_running = False
+            self._stop.clear()
         if self._errors:
             raise self._errors[0]
+
+    def share(self, tasks: Iterable[T], work: Callable[[T], object]) -> None:
+        """Call `work` with every task, by this thread and all that are free; wait for the last.
+
+        Called by a worker about its own item. Tasks are drawn by any thread, so drawing one must
+        be quick. The first error ends the drawing and is raised here.
+        """
+        if not self._is_running:
+            self.for_each(tasks, work)
+            return
+        share = _Share(iter(tasks), work)
+        with self._changed:
+            self._shares.append(share)
+            self._changed.notify_all()
+        while self._step(share):
+            pass
+        self._wait_for(share)
+        if share.error is not None:
+            raise share.error
 
     def check(self) -> None:
         """End the current call of `work` if another one has failed; for long ones to call often."""
         if self._stop.is_set():
             raise _StoppedError
 
-    def _run(self, items: Iterator[T], work: Callable[[T], None]) -> None:
+    def pause(self, seconds: float) -> None:
+        """Wait, as long as no other call of `work` fails."""
+        self._stop.wait(seconds)
+        self.check()
+
+    def _run(self, items: Iterator[T], work: Callable[[T], object]) -> None:
         try:
-            while True:
-                with self._lock:
-                    if self._stop.is_set():
+            while not self._stop.is_set():
+                if self._help():
+                    continue
+                item = self._draw(items)
+                if item is _END:
+                    if not self._wait_for_a_share():
                         return
-                    try:
-                        item = next(items)
-                    except StopIteration:
-                        return
-                work(item)
+                    continue
+                try:
+                    work(item)
+                finally:
+                    with self._changed:
+                        self._busy -= 1
+                        self._changed.notify_all()
         except _StoppedError:
             return
         except BaseException as error:  # noqa: BLE001 - it is raised where the work was asked for
             self._errors.append(error)
-            self._stop.set()
+            self._halt()
+
+    def _draw(self, items: Iterator[Any]) -> Any:  # noqa: ANN401 - an item, or the end of them
+        with self._drawing:
+            if self._stop.is_set():
+                return _END
+            item = next(items, _END)
+            if item is not _END:
+                with self._changed:
+                    self._busy += 1
+        return item
+
+    def _help(self) -> bool:
+        """Do one task that another worker shares, if there is one."""
+        with self._changed:
+            share = next((share for share in self._shares if share.is_open), None)
+        return share is not None and (self._step(share) or True)
+
+    def _step(self, share: _Share) -> bool:
+        """Do one task of a share; return whether there was one."""
+        with self._changed:
+            if not share.is_open or self._stop.is_set():
+                share.is_open = False
+                return False
+            try:
+                task = next(share.tasks, _END)
+            except BaseException as error:
+                self._end(share, error)
+                raise
+            if task is _END:
+                share.is_open = False
+                return False
+            share.running += 1
+        try:
+            share.work(task)
+        except BaseException as error:  # noqa: BLE001 - the worker that shared it raises it
+            with self._changed:
+                self._end(share, error)
+        finally:
+            with self._changed:
+                share.running -= 1
+                self._changed.notify_all()
+        return True
+
+    def _end(self, share: _Share, error: BaseException) -> None:
+        share.is_open = False
+        if share.error is None:
+            share.error = error
+
+    def _wait_for(self, share: _Share) -> None:
+        """Wait for the others: what the tasks use must not be closed under their hands."""
+        interrupt: KeyboardInterrupt | None = None
+        with self._changed:
+            share.is_open = False
+            while share.running:
+                try:
+                    self._changed.wait()
+                except KeyboardInterrupt as error:
+                    interrupt = error
+                    self._stop.set()
+            self._shares.remove(share)
+        if interrupt is not None:
+            raise interrupt
+        if share.error is None:
+            self.check()
+
+    def _wait_for_a_share(self) -> bool:
+        """Wait until somebody shares tasks; return whether that can still happen."""
+        with self._changed:
+            while not self._stop.is_set():
+                if any(share.is_open for share in self._shares):
+                    return True
+                if not self._busy:
+                    return False
+                self._changed.wait()
+        return False
+
+    def _halt(self) -> None:
+        self._stop.set()
+        with self._changed:
+            self._changed.notify_all()
+
+
+class Persistence:
+    """Repeats what a store could not do just now: busy, broken off, or not answering.
+
+    Whatever it refused stays refused.
+
+    Args:
+        pause: waits so many seconds.
+        random: a number from 0 to 1, another one at each call, so that clients that were turned
+            away together do not come back together.
+    """
+
+    def __init__(self, *, pause: Callable[[float], None], random: Callable[[], float]) -> None:
+        self._pause = pause
+        self._random = random
+
+    def __call__(self, call: Callable[[], T]) -> T:
+        """Return what `call` does, sooner or later.
+
+        Raises:
+            Unreachable: not even the last of `TRIES` worked.
+        """
+        delay = FIRST_DELAY
+        for _ in range(TRIES - 1):
+            try:
+                return call()
+            except Unreachable:
+                self._pause(delay * self._random())
+                delay = min(2 * delay, LONGEST_DELAY)
+        return call()
+
+
+class Memory:
+    """How many bytes may be held at a time; safe to share between threads."""
+
+    def __init__(self, size: int = MEMORY) -> None:
+        self._left = self._size = size
+        self._changed = Condition()
+
+    @contextmanager
+    def held(self, size: int) -> Iterator[None]:
+        """Hold bytes, once there is room for them, or for all that would ever be there."""
+        size = min(size, self._size)
+        with self._changed:
+            self._changed.wait_for(lambda: self._left >= size)
+            self._left -= size
+        try:
+            yield
+        finally:
+            self._give_back(size)
+
+    @contextmanager
+    def held_if_free(self, size: int) -> Iterator[bool]:
+        """Hold bytes if there is room for them now; tell whether there is."""
+        with self._changed:
+            is_held = self._left >= size
+            if is_held:
+                self._left -= size
+        try:
+            yield is_held
+        finally:
+            if is_held:
+                self._give_back(size)
+
+    def _give_back(self, size: int) -> None:
+        with self._changed:
+            self._left += size
+            self._changed.notify_all()
 
 
 class Patience:

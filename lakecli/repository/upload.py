@@ -15,10 +15,12 @@ from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreach
 from lakecli.kv import file_hashes
 from lakecli.layout import data_digest, data_key
 from lakecli.model import CLIENT_MTIME, Entry
+from lakecli.objectstore.uploads import PART_SIZE, uploads_of
 from lakecli.objectstore.uri import is_local
 from lakecli.repository.content_types import content_type_of
 from lakecli.repository.ingest import FileChanged, Ingest, Ingested, SpecialFile
-from lakecli.repository.parallel import Patience, Workers
+from lakecli.repository.leftovers import drop_leftovers
+from lakecli.repository.parallel import Memory, Patience, Persistence, Workers
 from lakecli.repository.stage import Stager
 from lakecli.repository.view import branch_at, open_view
 from lakecli.repository.walk import LinkPolicy, walk
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.file_hashes import FileKey
     from lakecli.repository.lake import Repository
+    from lakecli.repository.send import Sender
     from lakecli.repository.walk import Found
 
 CHUNK: Final = 16_384
@@ -58,7 +61,9 @@ class UploadOptions:
         content_type: for every object, instead of what its suffix implies.
         metadata: user metadata of every object.
         links: what to do about symbolic links and special files in a directory.
-        parallelism: objects moved at a time.
+        parallelism: requests to the store, or objects copied, at a time.
+        part_size: in bytes, of large objects that are sent to a bucket; huge ones have larger
+            parts, as the store limits their number. Smaller objects are sent whole.
         on_object: called for each object of a directory that is done, whether it was sent or was
             there already.
         on_bytes: told how many bytes were done, piece by piece, likewise.
@@ -68,6 +73,7 @@ class UploadOptions:
     metadata: Mapping[str, str] = field(default_factory=dict)
     links: LinkPolicy = LinkPolicy.FAIL
     parallelism: int = 1
+    part_size: int = PART_SIZE
     on_object: Callable[[], None] = _nothing
     on_bytes: Callable[[int], None] = _nothing
 
@@ -101,12 +107,34 @@ class _Upload:
         self._stager = Stager(repository, branch, kind="upload")
         self._new_hashes: list[tuple[FileKey, str]] = []
         self.workers = Workers(options.parallelism)
+        self._memory = Memory()
         self.ingest = Ingest(
             repository.store,
             known=self._known,
             remember=lambda key, digest: self._new_hashes.append((key, digest)),
             follow=options.links is LinkPolicy.FOLLOW,
-            parallelism=options.parallelism,
+            sender=self._sender(),
+            memory=self._memory,
+            on_bytes=self._on_bytes,
+        )
+
+    def _sender(self) -> Sender | None:
+        """Return what sends large files in parts, where the namespace takes these."""
+        uploads = uploads_of(self._repository.store)
+        if uploads is None:
+            return None
+        from lakecli.repository.send import Sender, Transfers
+
+        return Sender(
+            self._repository.store,
+            uploads,
+            known=Transfers(self._repository),
+            workers=self.workers,
+            persistence=Persistence(
+                pause=self.workers.pause, random=self._repository.lake.random_number
+            ),
+            memory=self._memory,
+            part_size=self._options.part_size,
             on_bytes=self._on_bytes,
         )
 
@@ -202,6 +230,7 @@ def upload_file(
         raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error
     entry = upload.entry(path, ingested, at=repository.lake.now(), has_mtime=True)
     upload.record_one(path, entry)
+    drop_leftovers(repository)
     return entry
 
 
@@ -255,7 +284,9 @@ def upload_tree(
     if prefix and not prefix.endswith(b"/"):
         prefix += b"/"
     upload = _TreeUpload(repository, branch, prefix, options, report or UploadReport())
-    return upload.run(walk(os.fsencode(source), options.links))
+    report = upload.run(walk(os.fsencode(source), options.links))
+    drop_leftovers(repository)
+    return report
 
 
 class _TreeUpload:

@@ -1,0 +1,97 @@
+"""Uploads in parts that nobody will ever finish: found at most once a day, and dropped.
+
+Stores keep, and bill, the parts of an upload until it is completed or aborted. Left over is what
+was begun more than a day ago, is not an upload that this machine could go on with, and has got no
+part within a day, so that nobody else is at work on it; and what this machine began but has not
+gone on with for a week. Only keys of data objects are looked at.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from lakecli.errors import LakeError
+from lakecli.kv import transfers
+from lakecli.layout import DATA, data_digest
+from lakecli.objectstore.uploads import UploadId, UploadNotFound, uploads_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lakecli.objectstore.uploads import UnfinishedUpload, Uploads
+    from lakecli.repository.lake import Repository
+
+INTERVAL: Final = timedelta(days=1)
+"""Between two looks, and how long an upload of somebody else is let alone."""
+
+PATIENCE: Final = timedelta(days=7)
+"""How long this machine may let an upload of its own lie."""
+
+MOST: Final = 1_000
+"""Uploads looked at in one go."""
+
+
+def drop_leftovers(repository: Repository) -> int:
+    """Drop leftovers of a repository's namespace, unless somebody looked within a day.
+
+    Whatever goes wrong is nothing to fail for: the next look may do better.
+
+    Returns:
+        How many uploads were dropped.
+    """
+    uploads = uploads_of(repository.store)
+    if uploads is None:
+        return 0
+    now = repository.lake.now()
+    with repository.lake.kv.read() as txn:
+        looked = transfers.looked_at(txn, repository.key)
+    if looked is not None and now - looked < INTERVAL:
+        return 0
+    with repository.lake.kv.write() as txn:
+        transfers.set_looked_at(txn, repository.key, now)
+    try:
+        return _drop(repository, uploads, now)
+    except LakeError:
+        return 0
+
+
+def _drop(repository: Repository, uploads: Uploads, now: datetime) -> int:
+    with repository.lake.kv.read() as txn:
+        mine = {each.upload: each for each in transfers.iterate(txn, repository.key)}
+    dropped = 0
+    alive = set()
+    for found in islice(uploads.iter_unfinished(DATA), MOST):
+        if data_digest(found.key) is None:
+            continue
+        begun = mine.get(found.id)
+        patience = INTERVAL if begun is None else PATIENCE
+        if _is_left_over(uploads, found, now - patience):
+            uploads.abort(found.key, found.id)
+            dropped += 1
+        else:
+            alive.add(found.id)
+    _forget(repository, [each for upload, each in mine.items() if upload not in alive], now)
+    return dropped
+
+
+def _is_left_over(uploads: Uploads, found: UnfinishedUpload, before: datetime) -> bool:
+    if found.started_at > before:
+        return False
+    try:
+        changed_at = uploads.changed_at(found.key, UploadId(found.id))
+    except UploadNotFound:
+        return False
+    return changed_at is None or changed_at <= before
+
+
+def _forget(
+    repository: Repository, gone: list[transfers.UnfinishedTransfer], now: datetime
+) -> None:
+    """Forget what the store does not know any more; what is young may be about to be listed."""
+    old = [each.digest for each in gone if now - each.started_at > PATIENCE]
+    if old:
+        with repository.lake.kv.write() as txn:
+            for digest in old:
+                transfers.delete(txn, repository.key, digest)

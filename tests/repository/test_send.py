@@ -1,0 +1,343 @@
+"""Sending in parts: what is sent again, what is refused, and what is cleaned up."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.errors import PermissionDenied, Unreachable
+from lakecli.identity import h
+from lakecli.kv import transfers
+from lakecli.layout import data_key
+from lakecli.objectstore.memory import MemoryBucket, MemoryStore
+from lakecli.objectstore.memory_uploads import MemoryUploads
+from lakecli.objectstore.uploads import MAX_PARTS, PART_SIZE, UploadNotFound, part_size_of
+from lakecli.repository import ingest, send
+from lakecli.repository.ingest import FileChanged
+from lakecli.repository.leftovers import drop_leftovers
+from lakecli.repository.parallel import TRIES
+from lakecli.repository.send import Section, SectionReader, read_contents
+from lakecli.repository.upload import UploadOptions, upload_file, upload_tree
+from tests.support.lakes import checksums, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lakecli.objectstore.uploads import Part
+    from lakecli.repository.lake import Repository
+
+SMALL_PART = 1 << 18
+SIZE = 9 * SMALL_PART + 5
+OPTIONS = UploadOptions(parallelism=3, part_size=SMALL_PART)
+
+
+class Uploads(MemoryUploads):
+    """Calls a hook before each part, and counts the parts."""
+
+    def __init__(self, store: MemoryStore, bucket: MemoryBucket) -> None:
+        super().__init__(store, bucket, "")
+        self.before: Callable[[int], None] = lambda _number: None
+        self.sent: list[int] = []
+        self.streams = 0
+        self.at_once = self.most_at_once = 0
+        self._counting = threading.Lock()
+
+    def put_part(self, key: str, upload: Any, number: int, body: Any, *, crc32c: int) -> Part:
+        with self._counting:
+            self.sent.append(number)
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            self.streams += not isinstance(body, bytes)
+        try:
+            self.before(number)
+            return super().put_part(key, upload, number, body, crc32c=crc32c)
+        finally:
+            with self._counting:
+                self.at_once -= 1
+
+
+class Bucket(MemoryStore):
+    def __init__(self) -> None:
+        self.bucket = MemoryBucket(clock=lambda: self.time)
+        self.time = datetime(2026, 3, 1, tzinfo=UTC)
+        super().__init__(self.bucket)
+        self.parts = Uploads(self, self.bucket)
+
+    def uploads(self) -> Uploads:
+        return self.parts
+
+
+@pytest.fixture
+def store(repository: Repository) -> Bucket:
+    made = Bucket()
+    repository.__dict__["store"] = made
+    return made
+
+
+@pytest.fixture(autouse=True)
+def no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakecli.repository.parallel.FIRST_DELAY", 0.001)
+    monkeypatch.setattr("lakecli.repository.parallel.LONGEST_DELAY", 0.001)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    root = tmp_path / "source"
+    root.mkdir()
+    (root / "large").write_bytes(os.urandom(SIZE))
+    return root
+
+
+def upload(repository: Repository, source: Path, options: UploadOptions = OPTIONS) -> str:
+    """Upload the large file, and return its checksum."""
+    return upload_file(
+        repository, "main", b"large", source=source / "large", options=options
+    ).checksum
+
+
+def begun(repository: Repository) -> list[transfers.UnfinishedTransfer]:
+    with repository.lake.kv.read() as txn:
+        return list(transfers.iterate(txn, repository.key))
+
+
+def fail_at(number: int, error: Exception, *, times: int = 1000) -> Callable[[int], None]:
+    left = [times]
+
+    def before(part: int) -> None:
+        if part == number and left[0]:
+            left[0] -= 1
+            raise error
+
+    return before
+
+
+def test_parts_are_sent_side_by_side(repository: Repository, store: Bucket, source: Path) -> None:
+    store.parts.before = lambda _number: time.sleep(0.02)
+    told: list[int] = []
+    options = UploadOptions(part_size=SMALL_PART, parallelism=3, on_bytes=told.append)
+    checksum = upload(repository, source, options)
+    assert store.get(data_key(checksum)) == (source / "large").read_bytes()
+    assert sorted(store.parts.sent) == list(range(1, 11))
+    assert store.parts.most_at_once == 3
+    assert sum(told) == SIZE
+    assert begun(repository) == []
+
+
+def test_one_bound_for_files_and_parts(repository: Repository, store: Bucket, source: Path) -> None:
+    for number in range(4):
+        (source / f"{number}").write_bytes(os.urandom(SIZE))
+    store.parts.before = lambda _number: time.sleep(0.005)
+    report = upload_tree(repository, "main", b"", source=source, options=OPTIONS)
+    assert report.uploaded == 5
+    assert store.parts.most_at_once == 3
+    expected = {os.fsencode(path.name): path.read_bytes() for path in source.iterdir()}
+    assert read(repository, "main") == checksums(expected)
+
+
+def test_the_same_contents_at_once_are_sent_once(
+    repository: Repository, store: Bucket, source: Path
+) -> None:
+    (source / "again").write_bytes((source / "large").read_bytes())
+    report = upload_tree(repository, "main", b"", source=source, options=OPTIONS)
+    assert report.uploaded == 2
+    assert len(store.parts.sent) == 10
+
+
+def test_what_fails_for_a_moment_is_repeated(
+    repository: Repository, store: Bucket, source: Path
+) -> None:
+    store.parts.before = fail_at(4, Unreachable("answered 503"), times=TRIES - 1)
+    checksum = upload(repository, source)
+    assert store.parts.sent.count(4) == TRIES
+    assert h(store.get(data_key(checksum))).hex() == checksum
+
+
+def test_what_goes_on_failing_keeps_the_rest(
+    repository: Repository, store: Bucket, source: Path
+) -> None:
+    store.parts.before = fail_at(9, Unreachable("answered 503"))
+    with pytest.raises(Unreachable, match="503"):
+        upload(repository, source)
+    assert store.parts.sent.count(9) == TRIES
+    assert len(begun(repository)) == 1
+    arrived = {number for number in store.parts.sent if number != 9}
+    store.parts.sent.clear()
+    store.parts.before = lambda _number: None
+    upload(repository, source)
+    assert set(store.parts.sent).isdisjoint(arrived)
+    assert begun(repository) == []
+
+
+def test_what_is_refused_is_not_repeated(
+    repository: Repository, store: Bucket, source: Path
+) -> None:
+    store.parts.before = fail_at(2, PermissionDenied("no"))
+    with pytest.raises(PermissionDenied):
+        upload(repository, source)
+    assert store.parts.sent.count(2) == 1
+
+
+def test_a_file_that_changes_meanwhile_completes_nothing(
+    repository: Repository, store: Bucket, source: Path
+) -> None:
+    def change(number: int) -> None:
+        if number == 3:
+            with (source / "large").open("r+b") as file:
+                file.seek(8 * SMALL_PART)
+                file.write(b"changed")
+
+    store.parts.before = change
+    with pytest.raises(FileChanged, match="while it was"):
+        upload(repository, source, UploadOptions(part_size=SMALL_PART))
+    assert list(store.list()) == []
+    assert list(store.parts.iter_unfinished()) == []
+    assert begun(repository) == []
+
+
+def test_a_change_behind_what_was_sent_is_noticed_too(
+    repository: Repository, store: Bucket, source: Path
+) -> None:
+    def change(number: int) -> None:
+        if number == 10:
+            with (source / "large").open("r+b") as file:
+                file.write(b"changed")
+
+    store.parts.before = change
+    with pytest.raises(FileChanged):
+        upload(repository, source, UploadOptions(part_size=SMALL_PART))
+    assert list(store.list()) == []
+
+
+def test_an_upload_forgotten_meanwhile_begins_anew_once(
+    repository: Repository, store: Bucket, source: Path
+) -> None:
+    def forget(number: int) -> None:
+        if number == 5 and store.parts.sent.count(5) == 1:
+            store.bucket.uploads.clear()
+
+    store.parts.before = forget
+    checksum = upload(repository, source, UploadOptions(part_size=SMALL_PART))
+    assert h(store.get(data_key(checksum))).hex() == checksum
+    store.delete([data_key(checksum)])
+    store.parts.before = fail_at(1, UploadNotFound("gone"))
+    with pytest.raises(Unreachable, match="lost parts"):
+        upload(repository, source, UploadOptions(part_size=SMALL_PART))
+
+
+def test_damaged_parts_are_sent_again(repository: Repository, store: Bucket, source: Path) -> None:
+    store.parts.before = fail_at(8, Unreachable("cut off"))
+    with pytest.raises(Unreachable):
+        upload(repository, source, UploadOptions(part_size=SMALL_PART))
+    (unfinished,) = store.bucket.uploads.values()
+    unfinished.parts[2] = b"\0" * SMALL_PART
+    unfinished.parts[3] = unfinished.parts[3][:-1]
+    store.parts.sent.clear()
+    store.parts.before = lambda _number: None
+    checksum = upload(repository, source, UploadOptions(part_size=SMALL_PART))
+    assert store.parts.sent == [2, 3, 8, 9, 10]
+    assert h(store.get(data_key(checksum))).hex() == checksum
+
+
+def test_parts_are_streamed_where_memory_is_short(
+    repository: Repository, store: Bucket, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(send, "MOST_IN_MEMORY", SMALL_PART - 1)
+    store.parts.before = fail_at(4, Unreachable("answered 503"), times=1)
+    checksum = upload(repository, source)
+    assert store.parts.streams == 10  # of eleven: the last part is small
+    assert h(store.get(data_key(checksum))).hex() == checksum
+
+
+# Leftovers
+
+
+def test_leftovers_are_dropped(repository: Repository, store: Bucket, source: Path) -> None:
+    now = repository.lake.now()
+    store.time = now - timedelta(days=8)
+    orphan, other = data_key("ab" * 32), "elsewhere/k"
+    store.parts.start(orphan)
+    store.parts.start(other)
+    store.parts.start("data/not-ours")
+    store.parts.before = fail_at(8, Unreachable("cut off"))
+    with pytest.raises(Unreachable):
+        upload(repository, source)
+    store.time = now
+    alive = store.parts.start(data_key("cd" * 32))
+    assert drop_leftovers(repository) == 2  # the orphan, and ours that nobody went on with
+    assert {each.key for each in store.parts.iter_unfinished()} == {
+        other,
+        "data/not-ours",
+        data_key("cd" * 32),
+    }
+    assert any(each.id == alive for each in store.parts.iter_unfinished())
+
+
+def test_uploads_at_work_are_let_alone(repository: Repository, store: Bucket, source: Path) -> None:
+    now = repository.lake.now()
+    store.time = now - timedelta(days=3)
+    store.parts.before = fail_at(8, Unreachable("cut off"))
+    with pytest.raises(Unreachable):
+        upload(repository, source)
+    somebodys = data_key("ab" * 32)
+    slow = store.parts.start(somebodys)
+    store.time = now - timedelta(hours=3)
+    store.parts.put_part(somebodys, slow, 20, b"", crc32c=0)
+    assert drop_leftovers(repository) == 0
+    assert len(begun(repository)) == 1
+
+
+def test_leftovers_are_looked_for_once_a_day(
+    repository: Repository, store: Bucket, source: Path
+) -> None:
+    upload(repository, source)  # looks at its end
+    store.time = repository.lake.now() - timedelta(days=3)
+    store.parts.start(data_key("ab" * 32))
+    assert drop_leftovers(repository) == 0
+    clock: Any = repository.lake.surroundings.clock
+    clock.present += timedelta(days=1)
+    assert drop_leftovers(repository) == 1
+
+
+# Reading
+
+
+def test_a_part_reads_like_a_file(tmp_path: Path) -> None:
+    data = os.urandom(3 * ingest.PIECE + 7)
+    (tmp_path / "f").write_bytes(b"before" + data + b"after")
+    section = Section(1, 6, len(data), h(data), 0)
+    with (tmp_path / "f").open("rb") as file:
+        reader = SectionReader(file.fileno(), section, on_piece=lambda: None)
+        for _ in range(2):
+            assert reader.seek(0, os.SEEK_END) == len(data)
+            assert reader.read(10) == b""
+            assert reader.seek(0) == 0
+            assert b"".join(iter(lambda: reader.read(300_000), b"")) == data
+            assert reader.tell() == len(data)
+        reader.seek(0)
+        assert reader.read() == data
+        wrong = Section(1, 6, len(data), h(b"other"), 0)
+        with pytest.raises(FileChanged):
+            SectionReader(file.fileno(), wrong, on_piece=lambda: None).read()
+        long = Section(1, 6, len(data) + 100, h(data), 0)
+        with pytest.raises(FileChanged):
+            SectionReader(file.fileno(), long, on_piece=lambda: None).read()
+
+
+def test_the_first_reading_wants_the_size_it_was_told(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"x" * 100)
+    for size in (99, 101):
+        with (tmp_path / "f").open("rb") as file, pytest.raises(FileChanged):
+            read_contents(file, size, smallest=64, on_piece=lambda: None)
+
+
+def test_parts_grow_with_the_object() -> None:
+    assert part_size_of(0) == part_size_of(PART_SIZE * MAX_PARTS) == PART_SIZE
+    assert part_size_of(PART_SIZE * MAX_PARTS + 1) == 2 * PART_SIZE
+    assert part_size_of(5 << 40) * MAX_PARTS >= 5 << 40
+    assert part_size_of(5 << 40) <= 5 << 30

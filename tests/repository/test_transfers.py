@@ -1,0 +1,145 @@
+"""Large files to and from a bucket: killed in the middle, and gone on with."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from lakecli.kv import transfers
+from lakecli.objectstore.uploads import uploads_of
+from lakecli.repository import repo
+from tests.repository.transfer_worker import PART_SIZE
+from tests.support.lakes import Numbered, checksums, open_lake, read
+from tests.support.servers import new_bucket
+
+if TYPE_CHECKING:
+    from lakecli.repository.lake import Lake
+
+PROJECT = Path(__file__).parents[2]
+SIZES = {"large": 6 * PART_SIZE + 17, "other/large": 3 * PART_SIZE}
+
+
+class Place(NamedTuple):
+    """A repository in a bucket, and files to upload."""
+
+    directory: Path
+    contents: dict[bytes, bytes]
+
+    def run(
+        self, command: str, log: str, *, parallelism: int = 1, kill_after: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        module = "tests.repository.transfer_worker"
+        return subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                module,
+                self.directory,
+                command,
+                str(parallelism),
+                str(kill_after),
+                self.directory / log,
+            ],
+            cwd=PROJECT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def parts(self, log: str, event: str) -> Counter[str]:
+        """Count the parts of which a run said that they began, or ended."""
+        lines = (self.directory / log).read_text().splitlines()
+        return Counter(line.removeprefix(f"{event} ") for line in lines if line.startswith(event))
+
+    def open(self) -> Lake:
+        return open_lake(self.directory, new_id=Numbered("look"))
+
+
+@pytest.fixture
+def place(tmp_path: Path, aws_environment: pytest.MonkeyPatch, moto_endpoint: str) -> Place:
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    contents = {}
+    for name, size in SIZES.items():
+        path = tmp_path / "source" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = random.Random(name).randbytes(size)
+        path.write_bytes(data)
+        contents[os.fsencode(name)] = data
+    with open_lake(tmp_path) as lake:
+        repo.create(lake, "demo", f"s3://{new_bucket(moto_endpoint)}/prefix", range_entries=16)
+    return Place(tmp_path, contents)
+
+
+@pytest.mark.parametrize("parallelism", [1, 4])
+def test_an_upload_goes_on_after_a_kill(place: Place, parallelism: int) -> None:
+    killed = place.run("upload", "first", parallelism=parallelism, kill_after=4)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with place.open() as lake, lake.kv.read() as txn:
+        key = lake.repository("demo").key
+        assert list(transfers.iterate(txn, key))
+    again = place.run("upload", "second", parallelism=parallelism)
+    assert again.returncode == 0, again.stderr
+
+    arrived, sent = place.parts("first", "end"), place.parts("second", "begin")
+    assert arrived.total() >= 4
+    # What had arrived is not sent again; what was under way may be, one part a request.
+    assert not arrived & sent
+    begun = place.parts("first", "begin")
+    assert (begun & sent).total() <= parallelism
+    assert (arrived + sent).total() <= 10
+    with place.open() as lake:
+        repository = lake.repository("demo")
+        assert read(repository, "main") == checksums(place.contents)
+        for path, checksum in read(repository, "main").items():
+            data_key = f"data/{checksum[:2]}/{checksum[2:]}"
+            assert repository.store.get(data_key) == place.contents[path]
+        uploads = uploads_of(repository.store)
+        assert uploads is not None
+        assert list(uploads.iter_unfinished()) == []
+        with lake.kv.read() as txn:
+            assert list(transfers.iterate(txn, repository.key)) == []
+
+
+def test_nothing_is_sent_twice(place: Place) -> None:
+    assert place.run("upload", "first", parallelism=3).returncode == 0
+    assert place.parts("first", "begin").total() == 10
+    assert place.run("upload", "second", parallelism=3).returncode == 0
+    assert place.parts("second", "begin").total() == 0
+
+
+def test_a_file_that_changed_after_the_kill_starts_anew(place: Place) -> None:
+    killed = place.run("upload", "first", kill_after=4)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    changed = bytearray(place.contents[b"large"])
+    changed[7] ^= 1
+    (place.directory / "source/large").write_bytes(changed)
+    again = place.run("upload", "second")
+    assert again.returncode == 0, again.stderr
+    assert place.parts("second", "begin").total() == 10
+    with place.open() as lake:
+        expected = place.contents | {b"large": bytes(changed)}
+        assert read(lake.repository("demo"), "main") == checksums(expected)
+
+
+def test_an_upload_that_the_server_forgot_starts_anew(place: Place) -> None:
+    killed = place.run("upload", "first", kill_after=4)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with place.open() as lake:
+        uploads = uploads_of(lake.repository("demo").store)
+        assert uploads is not None
+        for each in uploads.iter_unfinished():
+            uploads.abort(each.key, each.id)
+    again = place.run("upload", "second")
+    assert again.returncode == 0, again.stderr
+    assert place.parts("second", "begin").total() == 10
+    with place.open() as lake:
+        assert read(lake.repository("demo"), "main") == checksums(place.contents)
