@@ -120,55 +120,20 @@ def merge(
     if resolve is None:
         _refuse_conflicts(trees, segments(before, theirs, ours))
     writer = TreeWriter(trees, bases=(ours, theirs))
-    assembly = _Assembly(trees, writer, counts)
+    application = Application(trees, writer, counts)
     for segment in segments(before, theirs, ours):
         more = not segment.is_last
         if segment.keeps_destination:
-            assembly.copy(segment.destination)
+            writer.copy_ranges(*segment.destination, more=more)
         elif segment.base.is_same(segment.destination):
             _count(trees, counts, segment.destination, segment.source)
-            assembly.copy(segment.source)
+            writer.copy_ranges(*segment.source, more=more)
         else:
             changes = _iter_changes(iter_candidates(trees, segment), resolve)
-            assembly.change(segment.destination, changes, more=more)
-    assembly.end()
+            application.run(*segment.destination, changes, more=more)
     if not counts:
         return MergeResult(destination, 0, 0, 0)
     return MergeResult(writer.finish(), counts.added, counts.changed, counts.removed)
-
-
-class _Assembly:
-    """Puts a tree together from slices of others; adjacent slices are written as one."""
-
-    def __init__(self, trees: TreeStore, writer: TreeWriter, counts: ChangeCounts) -> None:
-        self._writer = writer
-        self._application = Application(trees, writer, counts)
-        self._pending: Slice | None = None
-
-    def copy(self, ranges: Slice) -> None:
-        """Add ranges as they are."""
-        pending = self._pending
-        if pending is not None and pending.tree is ranges.tree and pending.last == ranges.first:
-            self._pending = Slice(ranges.tree, pending.first, ranges.last)
-        else:
-            self._write(more=True)
-            self._pending = ranges
-
-    def change(
-        self, ranges: Slice, changes: Iterable[tuple[bytes, bytes | None]], *, more: bool
-    ) -> None:
-        """Add ranges with changes applied; `more` tells whether anything is added afterwards."""
-        self._write(more=True)
-        self._application.run(ranges.tree, ranges.first, ranges.last, changes, more=more)
-
-    def end(self) -> None:
-        """Add what was held back: nothing follows."""
-        self._write(more=False)
-
-    def _write(self, *, more: bool) -> None:
-        if self._pending is not None:
-            self._writer.copy_ranges(*self._pending, more=more)
-            self._pending = None
 
 
 def _iter_changes(

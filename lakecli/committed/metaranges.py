@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.values import MalformedValue, decode_value, encode_value
-from lakecli.committed.wire import MalformedMessage, encode_bytes, encode_int, fields, signed
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
+from lakecli.proto import messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,15 +65,13 @@ def decode_tree_property(value: bytes | None) -> int | None:
 
 def encode_range_record(record: RangeRecord) -> bytes:
     """Return the value that stands for a range in a metarange."""
-    data = b"".join(
-        (
-            encode_bytes(1, record.min_key) if record.min_key else b"",
-            encode_bytes(2, record.max_key) if record.max_key else b"",
-            encode_int(3, record.size),
-            encode_int(4, record.count),
-        )
+    message = messages.RangeData(
+        min_key=record.min_key,
+        max_key=record.max_key,
+        estimated_size=record.size,
+        count=record.count,
     )
-    return encode_value(record.id.encode(), data)
+    return encode_value(record.id.encode(), message.SerializeToString())
 
 
 def decode_range_record(value: bytes) -> RangeRecord:
@@ -82,22 +80,13 @@ def decode_range_record(value: bytes) -> RangeRecord:
     Raises:
         MalformedValue: it stands for none.
     """
-    min_key = max_key = b""
-    size = count = 0
     try:
-        for number, field in fields(decode_value(value)[1]):
-            if isinstance(field, int):
-                if number == 3:  # noqa: PLR2004 - field numbers stand in the module's docstring
-                    size = field
-                elif number == 4:  # noqa: PLR2004
-                    count = signed(field)
-            elif number == 1:
-                min_key = field
-            elif number == 2:  # noqa: PLR2004
-                max_key = field
-    except MalformedMessage as error:
-        raise MalformedValue(f"no range, {error}") from None
-    return RangeRecord(range_id_of(value), min_key, max_key, size, count)
+        message = messages.RangeData.FromString(decode_value(value)[1])
+    except messages.DecodeError:
+        raise MalformedValue("no range") from None
+    return RangeRecord(
+        range_id_of(value), message.min_key, message.max_key, message.estimated_size, message.count
+    )
 
 
 def range_id_of(value: bytes) -> RangeId:

@@ -20,19 +20,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from lakecli.committed.wire import (
-    MalformedMessage,
-    decode_varint,
-    encode_bytes,
-    encode_int,
-    encode_varint,
-    fields,
-    signed,
-)
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.identity import DIGEST_SIZE, entry_identity
 from lakecli.layout import data_key
 from lakecli.model import CLIENT_METADATA_PREFIX, Entry
+from lakecli.proto import messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +38,7 @@ _DIGEST_FRAME = 2 * DIGEST_SIZE
 _DATA_START = 1 + DIGEST_SIZE
 
 _METADATA = 5
+_MAX_VARINT_SIZE = 10
 _RELATIVE = 1
 _FULL = 2
 
@@ -59,12 +52,7 @@ class MalformedValue(IntegrityError):
 
 def encode_value(identity: bytes, data: bytes) -> bytes:
     """Frame an identity and the data it stands for."""
-    return b"%b%b%b%b" % (
-        encode_varint(2 * len(identity)),
-        identity,
-        encode_varint(2 * len(data)),
-        data,
-    )
+    return b"%b%b%b%b" % (_length(len(identity)), identity, _length(len(data)), data)
 
 
 def decode_value(value: bytes) -> tuple[bytes, bytes]:
@@ -104,11 +92,27 @@ def identities_of(values: Sequence[bytes]) -> list[bytes]:
         raise MalformedValue("an empty value") from None
 
 
+def _length(size: int) -> bytes:
+    """Return a length as Go's signed varint."""
+    zigzag = size << 1
+    encoded = bytearray()
+    while zigzag > 0x7F:  # noqa: PLR2004 - a byte holds seven bits
+        encoded.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    encoded.append(zigzag)
+    return bytes(encoded)
+
+
 def _component(value: bytes, position: int) -> tuple[bytes, int]:
-    try:
-        zigzag, position = decode_varint(value, position)
-    except MalformedMessage as error:
-        raise MalformedValue(str(error)) from None
+    zigzag = shift = 0
+    for byte in value[position : position + _MAX_VARINT_SIZE]:
+        position += 1
+        zigzag |= (byte & 0x7F) << shift
+        if byte <= 0x7F:  # noqa: PLR2004
+            break
+        shift += 7
+    else:
+        raise MalformedValue("a length that does not end")
     size = zigzag >> 1
     if zigzag & 1 or size > MAX_COMPONENT_SIZE or position + size > len(value):
         raise MalformedValue("a length that does not fit its value")
@@ -137,20 +141,26 @@ def encode_entry(entry: Entry) -> bytes:
     Raises:
         UsageError: some text of it is not UTF-8, which a message cannot hold.
     """
-    address = _utf8(entry.physical_address, "physical address")
-    metadata = sorted(
-        (_utf8(key, "metadata"), _utf8(text, "metadata")) for key, text in entry.metadata.items()
-    )
-    message = [
-        encode_bytes(1, address) if address else b"",
-        encode_bytes(2, encode_int(1, int(entry.modified_at.timestamp()))),
-        encode_int(3, entry.size),
-        _encode_text(4, entry.checksum, "checksum"),
-        *[encode_bytes(5, encode_bytes(1, key) + encode_bytes(2, text)) for key, text in metadata],
-        encode_int(6, _FULL if b"://" in address else _RELATIVE),
-        _encode_text(7, entry.content_type, "content type"),
-    ]
-    return encode_value(identify(entry), b"".join(message))
+    address = entry.physical_address
+    try:
+        message = messages.Entry(
+            address=address,
+            last_modified=messages.Timestamp(seconds=int(entry.modified_at.timestamp())),
+            size=entry.size,
+            e_tag=entry.checksum,
+            metadata=[
+                messages.Pair(key=key, value=entry.metadata[key])
+                for key in sorted(entry.metadata, key=str.encode)
+            ],
+            address_type=_FULL if "://" in address else _RELATIVE,
+            content_type=entry.content_type,
+        )
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"metadata, a content type or an address is not valid text: {error.object!r}",
+            hint="only paths may hold bytes that are not UTF-8",
+        ) from None
+    return encode_value(identify(entry), message.SerializeToString())
 
 
 def decode_entry(value: bytes) -> Entry:
@@ -159,53 +169,20 @@ def decode_entry(value: bytes) -> Entry:
     Raises:
         MalformedValue: it records none.
     """
-    found: dict[int, int | bytes] = {}
-    metadata: dict[str, str] = {}
     try:
-        for number, field in fields(decode_value(value)[1]):
-            if number == _METADATA and isinstance(field, bytes):
-                pair = dict(fields(field))
-                metadata[_text(pair.get(1))] = _text(pair.get(2))
-            else:
-                found[number] = field
-        return Entry(
-            physical_address=_text(found.get(1)),
-            size=_number(found.get(3)),
-            checksum=_text(found.get(4)),
-            modified_at=_time(found.get(2)),
-            content_type=_text(found.get(7)),
-            metadata=metadata,
-        )
-    except (MalformedMessage, UnicodeDecodeError) as error:
-        raise MalformedValue(f"no entry, {error}") from None
-
-
-def _utf8(text: str, what: str) -> bytes:
+        message = messages.Entry.FromString(decode_value(value)[1])
+    except messages.DecodeError:
+        raise MalformedValue("no entry") from None
+    seconds = message.last_modified.seconds
     try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise UsageError(
-            f"the {what} is not valid text: {text!r}",
-            hint="only paths may hold bytes that are not UTF-8",
-        ) from None
-
-
-def _encode_text(number: int, text: str, what: str) -> bytes:
-    return encode_bytes(number, _utf8(text, what)) if text else b""
-
-
-def _text(field: int | bytes | None) -> str:
-    return field.decode() if isinstance(field, bytes) else ""
-
-
-def _number(field: int | bytes | None) -> int:
-    return signed(field) if isinstance(field, int) else 0
-
-
-def _time(field: int | bytes | None) -> datetime:
-    parts = dict(fields(field)) if isinstance(field, bytes) else {}
-    seconds = _number(parts.get(1))
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
+        modified_at = datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
-        raise MalformedMessage(f"{seconds} s is in no year") from None
+        raise MalformedValue(f"an entry of no year, {seconds} s") from None
+    return Entry(
+        message.address,
+        message.size,
+        message.e_tag,
+        modified_at,
+        message.content_type,
+        {pair.key: pair.value for pair in message.metadata},
+    )

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
-from lakecli.committed.apply import ApplyResult, apply
+from lakecli.committed.apply import CHUNK, ApplyResult, apply
 from lakecli.committed.values import MalformedValue
+from lakecli.committed.writer import TreeWriter
 from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE, MetarangeId
 from lakecli.objectstore.memory import MemoryStore
@@ -28,7 +29,7 @@ from tests.committed.trees import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 @settings(max_examples=80, deadline=None)
@@ -127,6 +128,26 @@ def test_everything_is_durable_when_apply_returns() -> None:
     store = MemoryStore()
     tree = build(new_trees(store), large_model(1000))
     assert contents(new_trees(store), tree) == large_model(1000)
+
+
+@pytest.mark.parametrize("base", [{}, {b"a": value(1), b"z": value(2)}, {b"z": value(2)}])
+def test_many_new_paths_in_one_place_are_held_a_few_at_a_time(
+    base: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added = TreeWriter.add_many
+    sizes: list[int] = []
+
+    def add_many(writer: TreeWriter, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        sizes.append(len(keys))
+        added(writer, keys, values)
+
+    trees = new_trees(range_entries=4096)
+    tree = build(trees, base)
+    monkeypatch.setattr(TreeWriter, "add_many", add_many)
+    result = apply(trees, tree, ((key(at), value(at)) for at in range(20_000)))
+    assert result.added == 20_000
+    assert contents(trees, result.metarange_id) == base | large_model(20_000)
+    assert max(sizes) <= CHUNK + len(base)
 
 
 def test_a_range_that_somebody_else_wrote_first_stays() -> None:

@@ -22,6 +22,8 @@ from tests.committed.trees import (
     key,
     large_model,
     new_trees,
+    put_foreign_metarange,
+    put_foreign_range,
     reopened,
     value,
 )
@@ -112,6 +114,11 @@ def test_an_appended_tail_opens_the_last_range_at_most(trees: TreeStore, tree: M
     assert counts.ranges_opened <= 1
 
 
+def test_deleting_what_no_range_reaches_opens_nothing(trees: TreeStore, tree: MetarangeId) -> None:
+    gone: Changes = dict.fromkeys(path + b"!" for path in boundaries(trees, tree))
+    assert cost_of(trees, tree, gone).ranges_opened <= 1  # the last range has no cut at its end
+
+
 def test_a_change_taken_back_writes_nothing_but_names(trees: TreeStore, tree: MetarangeId) -> None:
     path = inner_keys(trees, tree)[77]
     other = change(trees, tree, {path: value(-1)})
@@ -129,6 +136,32 @@ def test_diff_opens_both_sides_of_what_differs(trees: TreeStore, tree: Metarange
         found = list(diff(fresh, tree, other))
         assert len(found) in {count, count + 1}
         assert fresh.counts.ranges_opened == 2 * len(found)
+
+
+def test_diff_opens_no_range_beside_those_that_one_side_lacks(
+    trees: TreeStore, tree: MetarangeId
+) -> None:
+    other = change(trees, tree, {key(6000) + b"/%05d" % at: value(at) for at in range(3000)})
+    of_both = {record.id for record in iter_ranges(trees, tree)}
+    of_both ^= {record.id for record in iter_ranges(trees, other)}
+    for left, right in ((tree, other), (other, tree)):
+        fresh = reopened(trees)
+        assert len(list(diff(fresh, left, right))) == 3000
+        assert fresh.counts.ranges_opened == len(of_both)
+
+
+def test_diff_meets_again_behind_records_that_one_side_has_in_a_gap() -> None:
+    trees = new_trees()
+    records = sorted(large_model(60).items())
+    longer, shorter, rest = (
+        put_foreign_range(trees.store, part) for part in (records[:20], records[:15], records[30:])
+    )
+    left = put_foreign_metarange(trees.store, [longer, rest])
+    right = put_foreign_metarange(trees.store, [shorter, rest])
+    for one, two in ((left, right), (right, left)):
+        fresh = reopened(trees)
+        assert [each.path for each in diff(fresh, one, two)] == [key(at) for at in range(15, 20)]
+        assert fresh.counts.ranges_opened == 2
 
 
 def test_diff_of_an_unrelated_prefix_opens_nothing(trees: TreeStore, tree: MetarangeId) -> None:
@@ -218,6 +251,17 @@ def test_a_merge_onto_an_unchanged_destination_writes_nothing(
     other = change(trees, tree, {key(7): value(-1)})
     fresh = reopened(trees)
     merge(fresh, base=tree, source=other, destination=tree, strategy=FAIL)
+    assert (fresh.counts.ranges_written, fresh.counts.metaranges_written) == (0, 0)
+
+
+def test_a_merge_that_arrives_at_the_source_writes_nothing(
+    trees: TreeStore, tree: MetarangeId
+) -> None:
+    destination = change(trees, tree, {key(7): value(-1)})
+    source = change(trees, destination, {key(9000): value(-2)})
+    fresh = reopened(trees)
+    merged = merge(fresh, base=tree, source=source, destination=destination, strategy=FAIL)
+    assert merged.metarange_id == source
     assert (fresh.counts.ranges_written, fresh.counts.metaranges_written) == (0, 0)
 
 

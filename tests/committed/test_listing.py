@@ -108,6 +108,17 @@ def test_small_common_prefixes_are_read_past_without_another_scan() -> None:
     assert starts == [b"t/"]
 
 
+def test_a_listing_ends_behind_the_last_common_prefix_there_can_be() -> None:
+    model = {b"\xff" + b"%03d" % at: value(at) for at in range(50)} | {b"a": value(1)}
+
+    def scan_from(start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter([item for item in sorted(model.items()) if item[0] >= start])
+
+    found = list(list_prefix(scan_from, delimiter=b"\xff"))
+    assert found == [ListedObject(b"a", value(1)), ListedPrefix(b"\xff")]
+    assert list(list_prefix(scan_from, delimiter=b"\xff", after=b"\xff")) == []
+
+
 def test_a_prefix_opens_only_its_ranges() -> None:
     trees = new_trees()
     model = partitions(50, 40)

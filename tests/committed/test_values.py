@@ -167,7 +167,7 @@ def test_arbitrary_bytes_are_an_entry_or_a_clear_error(data: bytes) -> None:
         b"\x0b",  # a group
         b"\x02\x00",  # a field without a number
         b"\x0a\x01\xff",  # an address that is not UTF-8
-        b"\x12\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f",  # a year of many digits
+        b"\x12\x0a\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f",  # a year of many digits
     ],
 )
 def test_a_malformed_entry_is_one_clear_error(data: bytes) -> None:

@@ -1,0 +1,104 @@
+"""The writer of trees on its own: records, blocks and whole ranges, in any mixture."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakecli.committed.writer import TreeWriter
+from lakecli.model import EMPTY_TREE
+from tests.committed.trees import N, boundaries, build, contents, key, large_model, new_trees, value
+
+MODEL = large_model(500)
+
+
+def test_nothing_is_the_empty_tree() -> None:
+    trees = new_trees()
+    writer = TreeWriter(trees)
+    writer.add_many([], [])
+    assert writer.at_cut
+    assert writer.finish() == EMPTY_TREE
+    assert list(trees.store.list()) == []
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 500])
+def test_records_in_portions_of_any_size(size: int) -> None:
+    trees = new_trees()
+    writer = TreeWriter(trees)
+    keys, values = list(MODEL), list(MODEL.values())
+    for start in range(0, len(keys), size):
+        writer.add_many(keys[start : start + size], values[start : start + size])
+    assert writer.finish() == build(new_trees(), MODEL)
+
+
+@pytest.mark.parametrize("records", [0, 1, 5, 40])
+@pytest.mark.parametrize("verbatim", [True, False])
+def test_ranges_and_blocks_behind_records(records: int, verbatim: bool) -> None:  # noqa: FBT001
+    trees = new_trees()
+    tree = trees.metarange(build(trees, MODEL))
+    first = {b"a%03d" % at: value(at) for at in range(records)}
+    writer = TreeWriter(trees)
+    writer.add_many(list(first), list(first.values()))
+    writer.copy_ranges(tree, 0, 10, more=True)
+    for position in range(10, 15):
+        table = trees.table(tree.record(position))
+        for number in range(table.block_count):
+            writer.add_block(table.block(number), verbatim=verbatim)
+    writer.copy_ranges(tree, 15, len(tree), more=True)
+    writer.add_many([b"z"], [value(1)])
+    assert writer.finish() == build(new_trees(), first | MODEL | {b"z": value(1)})
+
+
+def test_a_whole_tree_is_taken_unread() -> None:
+    trees = new_trees()
+    tree = build(trees, MODEL)
+    trees.counts.ranges_written = 0
+    writer = TreeWriter(trees)
+    writer.copy_ranges(trees.metarange(tree), 0, len(trees.metarange(tree)), more=False)
+    assert writer.finish() == tree
+    assert (trees.counts.ranges_opened, trees.counts.ranges_written) == (0, 0)
+
+
+def test_the_last_range_is_read_only_where_something_follows() -> None:
+    trees = new_trees()
+    tree = trees.metarange(build(trees, MODEL))
+    assert key(499) == boundaries(trees, tree.id)[-1]
+    writer = TreeWriter(trees)
+    writer.copy_ranges(tree, 0, len(tree), more=True)
+    assert trees.counts.ranges_opened == 1
+    assert not writer.at_cut
+
+
+def test_ranges_of_another_n_are_read() -> None:
+    trees = new_trees()
+    other = new_trees(trees.store, range_entries=2 * N)
+    tree = other.metarange(build(other, MODEL))
+    writer = TreeWriter(trees)
+    writer.copy_ranges(tree, 0, len(tree), more=False)
+    assert writer.finish() == build(new_trees(), MODEL)
+    assert trees.counts.ranges_opened == len(tree)
+
+
+def test_keys_have_to_ascend() -> None:
+    trees = new_trees()
+    tree = trees.metarange(build(trees, MODEL))
+    writer = TreeWriter(trees)
+    writer.add_many([key(100)], [value(1)])
+    with pytest.raises(ValueError, match="ascending"):
+        writer.add_many([key(100)], [value(1)])
+    with pytest.raises(ValueError, match="ascending"):
+        writer.add_many([key(200), key(150)], [value(1), value(2)])
+    with pytest.raises(ValueError, match="ascending"):
+        writer.copy_ranges(tree, 0, 1, more=False)
+
+    behind = TreeWriter(trees)
+    behind.copy_ranges(tree, 0, 5, more=True)
+    with pytest.raises(ValueError, match="ascending"):
+        behind.copy_ranges(tree, 4, 6, more=True)
+
+
+def test_the_empty_key_may_come_first() -> None:
+    trees = new_trees()
+    writer = TreeWriter(trees)
+    writer.add_many([b""], [value(1)])
+    writer.add_many([b"a"], [value(2)])
+    assert contents(trees, writer.finish()) == {b"": value(1), b"a": value(2)}
