@@ -1,0 +1,89 @@
+"""What somebody without credentials gets by a URL: Python's own client, as good as curl."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lakecli.errors import PermissionDenied, Refused, Unreachable, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from lakecli.errors import LakeError
+
+TIMEOUT: Final = 30.0
+"""Seconds to connect, and between two pieces of an answer."""
+
+MAX_BODY: Final = 1 << 16
+"""Bytes of an answer that are read, at most."""
+
+_CODE: Final = re.compile(rb"<Code>([A-Za-z]{1,64})</Code>")
+_OK: Final = 200
+_DENIED: Final = frozenset({400, 401, 403})
+_SERVER_FAULT: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The answer to a GET; header names are in lower case."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def date(self) -> datetime | None:
+        """Return the server's time, or ``None`` if it told none."""
+        from email.utils import parsedate_to_datetime
+
+        try:
+            when = parsedate_to_datetime(self.headers.get("date", ""))
+        except ValueError:
+            return None
+        return when if when.tzinfo is not None else None
+
+    def problem(self) -> LakeError | None:
+        """Return why this is not the object, or ``None`` if it may be."""
+        if self.status == _OK:
+            return None
+        code = _CODE.search(self.body)
+        told = f"{self.status} {code[1].decode()}" if code else str(self.status)
+        if self.status in _DENIED:
+            return PermissionDenied(f"a signed URL was refused: {told}")
+        if self.status >= _SERVER_FAULT:
+            return Unreachable(f"a signed URL was answered by {told}")
+        return Refused(f"a signed URL was answered by {told}")
+
+
+def fetch(url: str) -> Fetched:
+    """Get a URL, without credentials and without repeating anything.
+
+    Proxies are those of the environment, as for any other program.
+
+    Raises:
+        Unreachable: no answer. The URL is a secret and not part of the message.
+        UsageError: it is no URL of a web server.
+    """
+    from http.client import HTTPException
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, urlopen
+
+    if not url.startswith(("http://", "https://")):
+        raise UsageError("a signed URL is not that of a web server")
+    request = Request(url, headers={"User-Agent": "lakecli"})  # noqa: S310 - looked at above
+    try:
+        try:
+            answer = urlopen(request, timeout=TIMEOUT)  # noqa: S310 - looked at above
+        except HTTPError as error:
+            answer = error
+        with answer:
+            headers = {name.lower(): value for name, value in answer.headers.items()}
+            return Fetched(answer.status, answer.read(MAX_BODY), headers)
+    except (URLError, HTTPException, OSError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise Unreachable(
+            f"a signed URL cannot be fetched: {reason}",
+            hint="check proxies and certificates: whoever gets such a URL needs this way too",
+        ) from error

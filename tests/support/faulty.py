@@ -1,0 +1,196 @@
+"""A store in memory that is as bad as a test wants it to be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from threading import RLock
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from lakecli.errors import PermissionDenied, Unreachable
+from lakecli.objectstore.base import ABSENT, ANY, Match, ObjectNotFound, PresignedUrl, Version
+from lakecli.objectstore.memory import MemoryBucket, MemoryStore
+from lakecli.objectstore.memory_uploads import MemoryUploads
+from lakecli.objectstore.probe_url import Fetched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from lakecli.errors import LakeError
+    from lakecli.objectstore.base import Condition, ObjectInfo, PresignRequest
+    from lakecli.objectstore.uploads import Part, UnfinishedUpload, UploadId
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+
+def denied(operation: str) -> PermissionDenied:
+    """Return the error of a store that forbids an operation."""
+    return PermissionDenied(f"the store refused {operation}", hint=f"grant test:{operation}")
+
+
+class FaultyStore(MemoryStore):
+    """A store whose behaviour is set by attributes; without any it is a good one.
+
+    Attributes:
+        errors: what an operation raises: ``list``, ``get``, ``head``, ``put``, ``overwrite``,
+            ``delete``, ``presign``, ``upload``, ``unfinished``; a callable is asked each time.
+        ignores: conditions that are not looked at: ``ABSENT``, ``Match``, ``stale`` for versions.
+        calls: how often each operation was asked for.
+        offset: how far the store's clock is ahead.
+        lists_late: what was just written is not listed.
+        reads_late: what was just replaced is read as it was.
+        garbles: `get` and URLs give other bytes.
+        status: what a URL answers with.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self.offset = timedelta(0)
+        self.bucket = MemoryBucket(clock=lambda: NOW + self.offset)
+        super().__init__(self.bucket, "ns/")
+        self.errors: dict[str, LakeError | Callable[[], None]] = {}
+        self.ignores: frozenset[str] = frozenset()
+        self.calls: Counter[str] = Counter()
+        self.lists_late = False
+        self.reads_late = False
+        self.garbles = False
+        self.takes_garbled = False
+        self.lies_about_versions = False
+        self.forgets = False
+        self.status = 200
+        self._previous: dict[str, bytes] = {}
+        self._urls: dict[str, str] = {}
+        self._faulty_lock = RLock()
+        for name, value in settings.items():
+            assert hasattr(self, name), name
+            setattr(self, name, value)
+
+    def ask(self, operation: str) -> None:
+        """Count an operation, and fail if it shall."""
+        with self._faulty_lock:
+            self.calls[operation] += 1
+        error = self.errors.get(operation)
+        if callable(error):
+            error()
+        elif error is not None:
+            raise error
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        self.ask("get")
+        body = super().get(key, start=start, length=length)
+        if self.reads_late:
+            return self._previous.get(key, body)
+        return body[::-1] if self.garbles else body
+
+    def head(self, key: str) -> ObjectInfo:
+        self.ask("head")
+        return super().head(key)
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        self.ask("list")
+        return iter(()) if self.lists_late else super().list(prefix, after=after)
+
+    def put(
+        self,
+        key: str,
+        body: bytes | BinaryIO,
+        condition: Condition,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Version:
+        self.ask("put")
+        if f"ns/{key}" in self.bucket.objects:
+            self.ask("overwrite")
+            self._previous[key] = super().get(key)
+        if (condition == ABSENT and "ABSENT" in self.ignores) or (
+            isinstance(condition, Match) and "Match" in self.ignores
+        ):
+            condition = ANY
+        version = super().put(key, body, condition, content_type=content_type, metadata=metadata)
+        if self.forgets:
+            super().delete([key])
+        return Version(f"other-{version}") if self.lies_about_versions else version
+
+    def delete(self, keys: Iterable[str]) -> None:
+        self.ask("delete")
+        super().delete(keys)
+
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+        self.ask("presign")
+        url = f"http://store.example/{len(self._urls)}"
+        self._urls[url] = key
+        return PresignedUrl(url, now + request.expires_in)
+
+    def fetch(self, url: str) -> Fetched:
+        """Answer a signed URL."""
+        self.ask("fetch")
+        headers = {"date": f"{NOW + self.offset:%a, %d %b %Y %H:%M:%S GMT}"}
+        try:
+            body = super().get(self._urls[url])
+        except ObjectNotFound:
+            return Fetched(404, b"<Error><Code>NoSuchKey</Code></Error>", headers)
+        if self.status != 200:
+            return Fetched(self.status, b"<Error><Code>AccessDenied</Code></Error>", headers)
+        return Fetched(200, body[::-1] if self.garbles else body, headers)
+
+    def uploads(self) -> MemoryUploads:
+        return FaultyUploads(self, self.bucket, "ns/")
+
+    def put_behind_its_back(self, key: str, body: bytes, *, age: timedelta) -> None:
+        """Write an object as somebody else did a while ago."""
+        super().put(key, body, ANY)
+        stored = self.bucket.objects[f"ns/{key}"]
+        info = replace(stored.info, modified_at=NOW - age)
+        self.bucket.objects[f"ns/{key}"] = replace(stored, info=info)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Everything that lies in the bucket."""
+        return tuple(sorted(self.bucket.objects))
+
+
+class FaultyUploads(MemoryUploads):
+    """The uploads of a `FaultyStore`."""
+
+    def __init__(self, store: FaultyStore, bucket: MemoryBucket, prefix: str) -> None:
+        super().__init__(MemoryStore(bucket, prefix), bucket, prefix)
+        self._faulty = store
+
+    def start(self, key: str) -> UploadId:
+        self._faulty.ask("upload")
+        return super().start(key)
+
+    def put_part(
+        self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
+    ) -> Part:
+        self._faulty.ask("part")
+        if self._faulty.takes_garbled:
+            from google_crc32c import value
+
+            assert isinstance(body, bytes)
+            crc32c = value(body)
+        return super().put_part(key, upload, number, body, crc32c=crc32c)
+
+    def complete(
+        self, key: str, upload: UploadId, parts: Sequence[Part], condition: Condition
+    ) -> Version:
+        self._faulty.ask("complete")
+        return super().complete(key, upload, parts, condition)
+
+    def parts(self, key: str, upload: UploadId) -> Iterator[Part]:
+        self._faulty.ask("parts")
+        return super().parts(key, upload)
+
+    def abort(self, key: str, upload: UploadId) -> None:
+        self._faulty.ask("abort")
+        super().abort(key, upload)
+
+    def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
+        self._faulty.ask("unfinished")
+        return super().iter_unfinished(prefix)
+
+
+def unreachable() -> Unreachable:
+    """Return the error of a store that does not answer."""
+    return Unreachable("the store does not answer", hint="wait")
