@@ -156,11 +156,21 @@ def encode_entry(entry: Entry) -> bytes:
             content_type=entry.content_type,
         )
     except UnicodeEncodeError as error:
-        raise UsageError(
-            f"metadata, a content type or an address is not valid text: {error.object!r}",
-            hint="only paths may hold bytes that are not UTF-8",
-        ) from None
+        raise _not_text(entry, error.object) from None
     return encode_value(identify(entry), message.SerializeToString())
+
+
+def _not_text(entry: Entry, text: str) -> UsageError:
+    fields = {
+        "physical address": entry.physical_address,
+        "checksum": entry.checksum,
+        "content type": entry.content_type,
+    }
+    what = next((name for name, value in fields.items() if value == text), "metadata")
+    return UsageError(
+        f"the {what} is not valid text: {text!r}",
+        hint="only paths may hold bytes that are not UTF-8",
+    )
 
 
 def decode_entry(value: bytes) -> Entry:
@@ -177,7 +187,7 @@ def decode_entry(value: bytes) -> Entry:
     try:
         modified_at = datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
-        raise MalformedValue(f"an entry of no year, {seconds} s") from None
+        raise MalformedValue(f"no entry, of no year: {seconds} s") from None
     return Entry(
         message.address,
         message.size,

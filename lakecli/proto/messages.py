@@ -8,7 +8,10 @@ more modules at every start; the descriptor and these two public calls do neithe
 from pathlib import Path
 
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
+
+__all__ = ["CommitData", "DecodeError", "Entry", "Pair", "RangeData", "Timestamp"]
 
 _POOL = DescriptorPool()
 _POOL.AddSerializedFile(Path(__file__).with_name("graveler.desc").read_bytes())
@@ -19,6 +22,7 @@ def _message(name: str):  # noqa: ANN202 - messages.pyi types what this makes
 
 
 Timestamp = _message("Timestamp")
+Pair = _message("Pair")
 Entry = _message("Entry")
 RangeData = _message("RangeData")
 CommitData = _message("CommitData")

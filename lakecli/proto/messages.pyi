@@ -1,7 +1,8 @@
 """What protoc says of ``graveler.proto``, by hand because it is four messages."""
 
-from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
+from collections.abc import MutableSequence, Sequence
 
+from google.protobuf.message import DecodeError as DecodeError
 from google.protobuf.message import Message
 
 class Timestamp(Message):
@@ -9,12 +10,17 @@ class Timestamp(Message):
     nanos: int
     def __init__(self, *, seconds: int = ..., nanos: int = ...) -> None: ...
 
+class Pair(Message):
+    key: str
+    value: str
+    def __init__(self, *, key: str = ..., value: str = ...) -> None: ...
+
 class Entry(Message):
     address: str
     last_modified: Timestamp
     size: int
     e_tag: str
-    metadata: MutableMapping[str, str]
+    metadata: MutableSequence[Pair]
     address_type: int
     content_type: str
     def __init__(
@@ -24,7 +30,7 @@ class Entry(Message):
         last_modified: Timestamp | None = ...,
         size: int = ...,
         e_tag: str = ...,
-        metadata: Mapping[str, str] | None = ...,
+        metadata: Sequence[Pair] = ...,
         address_type: int = ...,
         content_type: str = ...,
     ) -> None: ...
@@ -53,7 +59,7 @@ class CommitData(Message):
     message: str
     creation_date: Timestamp
     meta_range_id: str
-    metadata: MutableMapping[str, str]
+    metadata: MutableSequence[Pair]
     parents: MutableSequence[str]
     version: int
     generation: int
@@ -65,7 +71,7 @@ class CommitData(Message):
         message: str = ...,
         creation_date: Timestamp | None = ...,
         meta_range_id: str = ...,
-        metadata: Mapping[str, str] | None = ...,
+        metadata: Sequence[Pair] = ...,
         parents: Sequence[str] = ...,
         version: int = ...,
         generation: int = ...,

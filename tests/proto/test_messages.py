@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.proto.messages import CommitData, Entry, RangeData, Timestamp
+from lakecli.proto.messages import CommitData, Entry, Pair, RangeData, Timestamp
 from tests.support.compile_proto import COMPILED, compile_descriptor
 
 if TYPE_CHECKING:
@@ -27,6 +27,11 @@ def test_fields_have_the_numbers_that_lakefs_gave_them() -> None:
 
 
 def test_an_entry_has_the_bytes_that_lakefs_writes() -> None:
-    entry = Entry(address="data/x", last_modified=Timestamp(seconds=1), size=2, metadata={"k": "v"})
+    entry = Entry(
+        address="data/x",
+        last_modified=Timestamp(seconds=1),
+        size=2,
+        metadata=[Pair(key="k", value="v")],
+    )
     expected = "0a06646174612f781202080118022a060a016b120176"
     assert entry.SerializeToString(deterministic=True).hex() == expected
