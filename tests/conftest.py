@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytest.register_assert_rewrite("tests.support")
-pytest_plugins = ["tests.support.servers"]
+pytest_plugins = ["tests.support.servers", "tests.support.gcs"]
 
 SCRUBBED = ("AWS_", "AZURE_", "GCS_", "GIT_", "GOOGLE_", "LAKECLI_", "STORAGE_", "XDG_")
 KEPT = ("LAKECLI_LAKEFS_FIXTURES", "LAKECLI_REQUIRE_TOOLS")

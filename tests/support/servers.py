@@ -208,6 +208,7 @@ class StubServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # or each answer of two packets costs 40 ms
 
             def answer(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))

@@ -1,0 +1,94 @@
+"""A Google Cloud Storage server for tests, and a service account that it knows."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from tests.support.servers import running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ACCOUNT = "tests@lakecli.iam.gserviceaccount.com"
+
+
+@dataclass(frozen=True)
+class GcsServer:
+    """Where the server listens, and the file of the key that it takes signatures of."""
+
+    url: str
+    key_file: Path
+
+
+def write_key(folder: Path) -> tuple[Path, Path]:
+    """Make a service account's key; return its file and the file of its public half."""
+    from cryptography.hazmat.primitives.asymmetric import rsa
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+    )
+
+    key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    file, public_file = folder / "key.json", folder / "public.pem"
+    public_file.write_bytes(public)
+    file.write_text(
+        json.dumps(
+            {
+                "type": "service_account",
+                "project_id": "lakecli",
+                "private_key_id": "of-the-tests",
+                "private_key": private.decode(),
+                "client_email": ACCOUNT,
+                # Nobody listens there: whoever asks for a token fails.
+                "token_uri": "http://127.0.0.1:9/token",
+            }
+        )
+    )
+    return file, public_file
+
+
+@pytest.fixture(scope="session")
+def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
+    """A strict server, one for the whole session; use a bucket of your own."""
+    folder = tmp_path_factory.mktemp("gcs")
+    key_file, public_file = write_key(folder)
+    program = Path(__file__).with_name("gcs_server.py")
+
+    def command(port: int) -> Sequence[str]:
+        return (sys.executable, str(program), str(port), str(public_file))
+
+    with running(command, folder / "log", environment=dict(os.environ)) as url:
+        yield GcsServer(url, key_file)
+
+
+@pytest.fixture
+def gcs_environment(gcs_server: GcsServer, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The server instead of Google's, and the key of an account to sign with."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_server.url)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(gcs_server.key_file))
+    return monkeypatch
+
+
+def new_gcs_bucket(server: GcsServer) -> str:
+    """Create a bucket with a name of its own and return the name."""
+    name = f"bucket-{uuid4().hex}"
+    request = urllib.request.Request(
+        f"{server.url}/storage/v1/b?project=tests",
+        data=json.dumps({"name": name}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=20):
+        return name

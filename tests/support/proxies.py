@@ -1,0 +1,62 @@
+"""Servers in between, which do to requests what networks do now and then."""
+
+from __future__ import annotations
+
+import http.client
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def tampering(server: str, *, old: bytes, new: bytes) -> Iterator[str]:
+    """Forward requests to `server` with `old` in their bodies replaced; yield the proxy's URL.
+
+    Both have the same length, so that nobody notices but who compares checksums.
+    """
+    if len(old) != len(new):
+        raise ValueError("what is replaced must keep its length")
+    target = urlsplit(server).netloc
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def forward(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            connection = http.client.HTTPConnection(target, timeout=20)
+            connection.request(
+                self.command, self.path, body.replace(old, new), dict(self.headers.items())
+            )
+            answer = connection.getresponse()
+            received = answer.read()
+            connection.close()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in {"transfer-encoding", "content-length", "connection"}:
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(received)))
+            self.end_headers()
+            self.wfile.write(received)
+
+        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward  # noqa: N815 - their names
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Keep quiet."""
+
+    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    proxy.daemon_threads = True
+    proxy.block_on_close = False
+    thread = Thread(target=proxy.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{proxy.server_address[1]}"
+    finally:
+        proxy.shutdown()
+        proxy.server_close()
+        thread.join()
