@@ -2,11 +2,15 @@
 
 ::
 
-    s3://bucket/prefix        a prefix in a bucket
-    local:///absolute/path    a directory of this machine; also typed file:///… or /…
+    s3://bucket/prefix               a prefix in a bucket of S3
+    gs://bucket/prefix               … of Google Cloud Storage
+    az://account/container/prefix    … in a container of an Azure storage account; also typed
+                                     https://account.blob.core.windows.net/container/prefix
+    local:///absolute/path           a directory of this machine; also typed file:///… or /…
 
-Nothing is decoded: a percent sign, ``?`` or ``#`` is a character like any other. Trailing slashes
-do not count, since keys follow after one anyway.
+Nothing is decoded: a percent sign, ``?`` or ``#`` is a character like any other, except in the
+``https://`` form, which is a URL. Trailing slashes do not count, since keys follow after one
+anyway.
 """
 
 from __future__ import annotations
@@ -16,10 +20,17 @@ from dataclasses import dataclass
 
 from lakecli.errors import UsageError
 
-SUPPORTED = "s3://BUCKET/PREFIX, local:///ABSOLUTE/PATH, file:///ABSOLUTE/PATH or /ABSOLUTE/PATH"
+SUPPORTED = (
+    "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://ACCOUNT/CONTAINER/PREFIX, "
+    "local:///ABSOLUTE/PATH, file:///ABSOLUTE/PATH or /ABSOLUTE/PATH"
+)
+AZURE = "az://ACCOUNT/CONTAINER/PREFIX"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://", re.ASCII)
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}", re.ASCII)
+_ACCOUNT = re.compile(r"[a-z0-9]{3,24}", re.ASCII)
+_CONTAINER = re.compile(r"[a-z0-9](-?[a-z0-9]){2,62}|\$(root|web|logs)", re.ASCII)
+_AZURE_HOST = ".blob.core.windows.net"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +38,8 @@ class NamespaceUri:
     """A parsed namespace.
 
     Attributes:
-        scheme: ``s3`` or ``local``.
-        bucket: empty for a directory.
+        scheme: ``s3``, ``gs``, ``az`` or ``local``.
+        bucket: for Azure the account, a slash and the container; empty for a directory.
         path: the prefix in the bucket, without slashes at its end; or the directory.
     """
 
@@ -60,8 +71,12 @@ def parse(text: str) -> NamespaceUri:
     scheme, rest = matched[1].lower(), text[matched.end() :]
     if scheme in {"local", "file"}:
         return _directory(rest, text)
-    if scheme == "s3":
+    if scheme in {"s3", "gs"}:
         return _bucket(scheme, rest, text)
+    if scheme == "az":
+        return _container(rest, text)
+    if scheme == "https" and rest.partition("/")[0].lower().endswith(_AZURE_HOST):
+        return _container_url(rest)
     raise UsageError(
         f"unsupported scheme {scheme!r} of a storage namespace: {text!r}", hint=SUPPORTED
     )
@@ -93,6 +108,37 @@ def _bucket(scheme: str, rest: str, text: str) -> NamespaceUri:
             hint=f"{scheme}://BUCKET/PREFIX, the bucket of letters, digits, '.', '-' and '_'",
         )
     return NamespaceUri(scheme, bucket, prefix.rstrip("/"))
+
+
+def _container(rest: str, text: str) -> NamespaceUri:
+    account, _, rest = rest.partition("/")
+    container, _, prefix = rest.partition("/")
+    if not _ACCOUNT.fullmatch(account):
+        raise UsageError(
+            f"illegal storage account {account!r} in the storage namespace {text!r}",
+            hint=f"{AZURE}, the account of 3 to 24 lower-case letters and digits",
+        )
+    if not _CONTAINER.fullmatch(container):
+        raise UsageError(
+            f"illegal container name {container!r} in the storage namespace {text!r}",
+            hint=f"{AZURE}, the container of 3 to 63 lower-case letters, digits and '-'",
+        )
+    return NamespaceUri("az", f"{account}/{container}", prefix.rstrip("/"))
+
+
+def _container_url(rest: str) -> NamespaceUri:
+    from urllib.parse import unquote
+
+    if "?" in rest or "#" in rest:
+        # It may be a signature, so it is not repeated here.
+        raise UsageError(
+            "a query in the URL of a storage namespace",
+            hint=f"{AZURE}; a shared access signature goes into AZURE_STORAGE_SAS_TOKEN",
+        )
+    host, _, path = rest.partition("/")
+    account = host.lower().removesuffix(_AZURE_HOST)
+    path = unquote(path, errors="surrogateescape")
+    return _container(f"{account}/{path}", f"https://{rest}")
 
 
 def _directory(path: str, text: str) -> NamespaceUri:

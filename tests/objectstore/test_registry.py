@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("scheme", ADAPTERS)
 def test_every_adapter_runs_the_contract(scheme: str) -> None:
-    module = import_module(f"tests.objectstore.test_{scheme}")
+    adapter = ADAPTERS[scheme].rpartition(".")[2]
+    module = import_module(f"tests.objectstore.test_{adapter}")
     assert any(
         isinstance(item, type)
         and issubclass(item, ObjectStoreContract)
@@ -41,7 +42,7 @@ def test_every_spelling_opens_the_same_namespace(tmp_path: Path) -> None:
 
 def test_unknown_schemes_are_refused() -> None:
     with pytest.raises(UsageError, match="unsupported scheme"):
-        open_store("gs://bucket")
+        open_store("ftp://bucket")
 
 
 def test_preparing_makes_a_missing_directory(tmp_path: Path) -> None:

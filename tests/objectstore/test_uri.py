@@ -17,6 +17,13 @@ from lakecli.objectstore.uri import normalise, parse
         ("s3://bucket/a%20b?c#d e", "s3://bucket/a%20b?c#d e"),
         ("s3://bucket/a//b", "s3://bucket/a//b"),
         ("s3://Bucket_1.x-y/p", "s3://Bucket_1.x-y/p"),
+        ("gs://bucket", "gs://bucket"),
+        ("GS://bucket/a b?c#%20/", "gs://bucket/a b?c#%20"),
+        ("az://account/container", "az://account/container"),
+        ("AZ://account1/con-tainer/a/b%20?c//", "az://account1/con-tainer/a/b%20?c"),
+        ("az://account/$root/x", "az://account/$root/x"),
+        ("https://account.blob.core.windows.net/container", "az://account/container"),
+        ("https://Account.Blob.core.windows.net/con/a%20b%25/%C3%BC/", "az://account/con/a b%/ü"),
         ("local:///a/b", "local:///a/b"),
         ("file:///a/b/", "local:///a/b"),
         ("FILE:///a", "local:///a"),
@@ -52,7 +59,19 @@ def test_one_spelling_for_each_place(typed: str, canonical: str) -> None:
         ("/.", "the root directory"),
         ("/a/../b", r"'\.\.'"),
         ("/a\0b", "NUL"),
-        ("gs://bucket/x", "unsupported scheme 'gs'"),
+        ("gs://", "no bucket"),
+        ("gs://buck:et/x", "illegal bucket name"),
+        ("az://", "illegal storage account ''"),
+        ("az://account", "illegal container name ''"),
+        ("az:///container", "illegal storage account"),
+        ("az://My_Account/container", "illegal storage account"),
+        ("az://account/Container", "illegal container name"),
+        ("az://account/con--tainer", "illegal container name"),
+        ("az://account/co", "illegal container name"),
+        ("https://account.blob.core.windows.net", "illegal container name"),
+        ("https://a.b.blob.core.windows.net/container", "illegal storage account"),
+        ("https://account.blob.core.windows.net:1/container", "unsupported scheme 'https'"),
+        ("https://account.blob.core.windows.net/con/x#y", "a query in the URL"),
         ("https://example.com/x", "unsupported scheme 'https'"),
         ("lakefs://repo/main", "unsupported scheme 'lakefs'"),
     ],
@@ -62,16 +81,30 @@ def test_what_is_no_namespace_is_refused(typed: str, said: str) -> None:
         normalise(typed)
 
 
+def test_a_signature_is_not_repeated() -> None:
+    with pytest.raises(UsageError) as raised:
+        parse("https://account.blob.core.windows.net/container/p?sv=2025&sig=secret")
+    assert "secret" not in raised.value.message
+    assert "AZURE_STORAGE_SAS_TOKEN" in str(raised.value.hint)
+
+
 def test_an_unknown_scheme_is_told_what_there_is() -> None:
     with pytest.raises(UsageError) as raised:
         parse("ftp://host/x")
-    assert "s3://BUCKET/PREFIX" in str(raised.value.hint)
+    for form in ("s3://BUCKET/PREFIX", "gs://BUCKET/PREFIX", "az://ACCOUNT/CONTAINER/PREFIX"):
+        assert form in str(raised.value.hint)
     assert "local:///" in str(raised.value.hint)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
 def test_normalising_twice_changes_nothing(text: str) -> None:
-    for typed in (text, f"/{text}", f"s3://b/{text}"):
+    for typed in (
+        text,
+        f"/{text}",
+        f"s3://b/{text}",
+        f"az://acc/con/{text}",
+        f"https://acc.blob.core.windows.net/con/{text}",
+    ):
         try:
             once = normalise(typed)
         except UsageError:

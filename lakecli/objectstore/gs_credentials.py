@@ -1,0 +1,171 @@
+"""Who we are to Google, and where its storage is: application default credentials, found lazily.
+
+Everything is found where users of Google's tools expect it: ``GOOGLE_APPLICATION_CREDENTIALS``,
+what ``gcloud auth application-default login`` left, or the machine's own service account, which
+``NO_GCE_CHECK=true`` leaves out. ``STORAGE_EMULATOR_HOST`` names another server, which is asked
+without credentials, as the SDK does it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from lakecli.errors import PermissionDenied, Unsupported, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
+"""What signing through IAM needs; what may be done in a bucket, its own permissions say."""
+
+DEFAULT_DOMAIN = "googleapis.com"
+
+LONGEST = timedelta(days=7)
+"""What a V4 signature allows."""
+
+LONGEST_BY_IAM = timedelta(hours=12)
+"""How long Google keeps a key that it signs with, at least."""
+
+_GET_A_KEY = (
+    "set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account's key, or run "
+    "`gcloud auth application-default login --impersonate-service-account=ACCOUNT`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """Makes signatures as a service account.
+
+    Attributes:
+        email: of the account.
+        sign: the signature of some bytes, by RSA and SHA-256.
+        longest: how long such a signature may be relied upon.
+    """
+
+    email: str
+    sign: Callable[[bytes], bytes]
+    longest: timedelta
+
+
+class GsLogin:
+    """The caller's identity, looked up when it is first needed; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._credentials: Any = None
+        self._signer: Signer | None = None
+
+    @property
+    def emulator(self) -> str:
+        """URL of a server that takes the place of Google's, or ``""``.
+
+        Raises:
+            UsageError: the variable is set to something else.
+        """
+        url = os.environ.get("STORAGE_EMULATOR_HOST", "")
+        if url and not (url.startswith(("http://", "https://")) and urlsplit(url).netloc):
+            raise UsageError(
+                f"STORAGE_EMULATOR_HOST is not the URL of a server: {url!r}",
+                hint="http://HOST:PORT, or unset it",
+            )
+        return url.rstrip("/")
+
+    @property
+    def endpoint(self) -> str:
+        """URL of the server, for signed URLs."""
+        return self.emulator or f"https://storage.{self.credentials.universe_domain}"
+
+    @property
+    def host(self) -> str:
+        """Where requests go, for messages: no path, no credentials."""
+        domain = DEFAULT_DOMAIN
+        if self._credentials is not None:
+            domain = self._credentials.universe_domain
+        return urlsplit(self.emulator or f"https://storage.{domain}").netloc.rpartition("@")[2]
+
+    @property
+    def credentials(self) -> Any:  # noqa: ANN401 - one of the SDK's many classes
+        """The application default credentials.
+
+        Raises:
+            google.auth.exceptions.GoogleAuthError: there are none, or they cannot be read.
+        """
+        with self._lock:
+            if self._credentials is None:
+                self._credentials = _default_credentials()
+            return self._credentials
+
+    def signer(self) -> Signer:
+        """Return what signs: the key in our hands, or else Google's IAM.
+
+        Raises:
+            Unsupported: the credentials are a user's, and users sign nothing.
+            PermissionDenied: there are no credentials.
+        """
+        with self._lock:
+            if self._signer is None:
+                self._signer = _signer_of(self.credentials)
+            return self._signer
+
+
+def _default_credentials() -> Any:  # noqa: ANN401 - one of the SDK's many classes
+    import logging
+    import warnings
+
+    import google.auth
+
+    # Its advice on projects and quotas is for programmers.
+    logging.getLogger("google").addHandler(logging.NullHandler())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        credentials, _ = google.auth.default(scopes=SCOPES)
+    return credentials
+
+
+def _signer_of(credentials: Any) -> Signer:  # noqa: ANN401 - one of the SDK's many classes
+    from google.auth.credentials import Signing
+    from google.oauth2.service_account import Credentials as KeyCredentials
+
+    if isinstance(credentials, Signing):
+        has_key = isinstance(credentials, KeyCredentials)
+        sign = credentials.sign_bytes if has_key else _explaining(credentials.sign_bytes)
+        longest = LONGEST if has_key else LONGEST_BY_IAM
+        return Signer(str(credentials.signer_email), sign, longest)
+    from google.auth.iam import Signer as IamSigner
+    from google.auth.transport.requests import Request
+
+    request = Request()
+    if getattr(credentials, "service_account_email", None) == "default":
+        credentials.refresh(request)  # the machine's account has a name from then on
+    email = getattr(credentials, "service_account_email", None)
+    if not email or email == "default":
+        raise Unsupported(
+            "cannot presign, the credentials are not those of a service account", hint=_GET_A_KEY
+        )
+    signer = IamSigner(request, credentials, email)  # type: ignore[no-untyped-call]
+    return Signer(str(email), _explaining(signer.sign), LONGEST_BY_IAM)
+
+
+def _explaining(sign: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """Say what a refusal of IAM means; a connection that fails is told apart by its cause."""
+
+    def signed(data: bytes) -> bytes:
+        from google.auth.exceptions import TransportError
+
+        try:
+            return sign(data)
+        except TransportError as error:
+            if error.__cause__ is not None:
+                raise
+            raise PermissionDenied(
+                "cannot presign, Google's IAM refused to sign for the service account",
+                hint="grant it roles/iam.serviceAccountTokenCreator on itself and enable the IAM "
+                f"Service Account Credentials API; or {_GET_A_KEY}",
+            ) from error
+
+    return signed
