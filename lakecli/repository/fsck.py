@@ -89,13 +89,15 @@ def fsck(
     """
     checker = _Checker(repository, counts or FsckCounts())
     with DataIndex() as index:
-        for key, what in index.fill(repository.store, hash_data=hash_data, on_bytes=on_bytes):
-            yield from checker.tell(Finding("data", key, what))
+        damaged = dict(index.fill(repository.store, hash_data=hash_data, on_bytes=on_bytes))
         checker.counts.objects = index.count
         checker.counts.bytes_hashed = index.bytes_hashed
         with repository.lake.kv.read() as txn:
             yield from checker.check_claim()
             yield from checker.check_refs(txn, index)
+        # What a path refers to was told with that path.
+        for key in sorted(damaged.keys() - checker.hurting):
+            yield from checker.tell(Finding("data", key, damaged[key]))
 
 
 class _Checker:
@@ -103,6 +105,8 @@ class _Checker:
         self._repository = repository
         self._store = repository.store
         self.counts = counts
+        self.hurting: set[str] = set()
+        """Keys of data objects that some path misses."""
         self._told: set[tuple[str, str, bytes | None]] = set()
         self._commits: set[CommitId] = set()
         self._metaranges: set[MetarangeId] = set()
@@ -211,6 +215,8 @@ class _Checker:
             return
         what = index.problem_of(entry.physical_address, entry.size)
         if what is not None:
+            if len(self.hurting) < MAX_REMEMBERED:
+                self.hurting.add(entry.physical_address)
             yield from self.tell(
                 Finding("data", entry.physical_address, what, entry.path, name, commit_id)
             )

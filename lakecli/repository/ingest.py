@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from blake3 import blake3
 
-from lakecli.errors import LakeError, LostRace, Unreachable
+from lakecli.errors import LakeError, LostRace, PermissionDenied, Unreachable
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.uri import is_local
@@ -298,7 +298,8 @@ class Ingest:
     def _present(self, digest: str, size: int) -> bool:
         try:
             return self._store.head(data_key(digest)).size == size
-        except ObjectNotFound:
+        except (ObjectNotFound, PermissionDenied):
+            # Who may not list a bucket may not know either what is missing there; writing tells.
             return False
 
     def flush(self) -> None:

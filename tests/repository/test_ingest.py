@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import pytest
 from blake3 import blake3
 
-from lakecli.errors import Unreachable
+from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.objectstore.local import LocalStore
@@ -164,6 +164,19 @@ def test_what_is_expected_but_lost_is_written(
     store: ObjectStore, file: Callable[[bytes], bytes], size: int
 ) -> None:
     data = contents(size)
+    bringing = ingest(store)
+    bringing.file(file(data), expected=(digest(data), size))
+    bringing.flush()
+    assert store.get(data_key(digest(data))) == data
+
+
+@pytest.mark.parametrize("size", [10, LARGE])
+def test_who_may_not_look_may_write(file: Callable[[bytes], bytes], size: int) -> None:
+    class WriteOnly(MemoryStore):
+        def head(self, key: str) -> NoReturn:
+            raise PermissionDenied("not yours to know")
+
+    data, store = contents(size), WriteOnly()
     bringing = ingest(store)
     bringing.file(file(data), expected=(digest(data), size))
     bringing.flush()

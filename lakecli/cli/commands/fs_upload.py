@@ -86,9 +86,12 @@ def fs_upload(
     and metadata again are no change, and bytes that the repository holds already are not sent.
 
     A file whose PATH is the whole branch or ends in a slash keeps its own name below it. With -r,
-    files keep their names below PATH; nothing on the branch is deleted. Symbolic links and
-    special files below a directory are failures unless --follow or --skip is given. Where some
-    files fail, the others are uploaded, the failures are listed, and the exit code is 3.
+    files keep their names below PATH; nothing on the branch is deleted, and a SRC that is a file is
+    uploaded as without -r.
+
+    Symbolic links and special files below a directory are failures unless --follow or --skip is
+    given. Where some files fail, the others are uploaded, the failures are listed, and the exit
+    code is 3.
 
     Examples:
         lakecli fs upload report.csv lakefs://demo/main/reports/

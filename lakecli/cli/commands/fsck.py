@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from lakecli.repository.fsck import Finding, FsckCounts
 
-_SHOWN_ID = 12
-
 
 def fsck(
     context: Context,
@@ -64,7 +62,7 @@ def _finding_line(finding: Finding) -> str:
     if finding.ref:
         parts.append(f"on {finding.ref}")
         commit = finding.commit_id
-        parts.append("uncommitted" if commit is None else f"commit {commit[:_SHOWN_ID]}")
+        parts.append("uncommitted" if commit is None else f"commit {commit}")
     return ", ".join(parts)
 
 

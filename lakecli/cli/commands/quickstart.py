@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from itertools import chain, count
 from pathlib import Path
@@ -75,8 +76,6 @@ def _free_name(context: Context) -> tuple[str, Path]:
 
 def _sources(directory: str | None) -> Iterator[tuple[Path, Path]]:
     """Yield files and their names relative to the directory they come from."""
-    import os
-
     from lakecli.repository.walk import LinkPolicy, walk
 
     if directory is not None:
@@ -198,6 +197,8 @@ class _Tour:
         self._say(f"$ echo {shlex.quote(text.rstrip())} >> {shlex.quote(str(self.files / name))}")
         with (self.files / name).open("a") as file:
             file.write(text)
+        now = self._context.now().timestamp()
+        os.utime(self.files / name, (now, now))
 
 
 def _typed(words: tuple[str, ...]) -> str:

@@ -1,0 +1,59 @@
+"""``fsck``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.identity import h
+from lakecli.layout import data_key
+
+if TYPE_CHECKING:
+    from tests.support.demo import Demo
+    from tests.support.golden import Cli, Golden
+
+REPOSITORY = "lakefs://demo"
+
+
+@pytest.fixture
+def filled(cli: Cli, demo: Demo) -> Demo:
+    for path, text in {"a": "one", "b/c": "two"}.items():
+        cli.ok("fs", "upload", "-", f"{REPOSITORY}/main/{path}", stdin=text)
+    cli.ok("commit", f"{REPOSITORY}/main", "-m", "first")
+    cli.ok("tag", "create", f"{REPOSITORY}/v1", f"{REPOSITORY}/main")
+    cli.ok("fs", "upload", "-", f"{REPOSITORY}/main/new\nline", stdin="three")
+    return demo
+
+
+def test_sound(cli: Cli, filled: Demo, golden: Golden) -> None:
+    golden(
+        "fsck",
+        cli("fsck", REPOSITORY),
+        cli("fsck", REPOSITORY, "--data"),
+        cli("fsck", f"{REPOSITORY}/", "--data", "--json"),
+        cli("fsck", "lakefs://none"),
+        cli("fsck", f"{REPOSITORY}/main"),
+    )
+
+
+def test_damaged(cli: Cli, filled: Demo, golden: Golden) -> None:
+    def file(text: str) -> str:
+        return data_key(h(text.encode()).hex())
+
+    (filled.namespace / file("one")).write_bytes(b"bad")
+    (filled.namespace / file("two")).write_bytes(b"longer than that")
+    (filled.namespace / file("three")).unlink()
+    golden(
+        "fsck_damaged",
+        cli("fsck", REPOSITORY),
+        cli("fsck", REPOSITORY, "--data"),
+        cli("fsck", REPOSITORY, "--data", "--json"),
+    )
+
+
+def test_uploading_again_heals(cli: Cli, filled: Demo) -> None:
+    (filled.namespace / data_key(h(b"one").hex())).unlink()
+    assert cli("fsck", REPOSITORY).exit_code == 8
+    cli.ok("fs", "upload", "-", f"{REPOSITORY}/main/a", stdin="one")
+    cli.ok("fsck", REPOSITORY, "--data")
