@@ -21,13 +21,40 @@ def locate(repository: Repository, entry: Entry) -> tuple[ObjectStore, str]:
     Raises:
         UsageError: the address is of a kind that lakecli has no store for.
     """
-    address = entry.physical_address
     if not is_external(entry):
-        return repository.store, address
+        return repository.store, entry.physical_address
     from lakecli.objectstore.registry import open_store
 
-    parent, _, name = address.rpartition("/")
-    return open_store(parent), name
+    bucket, key = split_address(entry.physical_address)
+    return open_store(bucket), key
+
+
+def split_address(address: str) -> tuple[str, str]:
+    """Return the URI of the bucket of an external address, and the key in it.
+
+    Of a file it is the directory and the name. The key is taken as it is, slashes at its beginning
+    and double ones included.
+
+    Raises:
+        UsageError: the address is of a kind that lakecli has no store for.
+    """
+    from dataclasses import replace
+
+    from lakecli.objectstore.uri import parse
+
+    parsed = parse(address)
+    if not parsed.bucket:
+        parent, _, name = address.rpartition("/")
+        return str(parse(parent)), name
+    scheme, _, rest = address.partition("://")
+    if scheme.lower() == "https":
+        # Azure's own form, which lakeFS records: the host stands for the account.
+        from urllib.parse import unquote
+
+        key = unquote(rest.split("/", 2)[2], errors="surrogateescape")
+    else:
+        key = rest[len(parsed.bucket) + 1 :]
+    return str(replace(parsed, path="")), key
 
 
 def full_address(repository: Repository, entry: Entry) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lakecli.repository.address import locate
 from lakecli.repository.view import open_view
 
 if TYPE_CHECKING:
@@ -81,13 +79,7 @@ def presign_entry(
     Raises:
         Unsupported: the storage namespace has no URLs.
     """
-    from lakecli.objectstore.base import PresignRequest
+    from lakecli.repository.presign import Presigner
 
-    store, key = locate(repository, entry)
-    request = PresignRequest(
-        method="GET",
-        expires_in=expires_in,
-        content_type=entry.content_type,
-        file_name=os.fsdecode(path.rpartition(b"/")[2]),
-    )
-    return store.presign(key, request, now=repository.lake.surroundings.clock())
+    now = repository.lake.surroundings.clock()
+    return Presigner(repository, now=now, expires_in=expires_in).presign(path, entry)
