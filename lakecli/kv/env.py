@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import lmdb
 
     from lakecli.kv.environment import Environment
+    from lakecli.kv.usage import Usage
 
 MAX_KEY_SIZE: Final = 510
 """Bytes in a key, at most. `lakecli.kv.paths` keeps longer paths."""
@@ -84,6 +85,10 @@ class LocalStore:
         What was written is durable when the block has ended, and undone if it raised.
         """
         return WriteTransaction(self._usable())
+
+    def usage(self) -> Usage:
+        """Return the schema's version, and how full the store is."""
+        return self._usable().usage()
 
     def close(self) -> None:
         """Let go of the environment; safe to repeat."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     import lmdb
 
+    from lakecli.kv.usage import Usage
+
 SCHEMA_VERSION: Final = 1
 """Of everything in the store. A store with a greater one is refused."""
 
@@ -138,6 +140,14 @@ class Environment:
         from lakecli.kv import failures
 
         return failures.from_lmdb(error, self.directory)
+
+    def usage(self) -> Usage:
+        """Return how much of the map is used."""
+        from lakecli.kv.usage import Usage
+
+        info = self._lmdb.info()
+        pages = info["last_pgno"] + 1
+        return Usage(SCHEMA_VERSION, info["map_size"], pages * self._lmdb.stat()["psize"])
 
     def close(self) -> None:
         """Close the environment; transactions that are still open end."""

@@ -328,3 +328,15 @@ def test_nothing_slow_is_imported_before_a_store_is_opened() -> None:
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == ""
+
+
+def test_usage_grows_with_what_is_written(tmp_path: Path) -> None:
+    with LocalStore.open(tmp_path, map_size=1 << 26) as store:
+        before = store.usage()
+        with store.write() as txn:
+            txn.put(Table.META, b"large", bytes(1 << 20))
+        after = store.usage()
+    assert before.schema_version == 1
+    assert before.map_size == after.map_size == 1 << 26
+    assert 0 < before.used < after.used <= after.map_size
+    assert after.used - before.used >= 1 << 20
