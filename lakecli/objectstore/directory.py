@@ -249,6 +249,29 @@ class Directory:
         finally:
             os.close(descriptor)  # which also unlocks
 
+    def remove_own(self) -> None:
+        """Remove the directory of temporaries and its lock, where nothing else is beside them.
+
+        Not while a repository is here: two could hold the lock then, of which one is removed.
+        """
+        above, name = TEMPORARY
+        with self.opened([above]) as parent:
+            if names_in(parent) != {name}:
+                return
+            with self.opened(TEMPORARY) as temporaries:
+                if not names_in(temporaries) <= {LOCK_NAME}:
+                    return
+                with suppress(FileNotFoundError):
+                    os.unlink(LOCK_NAME, dir_fd=temporaries)
+            with suppress(OSError):  # somebody begins to write just now
+                os.rmdir(name, dir_fd=parent)
+        with suppress(OSError):
+            root = self.open_root()
+            try:
+                os.rmdir(above, dir_fd=root)
+            finally:
+                os.close(root)
+
     def publish_new(self, temporaries: int, temporary: str, parent: int, name: bytes) -> None:
         """Give a finished temporary its final name, unless that is taken.
 
@@ -290,6 +313,12 @@ def status_of(parent: int, name: bytes | str) -> os.stat_result | None:
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
         return None
+
+
+def names_in(descriptor: int) -> set[bytes]:
+    """Return the names in an opened directory."""
+    with os.scandir(descriptor) as entries:
+        return {os.fsencode(entry.name) for entry in entries}
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from lakecli.objectstore.access import Access
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
     from lakecli.objectstore.local_batch import LocalBatch
     from lakecli.objectstore.uri import NamespaceUri
@@ -177,6 +178,30 @@ class LocalStore:
             hint="`lakecli fs download` fetches the object; only a bucket, such as an s3:// "
             "namespace, hands out URLs",
         )
+
+    def access(self) -> Access:
+        """Tell as whom files are opened; see `lakecli.objectstore.access`."""
+        import pwd
+
+        from lakecli.objectstore.access import Access
+
+        user = os.geteuid()
+        try:
+            identity = pwd.getpwuid(user).pw_name
+        except KeyError:  # a container may run as anybody
+            identity = str(user)
+        return Access(kind="user", identity=identity, source="this process")
+
+    def prune(self, prefix: str) -> None:
+        """Remove the directory of a prefix, once it is empty and nobody else's.
+
+        With it goes what lakecli itself made, where the namespace holds nothing else of lakecli.
+        """
+        names = key_bytes(prefix).rstrip(b"/").split(b"/")
+        with self._directory.translated(prefix), suppress(FileNotFoundError):
+            with self._directory.opened(names[:-1]) as parent, suppress(OSError):
+                os.rmdir(names[-1], dir_fd=parent)
+            self._directory.remove_own()
 
     def local_path(self, key: str) -> Path | None:
         """Return the object's own file, or ``None`` if there is no such object."""
