@@ -72,12 +72,12 @@ _NEEDS: Final = {
     "ranges": ("write", "read"),
     "create-only": ("write", "read"),
     "compare-and-set": ("write", "read"),
-    "race": ("create-only", "compare-and-set"),
+    "race": ("write", "read", "create-only", "compare-and-set"),
     "multipart": ("write", "read"),
-    "checksums": ("multipart",),
+    "checksums": ("write", "multipart"),
     "presign": ("write", "read"),
 }
-"""What has to work for a check to tell anything."""
+"""What must not have failed for a check to tell anything."""
 
 _MAX_LISTED: Final = 1_000
 _URL_LIFETIME: Final = timedelta(days=7)
@@ -191,9 +191,9 @@ class Probe:
             self._obstacle = "the store took too long for what came before"
         if self._obstacle:
             return self._obstacle
-        well = {Verdict.OK, Verdict.WARNING}
-        lacking = [need for need in _NEEDS.get(name, ()) if self._verdicts[need] not in well]
-        return f"it needs what did not work: {', '.join(lacking)}" if lacking else ""
+        needs = _NEEDS.get(name, ())
+        lacking = [need for need in needs if self._verdicts[need] is Verdict.FAILED]
+        return f"it needs what failed: {', '.join(lacking)}" if lacking else ""
 
     # -- reaching it -------------------------------------------------------------------------
 
@@ -263,9 +263,11 @@ class Probe:
         try:
             self._scratch.remove()
         except LakeError as error:
-            fix = f"delete what lies under {self._place_of(self._scratch.prefix)}"
-            fix = f"{error.hint}; then {fix}" if error.hint else fix
-            return Check("delete", Verdict.FAILED, error.message, fix, error.kind)
+            fixes = [error.hint] if error.hint else []
+            if self._is_written:
+                place = self._place_of(self._scratch.prefix)
+                fixes.append(f"delete what was left under {place}")
+            return Check("delete", Verdict.FAILED, error.message, "; ".join(fixes), error.kind)
         if self._obstacle or self._verdicts["read"] is not Verdict.OK or not self._is_written:
             return ok("delete", "allowed")
         # Where lists are late, only asking for each one tells.

@@ -66,7 +66,7 @@ def fetch(url: str) -> Fetched:
         Unreachable: no answer. The URL is a secret and not part of the message.
         UsageError: it is no URL of a web server.
     """
-    from http.client import HTTPException
+    from http.client import HTTPException, IncompleteRead
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, urlopen
 
@@ -80,7 +80,11 @@ def fetch(url: str) -> Fetched:
             answer = error
         with answer:
             headers = {name.lower(): value for name, value in answer.headers.items()}
-            return Fetched(answer.status, answer.read(MAX_BODY), headers)
+            body = answer.read(MAX_BODY)
+            announced = headers.get("content-length", "")
+            if announced.isdecimal() and len(body) < min(int(announced), MAX_BODY):
+                raise IncompleteRead(body, int(announced) - len(body))
+            return Fetched(answer.status, body, headers)
     except (URLError, HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise Unreachable(

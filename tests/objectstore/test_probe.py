@@ -230,7 +230,7 @@ def test_who_may_not_read_is_told_once() -> None:
 def test_what_cannot_be_deleted_is_named() -> None:
     store = FaultyStore(errors={"delete": denied("delete")})
     found = probe(store)
-    assert f"delete what lies under memory://ns/{ROOT}{'0' * 32}/" in found["delete"].fix
+    assert f"delete what was left under memory://ns/{ROOT}{'0' * 32}/" in found["delete"].fix
     assert store.keys
     assert store.calls["delete"] == 1
 
