@@ -5,6 +5,7 @@
     _lakefs/<id>                     ranges and metaranges, flat, never overwritten
     _lakefs/dummy                    lakeFS's marker of a taken namespace
     _lakecli/repository.json         claimed create-only first
+    _lakecli/doctor-<id>/…           what `lakecli doctor` tries out, while it does
     _lakecli/…                       refs, commit packs, reflog, incoming, gc
     data/<2 hex>/<62 hex>            objects, named by the BLAKE3 of their bytes
 
@@ -20,6 +21,7 @@ DATA = "data/"
 LAKEFS_MARKER = "_lakefs/dummy"
 LEGACY_LAKEFS_MARKER = "dummy"
 REPOSITORY = "_lakecli/repository.json"
+DOCTOR = "_lakecli/doctor-"
 
 LAKEFS_MARKER_BODY = b"this is dummy data - created by lakeFS to check accessibility"
 
