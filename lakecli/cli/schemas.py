@@ -85,6 +85,7 @@ RECORDS: Final[dict[str, Record]] = {
     },
     "download": {
         "downloaded": ("number", "objects"),
+        "unchanged": ("number", "objects whose file was there already"),
         "destination": ("text", "the directory, as an absolute path"),
         **_FAILURES,
     },

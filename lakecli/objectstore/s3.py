@@ -135,6 +135,21 @@ class S3Store:
             answer = self._connection.client().get_object(Bucket=self._bucket, Key=full)
         return cast("BinaryIO", AnswerStream(answer["Body"], self._translator, full))
 
+    def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
+        """Open a part of an object for one pass, by one request; see `ranges.open_range`.
+
+        Raises:
+            Unsupported: the server does not know ranges.
+        """
+        with self.translated(key) as full:
+            answer = self._connection.client(retries=False).get_object(
+                Bucket=self._bucket, Key=full, Range=f"bytes={start}-{start + length - 1}"
+            )
+            if answer["ResponseMetadata"]["HTTPStatusCode"] != HTTPStatus.PARTIAL_CONTENT:
+                answer["Body"].close()
+                raise self._translator.no_ranges(full)
+        return cast("BinaryIO", AnswerStream(answer["Body"], self._translator, full))
+
     def put(
         self,
         key: str,

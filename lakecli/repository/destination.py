@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from contextlib import contextmanager, suppress
+from enum import Enum
 from itertools import chain, count
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Self
@@ -17,10 +19,21 @@ from typing import TYPE_CHECKING, Final, Self
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from io import FileIO
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+_PIECE: Final = 1 << 20
+
+
+class State(Enum):
+    """What lies at the destination of an object."""
+
+    MISSING = "missing"
+    SAME = "same"
+    DIFFERENT = "different"
 
 
 class UnsafeName(UsageError):
@@ -88,6 +101,95 @@ class Destination:
         with translated(self._path + b"/" + name), self._directory(components[:-1]) as directory:
             return self._write(directory, components[-1], chain([first], remaining), mtime)
 
+    def state_of(
+        self,
+        name: bytes,
+        *,
+        size: int,
+        digest: str | None,
+        mtime: int | None = None,
+        on_piece: Callable[[], None] = lambda: None,
+    ) -> State:
+        """Tell what lies where a file is to be written; nothing is made.
+
+        Args:
+            name: relative to the root, with slashes.
+            size: of the object, in bytes.
+            digest: its BLAKE3, 64 hex digits; ``None`` where it is unknown, and no file the same.
+            mtime: what to set as the time of a file that is the same, in unix seconds.
+            on_piece: called often while a file is read.
+
+        Raises:
+            UnsafeName: as `write`.
+        """
+        components = _components(name)
+        try:
+            with (
+                translated(self._path + b"/" + name),
+                self._directory(components[:-1], make=False) as directory,
+            ):
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                descriptor = os.open(components[-1], flags, dir_fd=directory)
+        except FileNotFoundError:
+            return State.MISSING
+        except Unwritable:
+            return State.DIFFERENT  # what cannot be read can be replaced, as its directory says
+        except UnsafeName as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ELOOP:
+                return State.DIFFERENT  # a symbolic link, which is replaced
+            raise
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size != size or digest is None:
+                return State.DIFFERENT
+            if _digest(descriptor, on_piece) != digest:
+                return State.DIFFERENT
+            if mtime is not None and status.st_mtime_ns // 1_000_000_000 != mtime:
+                with suppress(OverflowError, OSError):
+                    os.utime(descriptor, (mtime, mtime))
+            return State.SAME
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def partial(self, name: bytes, tag: bytes, *, size: int) -> Iterator[Partial]:
+        """Open the file that collects a large object until it is complete.
+
+        It lies beside the file it will become, as ``.lakecli-TAG.partial``, and stays there when
+        the block raises, so that the next process goes on with it. Where another process is at
+        work on it, a new file is used, and lost if that does not finish.
+
+        Args:
+            name: relative to the root, with slashes.
+            tag: names the contents: the same for the same object under the same name, no other.
+            size: of the object, in bytes.
+
+        Raises:
+            UnsafeName: as `write`.
+            Unwritable: the destination cannot be written.
+            NoRoom: the disk is full.
+        """
+        components = _components(name)
+        with translated(self._path + b"/" + name), self._directory(components[:-1]) as directory:
+            temporary, descriptor, is_shared = self._open_partial(directory, tag)
+            partial = Partial(directory, temporary, descriptor, components[-1], size)
+            try:
+                yield partial
+            except BaseException:
+                if not is_shared:
+                    partial.drop()
+                raise
+            finally:
+                os.close(descriptor)
+
+    def _open_partial(self, directory: int, tag: bytes) -> tuple[bytes, int, bool]:
+        """Return the name of a file, its descriptor, and whether the next process may find it."""
+        name = b".lakecli-" + tag + b".partial"
+        descriptor = _open_ours(directory, name)
+        if descriptor is not None:
+            return name, descriptor, True
+        return *self._create_temporary(directory), False
+
     def make_directory(self, name: bytes) -> None:
         """Make a directory and those above it; being there already is fine.
 
@@ -119,38 +221,143 @@ class Destination:
         return size
 
     def _create_temporary(self, directory: int) -> tuple[bytes, int]:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         while True:
             name = b".lakecli-%d-%d.tmp" % (os.getpid(), next(self._numbers))
             with suppress(FileExistsError):  # another machine counts as we do, or one was killed
                 return name, os.open(name, flags, 0o666, dir_fd=directory)
 
     @contextmanager
-    def _directory(self, components: list[bytes]) -> Iterator[int]:
-        current = self._open_root()
+    def _directory(self, components: list[bytes], *, make: bool = True) -> Iterator[int]:
+        current = self._open_root(make=make)
         try:
             for component in components:
-                below = _enter(current, component)
+                below = _enter(current, component, make=make)
                 os.close(current)
                 current = below
             yield current
         finally:
             os.close(current)
 
-    def _open_root(self) -> int:
+    def _open_root(self, *, make: bool) -> int:
         with self._lock:
             if self._root is None:
-                os.makedirs(self._path, exist_ok=True)
+                if make:
+                    os.makedirs(self._path, exist_ok=True)
                 self._root = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             return os.dup(self._root)
 
 
-def _enter(parent: int, name: bytes) -> int:
+class Partial:
+    """A file that is filled in any order. Safe to share between threads.
+
+    Behind the bytes of the object there is one more byte for each part that is complete, written
+    after the part. A process that is killed leaves a file that tells what it holds; after a power
+    failure it may tell too much, which the object's digest brings to light.
+    """
+
+    def __init__(
+        self, directory: int, temporary: bytes, descriptor: int, name: bytes, size: int
+    ) -> None:
+        self._directory = directory
+        self._temporary = temporary
+        self._descriptor = descriptor
+        self._name = name
+        self._size = size
+
+    def complete_parts(self, count: int) -> set[int]:
+        """Return which of so many parts are complete, from 0."""
+        marks = os.pread(self._descriptor, count, self._size)
+        return {number for number, mark in enumerate(marks) if mark}
+
+    def write(self, piece: bytes, position: int) -> None:
+        """Write bytes of the object."""
+        view = memoryview(piece)
+        while view:
+            written = os.pwrite(self._descriptor, view, position)
+            view = view[written:]
+            position += written
+
+    def read(self, position: int, size: int) -> bytes:
+        """Read bytes of the object that were written before."""
+        return os.pread(self._descriptor, min(size, self._size - position), position)
+
+    def mark(self, number: int) -> None:
+        """Note that a part is complete."""
+        os.pwrite(self._descriptor, b"\1", self._size + number)
+
+    def clear(self) -> None:
+        """Begin anew."""
+        os.ftruncate(self._descriptor, 0)
+
+    def drop(self) -> None:
+        """Remove the file: what it holds is of no use."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._temporary, dir_fd=self._directory)
+
+    def finish(self, *, mtime: int) -> None:
+        """Give the complete file its name and time, over whatever had that name."""
+        os.ftruncate(self._descriptor, self._size)
+        with suppress(OverflowError, OSError):  # a time this disk cannot keep
+            os.utime(self._descriptor, (mtime, mtime))
+        os.replace(
+            self._temporary, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory
+        )
+
+
+def _open_ours(directory: int, name: bytes) -> int | None:
+    """Open a file for this process alone; ``None`` where another one has it, or it is not ours.
+
+    Its name can be foreseen, so somebody may have put something else there: a symbolic link is
+    not followed, and a file that has another name as well is not touched.
+    """
+    import fcntl
+
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(name, flags, 0o666, dir_fd=directory)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES}:
+            return None
+        raise
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Between opening and locking it, another process may have finished it.
+        status, named = os.fstat(descriptor), os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if (
+            os.path.samestat(status, named)
+            and stat.S_ISREG(status.st_mode)
+            and status.st_nlink == 1
+        ):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError as error:
+        if error.errno not in {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS}:
+            os.close(descriptor)
+            raise
+    os.close(descriptor)
+    return None
+
+
+def _digest(descriptor: int, on_piece: Callable[[], None]) -> str:
+    from blake3 import blake3
+
+    hasher = blake3()
+    while piece := os.read(descriptor, _PIECE):
+        hasher.update(piece)
+        on_piece()
+    return hasher.hexdigest()
+
+
+def _enter(parent: int, name: bytes, *, make: bool) -> int:
     """Open a directory inside an opened one, making it where it is missing."""
     try:
         try:
             return os.open(name, _DIRECTORY, dir_fd=parent)
         except FileNotFoundError:
+            if not make:
+                raise
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=parent)
             return os.open(name, _DIRECTORY, dir_fd=parent)

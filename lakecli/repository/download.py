@@ -15,13 +15,22 @@ from lakecli.errors import (
     NotFound,
     PermissionDenied,
     Unreachable,
+    Unsupported,
     UsageError,
 )
 from lakecli.model import CLIENT_MTIME
 from lakecli.objectstore.base import BucketNotFound
-from lakecli.repository.destination import Destination, NoRoom, UnsafeName, Unwritable
-from lakecli.repository.parallel import Patience, Workers
-from lakecli.repository.read import read_object
+from lakecli.objectstore.uploads import PART_SIZE
+from lakecli.objectstore.uri import is_local
+from lakecli.repository.destination import (
+    Destination,
+    NoRoom,
+    State,
+    UnsafeName,
+    Unwritable,
+)
+from lakecli.repository.parallel import Patience, Persistence, Workers
+from lakecli.repository.read import digest_of, read_object
 from lakecli.repository.rearrange import directory
 from lakecli.repository.view import no_such_path, open_view
 
@@ -42,21 +51,32 @@ class DownloadOptions:
     """How to download.
 
     Attributes:
-        parallelism: objects moved at a time.
+        parallelism: requests to the store, or objects copied, at a time.
+        part_size: in bytes, of objects in a bucket that are larger than two of them. A download of
+            these that was cut off goes on, if it is asked for parts of the same size.
         on_object: called for each object that is done.
         on_bytes: told the size of each piece of an object.
     """
 
     parallelism: int = 1
+    part_size: int = PART_SIZE
     on_object: Callable[[], None] = _nothing
     on_bytes: Callable[[int], None] = _nothing
 
 
 @dataclass(slots=True)
 class DownloadReport:
-    """What a recursive download did; `failures` are (path, why), in path order."""
+    """What a recursive download did.
+
+    Attributes:
+        downloaded: objects written.
+        unchanged: objects whose file was there already, with the same contents.
+        size: bytes of the objects written.
+        failures: (path, why), in path order.
+    """
 
     downloaded: int = 0
+    unchanged: int = 0
     size: int = 0
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
@@ -130,8 +150,45 @@ class _Download:
         self._options = options
         self.workers = Workers(options.parallelism)
 
+        self._fetcher = None
+        if not is_local(repository.store.uri):
+            from lakecli.repository.fetch import Fetcher
+
+            self._fetcher = Fetcher(
+                repository,
+                workers=self.workers,
+                persistence=Persistence(
+                    pause=self.workers.pause, random=repository.lake.random_number
+                ),
+                part_size=options.part_size,
+                on_bytes=self._on_bytes,
+            )
+
     def fetch(self, destination: Destination, name: bytes, entry: Entry) -> int:
-        return destination.write(name, self._pieces(entry), mtime=_mtime(entry))
+        mtime = _mtime(entry)
+        if self._fetcher is not None and self._fetcher.takes(entry):
+            try:
+                self._fetcher.fetch(entry, destination, name, mtime=mtime)
+            except Unsupported:
+                self._fetcher = None  # a server that knows no ranges
+            else:
+                return entry.size
+        return destination.write(name, self._pieces(entry), mtime=mtime)
+
+    def is_there(self, destination: Destination, name: bytes, entry: Entry) -> bool:
+        """Tell whether a file has an object's contents; then it gets the object's time."""
+        state = destination.state_of(
+            name,
+            size=entry.size,
+            digest=digest_of(entry),
+            mtime=_mtime(entry),
+            on_piece=self.workers.check,
+        )
+        return state is State.SAME
+
+    def _on_bytes(self, count: int) -> None:
+        self.workers.check()
+        self._options.on_bytes(count)
 
     def _pieces(self, entry: Entry) -> Iterator[bytes]:
         for piece in read_object(self._repository, entry):
@@ -171,7 +228,14 @@ class _TreeDownload(_Download):
                 if name:
                     destination.make_directory(name[:-1])
                 return
-            size = self.fetch(destination, name, decode_entry(value))
+            entry = decode_entry(value)
+            if self.is_there(destination, name, entry):
+                with self._lock:
+                    self._report.unchanged += 1
+                self._options.on_bytes(entry.size)
+                self._options.on_object()
+                return
+            size = self.fetch(destination, name, entry)
         except (BucketNotFound, NoRoom):
             raise
         except (UnsafeName, Unwritable, NotFound, IntegrityError) as error:

@@ -33,7 +33,7 @@ def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
         IntegrityError: raised after the last piece: the bytes are not those that were uploaded.
     """
     store, key = locate(repository, entry)
-    digest = None if is_external(entry) else data_digest(key)
+    digest = digest_of(entry)
     hasher = blake3()
     size = 0
     try:
@@ -42,15 +42,30 @@ def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
             size += len(piece)
             yield piece
     except ObjectNotFound as error:
-        raise NotFound(
-            f"the data object is gone: {store.uri}/{key}",
-            hint=f"see what else is missing: lakecli fsck {repository.uri}",
-        ) from error
+        raise gone(repository, store, key) from error
     if size != entry.size or (digest is not None and hasher.hexdigest() != digest):
-        raise IntegrityError(
-            f"the data object is damaged: {store.uri}/{key}",
-            hint=f"see what else is: lakecli fsck {repository.uri} --data",
-        )
+        raise damaged(repository, store, key)
+
+
+def digest_of(entry: Entry) -> str | None:
+    """Return the BLAKE3 of an entry's bytes, 64 hex digits, where its address says it."""
+    return None if is_external(entry) else data_digest(entry.physical_address)
+
+
+def gone(repository: Repository, store: ObjectStore, key: str) -> NotFound:
+    """Return the error of a data object that is not there."""
+    return NotFound(
+        f"the data object is gone: {store.uri}/{key}",
+        hint=f"see what else is missing: lakecli fsck {repository.uri}",
+    )
+
+
+def damaged(repository: Repository, store: ObjectStore, key: str) -> IntegrityError:
+    """Return the error of a data object that does not have the bytes that were uploaded."""
+    return IntegrityError(
+        f"the data object is damaged: {store.uri}/{key}",
+        hint=f"see what else is: lakecli fsck {repository.uri} --data",
+    )
 
 
 def _pieces(store: ObjectStore, key: str) -> Iterator[bytes]:

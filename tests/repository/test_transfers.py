@@ -143,3 +143,29 @@ def test_an_upload_that_the_server_forgot_starts_anew(place: Place) -> None:
     assert place.parts("second", "begin").total() == 10
     with place.open() as lake:
         assert read(lake.repository("demo"), "main") == checksums(place.contents)
+
+
+@pytest.mark.parametrize("parallelism", [1, 4])
+def test_a_download_goes_on_after_a_kill(place: Place, parallelism: int) -> None:
+    assert place.run("upload", "up", parallelism=4).returncode == 0
+    killed = place.run("download", "first", parallelism=parallelism, kill_after=5)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    left = [path.name for path in (place.directory / "target").rglob(".lakecli-*.partial")]
+    assert left
+    again = place.run("download", "second", parallelism=parallelism)
+    assert again.returncode == 0, again.stderr
+
+    arrived, fetched = place.parts("first", "end"), place.parts("second", "begin")
+    # The process is killed when a part has arrived, before it is written: one a request is lost.
+    assert (arrived & fetched).total() <= parallelism
+    assert arrived.total() + fetched.total() <= 10 + parallelism
+    assert list((place.directory / "target").rglob(".lakecli-*")) == []
+    assert files(place.directory / "target") == place.contents
+
+
+def files(root: Path) -> dict[bytes, bytes]:
+    return {
+        os.fsencode(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file()
+    }

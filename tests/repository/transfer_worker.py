@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from io import BytesIO
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -72,10 +73,13 @@ class WatchedStore:
         inner: Any = self._inner
         return WatchedUploads(inner.uploads(), self._watch)
 
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        return self._watch.part(  # type: ignore[no-any-return]
-            key, start // PART_SIZE + 1, lambda: self._inner.get(key, start=start, length=length)
-        )
+    def open_range(self, key: str, *, start: int, length: int) -> BytesIO:
+        def read() -> bytes:
+            inner: Any = self._inner
+            with inner.open_range(key, start=start, length=length) as stream:
+                return b"".join(iter(lambda: stream.read(1 << 20), b""))
+
+        return BytesIO(self._watch.part(key, start // PART_SIZE + 1, read))
 
 
 def main() -> None:
@@ -91,7 +95,7 @@ def main() -> None:
             report = upload_tree(repository, "main", b"", source=root / "source", options=upload)
             assert not report.failures, report.failures
         else:
-            download = DownloadOptions(parallelism=int(parallelism))
+            download = DownloadOptions(parallelism=int(parallelism), part_size=PART_SIZE)
             fetched = download_tree(
                 repository, "main", b"", target=root / "target", options=download
             )

@@ -46,7 +46,9 @@ def fs_download(
     """Download an object, or all objects below a path.
 
     Every file is compared with its checksum and gets the time it had when it was uploaded. It
-    appears under its name, over whatever had that name, only when it is complete.
+    appears under its name, over whatever had that name, only when it is complete. Large objects
+    come in parts, and the same command goes on where it was cut off; with -r, files that are
+    there already are not fetched again.
 
     An object goes to DEST, or under its own name into DEST where that is a directory or ends in a
     slash. With -r the objects below PATH keep their names below the directory DEST; no path and
@@ -117,13 +119,16 @@ def _download_tree(
     context.out.emit(
         {
             "downloaded": report.downloaded,
+            "unchanged": report.unchanged,
             "failed": failed,
             "size": report.size,
             "destination": target.absolute(),
             "failures": failure_records(report.failures),
         },
         text=lambda: summary_lines(
-            "Download", {"Downloaded": report.downloaded, "Failed": failed}, report.size
+            "Download",
+            {"Downloaded": report.downloaded, "Unchanged": report.unchanged, "Failed": failed},
+            report.size,
         ),
     )
     raise_failures(context, report.failures, verb="download", hint="all others are complete")

@@ -1,0 +1,167 @@
+"""Fetching a large object from a bucket in parts, and going on where a killed process stopped.
+
+Parts arrive in any order, by whoever is free. What is contiguous from the beginning is hashed
+meanwhile, so that at the end hardly anything is left to do before the file gets its name.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from blake3 import blake3
+
+from lakecli.errors import Unreachable
+from lakecli.identity import h
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.objectstore.ranges import open_range
+from lakecli.repository.address import locate
+from lakecli.repository.read import damaged, digest_of, gone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakecli.model import Entry
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.destination import Destination, Partial
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.parallel import Persistence, Workers
+
+PIECE: Final = 1 << 20
+"""Bytes written or hashed at a time."""
+
+
+class Fetcher:
+    """Fetches large objects; safe to share between threads.
+
+    Args:
+        repository: whose objects.
+        workers: who fetch parts, all of one command.
+        persistence: repeats what fails.
+        part_size: in bytes.
+        on_bytes: told the size of each part that is there, and 0 often.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        *,
+        workers: Workers,
+        persistence: Persistence,
+        part_size: int,
+        on_bytes: Callable[[int], None],
+    ) -> None:
+        self._repository = repository
+        self._workers = workers
+        self._persistence = persistence
+        self._part_size = part_size
+        self._on_bytes = on_bytes
+
+    def takes(self, entry: Entry) -> bool:
+        """Tell whether an object is worth it: of several parts, and named by its digest."""
+        return entry.size > 2 * self._part_size and digest_of(entry) is not None
+
+    def fetch(self, entry: Entry, destination: Destination, name: bytes, *, mtime: int) -> None:
+        """Fetch an object to a file.
+
+        Raises:
+            NotFound: the data object is gone.
+            IntegrityError: the object in the store is damaged; nothing was written.
+            Unreachable: the store does not give it; another run goes on.
+            Unsupported: the server does not know ranges.
+        """
+        store, key = locate(self._repository, entry)
+        try:
+            found = self._persistence(lambda: store.head(key))
+        except ObjectNotFound as error:
+            raise gone(self._repository, store, key) from error
+        if found.size != entry.size:
+            raise damaged(self._repository, store, key)
+        tag = h(f"{key} {entry.size} {self._part_size} ".encode() + name)[:16].hex().encode()
+        with destination.partial(name, tag, size=entry.size) as partial:
+            assembly = _Assembly(partial, entry.size, self._part_size)
+            is_resumed = bool(assembly.complete)
+            try:
+                self._fill(store, key, assembly)
+            except BaseException:
+                if not assembly.complete:
+                    partial.drop()
+                raise
+            if is_resumed and assembly.digest() != digest_of(entry):
+                partial.clear()
+                self._on_bytes(-entry.size)
+                assembly = _Assembly(partial, entry.size, self._part_size)
+                self._fill(store, key, assembly)
+            if assembly.digest() != digest_of(entry):
+                partial.drop()
+                raise damaged(self._repository, store, key)
+            partial.finish(mtime=mtime)
+
+    def _fill(self, store: ObjectStore, key: str, assembly: _Assembly) -> None:
+        self._on_bytes(assembly.size_of(assembly.complete))
+        missing = [each for each in range(assembly.count) if each not in assembly.complete]
+
+        def fetch(number: int) -> None:
+            self._persistence(lambda: self._fetch_part(store, key, assembly, number))
+            assembly.finished(number)
+            self._on_bytes(assembly.size_of([number]))
+
+        self._workers.share(missing, fetch)
+
+    def _fetch_part(self, store: ObjectStore, key: str, assembly: _Assembly, number: int) -> None:
+        position = number * self._part_size
+        length = assembly.size_of([number])
+        end = position + length
+        with open_range(store, key, start=position, length=length) as source:
+            while position < end and (piece := source.read(min(PIECE, end - position))):
+                self._on_bytes(0)
+                assembly.partial.write(piece, position)
+                position += len(piece)
+        if position != end:
+            raise Unreachable(f"the answer ended early: {store.uri}/{key}")
+
+
+class _Assembly:
+    """The parts of one object, and the hash of those that are contiguous."""
+
+    def __init__(self, partial: Partial, size: int, part_size: int) -> None:
+        self.partial = partial
+        self.count = -(-size // part_size)
+        self.complete = partial.complete_parts(self.count)
+        self._size = size
+        self._part_size = part_size
+        self._hashing = Lock()
+        self._hasher = blake3()
+        self._hashed = 0
+
+    def size_of(self, numbers: set[int] | list[int]) -> int:
+        """Return the bytes of some parts."""
+        return sum(min(self._part_size, self._size - each * self._part_size) for each in numbers)
+
+    def finished(self, number: int) -> None:
+        """Note a part, and hash what has become contiguous unless somebody does that already."""
+        self.partial.mark(number)
+        self.complete.add(number)
+        if self._hashing.acquire(blocking=False):
+            try:
+                self._hash()
+            finally:
+                self._hashing.release()
+
+    def digest(self) -> str:
+        """Return the BLAKE3 of what is there, 64 hex digits."""
+        with self._hashing:
+            self._hash()
+            return self._hasher.hexdigest()
+
+    def _hash(self) -> None:
+        while self._hashed in self.complete:
+            position = self._hashed * self._part_size
+            end = position + self.size_of([self._hashed])
+            while position < end:
+                piece = self.partial.read(position, min(PIECE, end - position))
+                if not piece:
+                    return  # somebody has cut the file off
+                self._hasher.update(piece)
+                position += len(piece)
+            self._hashed += 1
