@@ -164,7 +164,8 @@ class Probe:
             scratch.remove_after_failure()
 
     @property
-    def _store(self) -> ObjectStore:
+    def store(self) -> ObjectStore:
+        """The store that is asked; since the first contact, the one that it returned."""
         return self._scratch.store
 
     @property
@@ -199,7 +200,7 @@ class Probe:
 
     def _look_at_credentials(self) -> Check:
         try:
-            access = access_of(self._store)
+            access = access_of(self.store)
         except LakeError:
             self._obstacle = "there are no credentials to ask with"
             raise
@@ -219,16 +220,16 @@ class Probe:
                 with suppress(PermissionDenied):  # an answer, too
                     self._scratch.store = self._greet()
             try:
-                self._listed = list(islice(self._store.list(self._root), _MAX_LISTED))
+                self._listed = list(islice(self.store.list(self._root), _MAX_LISTED))
             except (PermissionDenied, Unsupported) as error:
                 self._listed = error  # the next check's business
         except LakeError:
             self._obstacle = "the store cannot be asked"
             raise
         milliseconds = f"{(self._now() - before) / timedelta(milliseconds=1):.0f}"
-        access = access_of(self._store)
+        access = access_of(self.store)
         details = {"milliseconds": milliseconds}
-        place = self._store.uri
+        place = self.store.uri
         if access is not None and access.endpoint:
             details["endpoint"] = place = access.endpoint
             if access.region:
@@ -272,25 +273,25 @@ class Probe:
             return ok("delete", "allowed")
         # Where lists are late, only asking for each one tells.
         if self._verdicts["list"] is not Verdict.FAILED:
-            keys = [info.key for info in self._store.list(self._scratch.prefix)]
+            keys = [info.key for info in self.store.list(self._scratch.prefix)]
         for key in keys:
             with suppress(ObjectNotFound):
-                self._store.head(key)
+                self.store.head(key)
                 raise Unsupported(
                     "a deleted object is still there", hint=probe_objects.CONSISTENCY_FIX
                 )
         return ok("delete", "allowed; nothing was left behind")
 
     def _place_of(self, key: str) -> str:
-        return f"{self._store.uri}/{key[: len(self._scratch.prefix)]}"
+        return f"{self.store.uri}/{key[: len(self._scratch.prefix)]}"
 
     # -- its URLs and its clock --------------------------------------------------------------
 
     def _presign(self) -> Check:
         key = self._scratch.prefix + probe_objects.OBJECT
-        if is_local(self._store.uri):
+        if is_local(self.store.uri):
             return skipped("presign", "a directory has no URLs")
-        signed = self._store.presign(key, PresignRequest("GET", _URL_LIFETIME), now=self._now())
+        signed = self.store.presign(key, PresignRequest("GET", _URL_LIFETIME), now=self._now())
         answer = self._fetch(signed.url)
         problem = answer.problem()
         if problem is not None:
@@ -310,7 +311,7 @@ class Probe:
         seen = f"the store's is {abs(seconds)} s {side} this machine's"
         if abs(ahead) <= CLOCK_WARNING:
             return ok("clock", seen, seconds=str(seconds))
-        if abs(ahead) <= CLOCK_LIMIT or is_local(self._store.uri):
+        if abs(ahead) <= CLOCK_LIMIT or is_local(self.store.uri):
             return warning("clock", seen, fix=_CLOCK_FIX, seconds=str(seconds))
         error = PermissionDenied(f"{seen}: signatures are refused", hint=_CLOCK_FIX)
         return failed("clock", error, seconds=str(seconds))
@@ -319,11 +320,11 @@ class Probe:
         """Return how far the store's clock is ahead, 0 where it may be right, if it tells."""
         key = self._scratch.prefix + probe_objects.OBJECT
         if self._sent is not None and self._verdicts["read"] is Verdict.OK:
-            return _distance(self._store.head(key).modified_at, *self._sent)
+            return _distance(self.store.head(key).modified_at, *self._sent)
         # Nothing of ours is there to have a time. Every answer has one, a refusal too.
         before = self._now()
         try:
-            signed = self._store.presign(key, PresignRequest("GET", _URL_LIFETIME), now=before)
+            signed = self.store.presign(key, PresignRequest("GET", _URL_LIFETIME), now=before)
         except (Unsupported, PermissionDenied):
             return None
         told = self._fetch(signed.url).date()

@@ -1,0 +1,309 @@
+"""Looking at all that a repository stands on: this machine, the storage namespace, the way there.
+
+What is tried in the namespace is `lakecli.objectstore.probe`'s business; here comes what lies
+around it: the local store, its memory map, the cache, free disk space, and whose the namespace is.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from lakecli import layout
+from lakecli.errors import (
+    ConflictError,
+    ErrorKind,
+    IntegrityError,
+    LakeError,
+    LostRace,
+    NotFound,
+    NothingToDo,
+    OutcomeUnknown,
+    PartialFailure,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+    UsageError,
+)
+from lakecli.objectstore import probe
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.objectstore.check import Check, Verdict, failed, ok, skipped, warning
+from lakecli.objectstore.registry import open_store, prepare_namespace
+from lakecli.objectstore.uri import is_local, parse
+from lakecli.repository.namespace import owner_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Sequence
+    from pathlib import Path
+
+    from lakecli.kv.usage import Usage
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.objectstore.probe import Instruments
+    from lakecli.repository.lake import Home, Lake, Repository
+
+FAMILIES: Final[tuple[type[LakeError], ...]] = (
+    Unreachable,
+    NotFound,
+    PermissionDenied,
+    IntegrityError,
+    Refused,
+    UsageError,
+    ConflictError,
+    LostRace,
+    OutcomeUnknown,
+    PartialFailure,
+    NothingToDo,
+    LakeError,
+)
+"""Errors, the most serious first: what has to be mended before anything else can be told."""
+
+LOW_SPACE: Final = 10**9
+NO_SPACE: Final = 10**8
+"""Bytes free on a disk: below the one it is told, below the other it is an error."""
+
+FULL_MAP: Final = 0.8
+"""Of the local store's memory map, from where on it is told."""
+
+WIDTH: Final = max(map(len, probe.NAMES))
+"""Letters in the longest name of a check."""
+
+_NO_NAMESPACE: Final = "only the local store knows the storage namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What is looked at, and what is found.
+
+    Attributes:
+        namespace: the storage namespace, or ``None`` where that could not be found out.
+        checks: made as they are taken; close it, so that what was written is removed in time.
+    """
+
+    namespace: str | None
+    checks: Generator[Check]
+
+
+def examine_namespace(
+    namespace: str, instruments: Instruments, *, free_space: Callable[[str], int]
+) -> Examination:
+    """Look at a storage namespace, whether a repository is there or not.
+
+    Args:
+        namespace: normalised.
+        instruments: clock, IDs and a way to the web.
+        free_space: bytes free on the disk of a path.
+
+    Raises:
+        UsageError: a malformed URI or an unsupported scheme.
+    """
+    store = open_store(namespace)
+
+    def greet() -> ObjectStore:
+        return open_store(namespace, region=prepare_namespace(namespace))
+
+    looking = probe.Probe(
+        store, instruments, root=layout.DOCTOR, greet=None if is_local(namespace) else greet
+    )
+
+    def checks() -> Generator[Check]:
+        if is_local(namespace):
+            yield _disk_space([parse(namespace).path], free_space)
+        yield from _with_claim(looking, _claim_of_anybody, missing_fix=_made_by_create(namespace))
+
+    return Examination(namespace, checks())
+
+
+def examine_repository(
+    name: str,
+    open_lake: Callable[[], Lake],
+    home: Home,
+    instruments: Instruments,
+    *,
+    free_space: Callable[[str], int],
+) -> Examination:
+    """Look at a repository of this machine: its namespace and what it has here.
+
+    Args:
+        name: of the repository.
+        open_lake: opens the local store; that may be what is wrong.
+        home: where things lie.
+        instruments: clock, IDs and a way to the web.
+        free_space: bytes free on the disk of a path.
+
+    Raises:
+        NotFound: the local store is well and knows no such repository.
+    """
+    places = [str(home.store), str(home.cache)]
+    try:
+        lake = open_lake()
+    except LakeError as error:
+        return Examination(None, _without_store(error, home, places, free_space))
+    repository = lake.repository(name)
+    namespace = repository.record.storage_namespace
+    if is_local(namespace):
+        places.append(parse(namespace).path)
+
+    def checks() -> Generator[Check]:
+        usage = lake.kv.usage()
+        yield ok("local-store", f"schema version {usage.schema_version}, {home.store}")
+        yield _map(usage)
+        yield _cache(home.cache)
+        yield _disk_space(places, free_space)
+        looking = probe.Probe(repository.store, instruments, root=layout.DOCTOR)
+        yield from _with_claim(looking, lambda store: _claim_of(repository, store))
+
+    return Examination(namespace, checks())
+
+
+def verdict_of(checks: Iterable[Check]) -> Verdict:
+    """Return the worst of several verdicts; what was skipped counts as well."""
+    found = {check.verdict for check in checks}
+    return next((v for v in (Verdict.FAILED, Verdict.WARNING) if v in found), Verdict.OK)
+
+
+def problem_of(checks: Sequence[Check]) -> LakeError | None:
+    """Return the error that failed checks amount to: one of the most serious family of `FAMILIES`.
+
+    Its hint is the fix of the first check of that family.
+    """
+    problems = [check for check in checks if check.verdict is Verdict.FAILED]
+    for family in FAMILIES:
+        for check in problems:
+            if check.kind == family.kind:
+                names = ", ".join(problem.name for problem in problems)
+                message = f"{len(problems)} of {len(checks)} checks failed: {names}"
+                return family(message, hint=check.fix or None)
+    return None
+
+
+# -- this machine ----------------------------------------------------------------------------
+
+
+def _without_store(
+    error: LakeError, home: Home, places: list[str], free_space: Callable[[str], int]
+) -> Generator[Check]:
+    yield failed("local-store", error)
+    yield skipped("map", "the local store does not open")
+    yield _cache(home.cache)
+    yield _disk_space(places, free_space)
+    for name in (*probe.NAMES, "claim"):
+        yield skipped(name, _NO_NAMESPACE)
+
+
+def _map(usage: Usage) -> Check:
+    seen = f"{_shown(usage.used)} of {_shown(usage.map_size)} used"
+    details = {"used": str(usage.used), "size": str(usage.map_size)}
+    if usage.used < usage.map_size * FULL_MAP:
+        return ok("map", seen, **details)
+    return warning("map", seen, fix="raise the limit of address space (ulimit -v)", **details)
+
+
+def _cache(directory: Path) -> Check:
+    from tempfile import TemporaryFile
+
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with TemporaryFile(dir=directory) as file:
+            file.write(b"can be written")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        return warning(
+            "cache",
+            f"{reason}: {directory}; everything is read from the namespace again and again",
+            fix="make the directory writable, or set LAKECLI_HOME to one that is",
+        )
+    return ok("cache", str(directory))
+
+
+def _disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check:
+    """Look at the disk with the least space among those of several directories."""
+    free, place = min((free_space(_existing(place)), place) for place in places)
+    seen = f"{_shown(free)} free on the disk of {place}"
+    fix = "free some space there"
+    if free < NO_SPACE:
+        return failed("disk-space", Unreachable(f"only {seen}", hint=fix), free=str(free))
+    if free < LOW_SPACE:
+        return warning("disk-space", f"only {seen}", fix=fix, free=str(free))
+    return ok("disk-space", seen, free=str(free))
+
+
+def _existing(place: str) -> str:
+    """Return the directory itself, or the nearest one above it that is there."""
+    while not os.path.isdir(place) and place != "/":  # noqa: PTH112 - namespaces are text
+        place = os.path.dirname(place)  # noqa: PTH120 - as above
+    return place
+
+
+def _shown(size: int) -> str:
+    return f"{size / 10**9:,.1f} GB" if size >= 10**9 else f"{size / 10**6:.1f} MB"
+
+
+# -- whose the namespace is ------------------------------------------------------------------
+
+
+def _with_claim(
+    looking: probe.Probe, claim: Callable[[ObjectStore], Check], *, missing_fix: str = ""
+) -> Generator[Check]:
+    """Yield what a probe finds, then whose the namespace is, where that can be read.
+
+    Args:
+        looking: at the store.
+        claim: looks for the owner.
+        missing_fix: what to do where the bucket or directory is missing, if the store's own advice
+            is not enough.
+    """
+    can_read = False
+    for check in looking.run():
+        if check.name == "read":
+            can_read = check.verdict is Verdict.OK
+        if missing_fix and check.name == "reachable" and check.kind is ErrorKind.NOT_FOUND:
+            check = replace(check, fix=missing_fix)  # noqa: PLW2901 - the same check, better told
+        yield check
+    if not can_read:
+        yield skipped("claim", "nothing can be read")
+        return
+    try:
+        yield claim(looking.store)
+    except LakeError as error:
+        yield failed("claim", error)
+
+
+def _claim_of_anybody(store: ObjectStore) -> Check:
+    owner = owner_of(store)
+    if owner is not None:
+        return ok("claim", f"belongs to repository {owner}", uuid=owner)
+    try:
+        store.head(layout.LAKEFS_MARKER)
+    except ObjectNotFound:
+        return ok("claim", "free: `lakecli repo create` may take it")
+    return warning(
+        "claim",
+        f"a lakeFS lives here (found {layout.LAKEFS_MARKER})",
+        fix="use another prefix; `lakecli repo create` refuses this one",
+    )
+
+
+def _claim_of(repository: Repository, store: ObjectStore) -> Check:
+    owner = owner_of(store)
+    if owner == repository.record.uuid:
+        return ok("claim", "belongs to this repository", uuid=owner)
+    if owner is None:
+        raise IntegrityError(
+            f"{store.uri}/{layout.REPOSITORY} is missing",
+            hint=f"see what else is, by `lakecli fsck {repository.uri}`, and restore it from a "
+            "backup",
+        )
+    raise Refused(
+        f"belongs to another repository: {owner}",
+        hint="write nothing there; somebody replaced what this repository had there",
+    )
+
+
+def _made_by_create(namespace: str) -> str:
+    if not is_local(namespace):
+        return ""
+    return (
+        f"`lakecli repo create lakefs://NAME {namespace}` makes the directory; if it should be "
+        "there already, mount the disk that holds it"
+    )

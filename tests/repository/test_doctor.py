@@ -1,0 +1,258 @@
+"""What `lakecli doctor` sees around the namespace: the local store, the cache, disks, the owner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.cli.context import random_id, system_now
+from lakecli.errors import ErrorKind, LakeError, NotFound, Refused, UsageError
+from lakecli.kv.usage import Usage
+from lakecli.objectstore import probe
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.check import Check, Verdict, failed, ok, skipped, warning
+from lakecli.objectstore.local import LocalStore
+from lakecli.objectstore.probe import Instruments
+from lakecli.repository import doctor
+from lakecli.repository.lake import Home
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lakecli.repository.lake import Lake, Repository
+
+LOCAL_NAMES = ("local-store", "map", "cache", "disk-space")
+ALL_NAMES = (*LOCAL_NAMES, *probe.NAMES, "claim")
+ELSEWHERE = {"multipart", "checksums", "presign"}
+"""What a directory has none of."""
+
+INSTRUMENTS = Instruments(system_now, random_id)
+
+
+def plenty(_: str) -> int:
+    return 10**12
+
+
+def of_repository(
+    lake: Lake, *, name: str = "demo", free_space: Callable[[str], int] = plenty
+) -> dict[str, Check]:
+    examination = doctor.examine_repository(
+        name, lambda: lake, lake.home, INSTRUMENTS, free_space=free_space
+    )
+    found = {check.name: check for check in examination.checks}
+    assert tuple(found) == ALL_NAMES
+    return found
+
+
+def of_namespace(namespace: Path, *, free_space: Callable[[str], int] = plenty) -> dict[str, Check]:
+    examination = doctor.examine_namespace(
+        f"local://{namespace}", INSTRUMENTS, free_space=free_space
+    )
+    assert examination.namespace == f"local://{namespace}"
+    found = {check.name: check for check in examination.checks}
+    assert tuple(found) == ("disk-space", *probe.NAMES, "claim")
+    return found
+
+
+def not_well(found: dict[str, Check]) -> dict[str, Verdict]:
+    return {
+        name: check.verdict
+        for name, check in found.items()
+        if check.verdict is not Verdict.OK and name not in ELSEWHERE
+    }
+
+
+def test_a_repository_that_is_well(lake: Lake, repository: Repository) -> None:
+    found = of_repository(lake)
+    assert not_well(found) == {}
+    assert found["claim"].details == {"uuid": repository.record.uuid}
+    assert found["local-store"].seen == f"schema version 1, {lake.home.store}"
+    assert doctor.problem_of(list(found.values())) is None
+    assert doctor.verdict_of(found.values()) is Verdict.OK
+
+
+def test_no_such_repository(lake: Lake) -> None:
+    with pytest.raises(NotFound, match="no repository 'demo'"):
+        of_repository(lake)
+
+
+def test_a_local_store_that_does_not_open(tmp_path: Path) -> None:
+    def refuse() -> Lake:
+        raise Refused("the local store was written by a newer lakecli", hint="upgrade lakecli")
+
+    home = Home(tmp_path / "store", tmp_path / "cache")
+    examination = doctor.examine_repository("demo", refuse, home, INSTRUMENTS, free_space=plenty)
+    assert examination.namespace is None
+    found = {check.name: check for check in examination.checks}
+    assert tuple(found) == ALL_NAMES
+    assert found["local-store"].kind is ErrorKind.REFUSED
+    assert found["local-store"].fix == "upgrade lakecli"
+    assert found["cache"].verdict is found["disk-space"].verdict is Verdict.OK
+    assert {found[name].verdict for name in ("map", *probe.NAMES, "claim")} == {Verdict.SKIPPED}
+
+
+@pytest.mark.parametrize(
+    ("used", "verdict"), [(79, Verdict.OK), (80, Verdict.WARNING), (100, Verdict.WARNING)]
+)
+def test_a_map_that_fills_up(
+    lake: Lake,
+    repository: Repository,
+    used: int,
+    verdict: Verdict,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    del repository
+    monkeypatch.setattr(type(lake.kv), "usage", lambda _: Usage(1, 100, used))
+    found = of_repository(lake)
+    assert found["map"].verdict is verdict
+    assert found["map"].details == {"used": str(used), "size": "100"}
+
+
+def test_a_cache_that_cannot_be_written(lake: Lake, repository: Repository) -> None:
+    del repository
+    lake.home.cache.write_text("in the way")
+    found = of_repository(lake)
+    assert not_well(found) == {"cache": Verdict.WARNING}
+    assert str(lake.home.cache) in found["cache"].seen
+    assert "LAKECLI_HOME" in found["cache"].fix
+
+
+@pytest.mark.parametrize(
+    ("free", "verdict"),
+    [
+        (10**9, Verdict.OK),
+        (10**9 - 1, Verdict.WARNING),
+        (10**8, Verdict.WARNING),
+        (10**8 - 1, Verdict.FAILED),
+    ],
+)
+@pytest.mark.parametrize("full", ["store", "cache", "namespace"])
+def test_disks_that_are_full(
+    lake: Lake, repository: Repository, full: str, free: int, verdict: Verdict
+) -> None:
+    del repository
+
+    def free_space(place: str) -> int:
+        return free if place.endswith(f"/{full}") else 10**12
+
+    lake.home.cache.mkdir()
+    found = of_repository(lake, free_space=free_space)
+    assert found["disk-space"].verdict is verdict
+    if verdict is not Verdict.OK:
+        assert f"/{full}" in found["disk-space"].seen
+    if verdict is Verdict.FAILED:
+        assert found["disk-space"].kind is ErrorKind.UNREACHABLE
+
+
+# Namespaces
+
+
+def test_a_free_directory(tmp_path: Path) -> None:
+    namespace = tmp_path / "namespace"
+    namespace.mkdir()
+    found = of_namespace(namespace)
+    assert not_well(found) == {}
+    assert "free" in found["claim"].seen
+    assert list(namespace.rglob("*")) == []
+
+
+def test_a_missing_directory_is_made_by_repo_create(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def free_space(place: str) -> int:
+        asked.append(place)
+        return 10**12
+
+    found = of_namespace(tmp_path / "no" / "such", free_space=free_space)
+    assert asked == [str(tmp_path)]
+    assert found["reachable"].kind is ErrorKind.NOT_FOUND
+    assert "lakecli repo create lakefs://NAME" in found["reachable"].fix
+    assert found["claim"].verdict is Verdict.SKIPPED
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_directory_of_a_repository_is_to_be_mounted(
+    lake: Lake, repository: Repository, tmp_path: Path
+) -> None:
+    del repository
+    (tmp_path / "namespace").rename(tmp_path / "elsewhere")
+    found = of_repository(lake)
+    assert found["reachable"].kind is ErrorKind.NOT_FOUND
+    assert "mount the disk" in found["reachable"].fix
+
+
+def test_a_taken_directory(lake: Lake, repository: Repository, tmp_path: Path) -> None:
+    del lake
+    found = of_namespace(tmp_path / "namespace")
+    assert not_well(found) == {}
+    assert found["claim"].details == {"uuid": repository.record.uuid}
+
+
+def test_a_directory_of_a_lakefs(tmp_path: Path) -> None:
+    LocalStore(str(tmp_path)).put("_lakefs/dummy", b"", ANY)
+    found = of_namespace(tmp_path)
+    assert not_well(found) == {"claim": Verdict.WARNING}
+    assert "lakeFS" in found["claim"].seen
+
+
+def test_what_is_no_namespace() -> None:
+    with pytest.raises(UsageError):
+        doctor.examine_namespace("ftp://host", INSTRUMENTS, free_space=plenty)
+
+
+# Whose it is
+
+
+@pytest.mark.parametrize(
+    ("document", "kind"),
+    [
+        (b'{"uuid": "0123"}', ErrorKind.REFUSED),
+        (b"garbage", ErrorKind.INTEGRITY),
+        (None, ErrorKind.INTEGRITY),
+    ],
+)
+def test_a_namespace_that_is_not_ours_any_more(
+    lake: Lake, repository: Repository, document: bytes | None, kind: ErrorKind
+) -> None:
+    if document is None:
+        repository.store.delete(["_lakecli/repository.json"])
+    else:
+        repository.store.put("_lakecli/repository.json", document, ANY)
+    found = of_repository(lake)
+    assert not_well(found) == {"claim": Verdict.FAILED}
+    assert found["claim"].kind is kind
+    assert found["claim"].fix
+
+
+# The whole
+
+
+def of_kind(kind: ErrorKind, name: str = "x") -> Check:
+    family = next(family for family in doctor.FAMILIES if family.kind is kind)
+    return failed(name, family("what", hint=f"fix of {name}"))
+
+
+def test_every_family_has_its_rank() -> None:
+    assert {family.kind for family in doctor.FAMILIES} == set(ErrorKind)
+    assert doctor.FAMILIES[-1] is LakeError
+
+
+@pytest.mark.parametrize("better", range(len(doctor.FAMILIES) - 1))
+def test_the_most_serious_failure_names_the_problem(better: int) -> None:
+    kinds = [family.kind for family in doctor.FAMILIES]
+    checks = [ok("a", ""), of_kind(kinds[better + 1], "b"), of_kind(kinds[better], "c")]
+    problem = doctor.problem_of(checks)
+    assert problem is not None
+    assert problem.kind is kinds[better]
+    assert problem.message == "2 of 3 checks failed: b, c"
+    assert problem.hint == "fix of c"
+
+
+def test_what_did_not_fail_is_no_problem() -> None:
+    checks = [ok("a", ""), warning("b", "", fix="do"), skipped("c", "why")]
+    assert doctor.problem_of(checks) is None
+    assert doctor.verdict_of(checks) is Verdict.WARNING
+    assert doctor.verdict_of([*checks, of_kind(ErrorKind.REFUSED)]) is Verdict.FAILED
+    assert doctor.verdict_of([skipped("c", "why")]) is Verdict.OK
