@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from lakecli.objectstore.access import Access
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
     from lakecli.objectstore.parallel_batch import ParallelBatch
     from lakecli.objectstore.s3_uploads import S3Uploads
@@ -286,6 +287,13 @@ class S3Store:
                 region=config.region,
                 now=now,
             )
+
+    def access(self) -> Access:
+        """Tell which credentials are in use, and where; see `lakecli.objectstore.access`."""
+        from lakecli.objectstore.s3_access import describe
+
+        with self.translated():
+            return describe(self._connection.session, self._connection.config)
 
     def local_path(self, key: str) -> Path | None:
         """Return ``None``: the bytes are elsewhere."""

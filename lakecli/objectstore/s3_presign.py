@@ -61,7 +61,7 @@ def presign(
     # Refreshes them if they are about to end, so the end is read afterwards.
     frozen = credentials.get_frozen_credentials()
     start = now.astimezone(UTC).replace(microsecond=0)
-    credentials_end = _expiry(credentials)
+    credentials_end = expiry_of(credentials)
     if credentials_end is not None:
         lifetime = min(lifetime, credentials_end - start)
     seconds = int(lifetime.total_seconds())
@@ -82,7 +82,7 @@ def presign(
     return PresignedUrl(unsigned.url, start + timedelta(seconds=seconds), headers)
 
 
-def _expiry(credentials: Any) -> datetime | None:  # noqa: ANN401 - the SDK is not typed
+def expiry_of(credentials: Any) -> datetime | None:  # noqa: ANN401 - the SDK is not typed
     """Return when temporary credentials end; only those that can be refreshed know."""
     end = getattr(credentials, "_expiry_time", None)
     return end.astimezone(UTC) if isinstance(end, datetime) else None

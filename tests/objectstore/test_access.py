@@ -1,0 +1,113 @@
+"""Which credentials are in use: found where they are, and never shown whole."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import PermissionDenied
+from lakecli.objectstore.access import Access, access_of, beginning_of
+from lakecli.objectstore.local import LocalStore
+from lakecli.objectstore.memory import MemoryStore
+from lakecli.objectstore.s3 import S3Store
+from tests.support.servers import ACCESS_KEY, SECRET_KEY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOKEN = "session-token-of-the-tests"
+
+
+@pytest.fixture
+def aws(home: Path) -> Path:
+    """The directory of the SDK's files."""
+    directory = home / ".aws"
+    directory.mkdir()
+    return directory
+
+
+def s3_access() -> Access:
+    access = access_of(S3Store("bucket"))
+    assert access is not None
+    for secret in (ACCESS_KEY, SECRET_KEY, TOKEN):
+        assert secret not in repr(access)
+    return access
+
+
+def test_names_of_keys_are_cut() -> None:
+    assert beginning_of("AKIAIOSFODNN7EXAMPLE") == "AKIA…"
+    assert beginning_of("AKIA") == "…"
+
+
+def test_keys_of_the_environment(aws_environment: pytest.MonkeyPatch) -> None:
+    assert s3_access() == Access(
+        kind="access key",
+        identity="acce…",
+        source="the environment (AWS_ACCESS_KEY_ID)",
+        endpoint="s3.us-east-1.amazonaws.com",
+        region="us-east-1",
+    )
+    aws_environment.setenv("AWS_SESSION_TOKEN", TOKEN)
+    aws_environment.setenv("AWS_ENDPOINT_URL", "http://user:word@127.0.0.1:9")
+    aws_environment.setenv("AWS_REGION", "eu-west-1")
+    access = s3_access()
+    assert access.kind == "temporary access key"
+    assert access.endpoint == "127.0.0.1:9"
+
+
+def test_a_profile(aws: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (aws / "credentials").write_text(
+        f"[lake]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET_KEY}\n"
+    )
+    (aws / "config").write_text("[profile lake]\nregion = eu-central-1\n")
+    monkeypatch.setenv("AWS_PROFILE", "lake")
+    access = s3_access()
+    assert access.source == "profile lake of ~/.aws/credentials"
+    assert access.region == "eu-central-1"
+
+
+def test_a_process_whose_keys_end(aws: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    end = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=2)  # noqa: TID251 - the SDK compares
+    answer = (
+        f'{{"Version": 1, "AccessKeyId": "{ACCESS_KEY}", "SecretAccessKey": "{SECRET_KEY}", '
+        f'"SessionToken": "{TOKEN}", "Expiration": "{end:%Y-%m-%dT%H:%M:%SZ}"}}'
+    )
+    (aws / "answer").write_text(answer)
+    (aws / "config").write_text(f"[default]\ncredential_process = cat {aws / 'answer'}\n")
+    access = s3_access()
+    assert access.source == "credential_process of profile default"
+    assert access.kind == "temporary access key"
+    assert access.expires_at == end
+
+
+def test_no_credentials(home: Path) -> None:
+    with pytest.raises(PermissionDenied, match="no credentials for S3") as caught:
+        s3_access()
+    assert "AWS_PROFILE" in str(caught.value.hint)
+
+
+def test_a_profile_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(PermissionDenied, match="nobody"):
+        s3_access()
+
+
+def test_a_directory_is_accessed_as_somebody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    assert access_of(LocalStore(str(tmp_path))) == Access("user", name, "this process")
+
+    def unknown(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert access_of(LocalStore(str(tmp_path))) == Access("user", str(os.geteuid()), "this process")
+
+
+def test_stores_that_do_not_tell() -> None:
+    assert access_of(MemoryStore()) is None

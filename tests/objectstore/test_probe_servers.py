@@ -1,0 +1,242 @@
+"""`lakecli doctor` on real servers and directories, and what it leaves there: nothing."""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.cli.context import random_id, system_now
+from lakecli.errors import ErrorKind, PermissionDenied, Refused, Unreachable, UsageError
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.check import Check, Verdict
+from lakecli.objectstore.local import LocalStore
+from lakecli.objectstore.probe import NAMES, REQUESTS, Instruments, Probe
+from lakecli.objectstore.probe_url import MAX_BODY, Fetched, fetch
+from lakecli.objectstore.s3 import S3Store
+from tests.support.servers import Answer, StubServer, free_port, new_bucket, s3_error
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.objectstore.base import ObjectStore
+
+ROOT = "_lakecli/doctor-"
+OK, WARNING, FAILED, SKIPPED = Verdict.OK, Verdict.WARNING, Verdict.FAILED, Verdict.SKIPPED
+
+
+def probe(store: ObjectStore) -> dict[str, Check]:
+    instruments = Instruments(system_now, random_id)
+    found = {check.name: check for check in Probe(store, instruments, root=ROOT).run()}
+    assert tuple(found) == NAMES
+    return found
+
+
+def not_well(found: dict[str, Check]) -> dict[str, Verdict]:
+    return {name: check.verdict for name, check in found.items() if check.verdict is not OK}
+
+
+def s3_store(endpoint: str, environment: pytest.MonkeyPatch) -> S3Store:
+    environment.setenv("AWS_ENDPOINT_URL", endpoint)
+    return S3Store(new_bucket(endpoint), "name/space")
+
+
+def s3_leftovers(store: S3Store) -> tuple[list[str], list[object]]:
+    """Return every object of the bucket, and every unfinished upload."""
+    whole = S3Store(store.uri.split("/")[2])
+    return [info.key for info in whole.list()], list(whole.uploads().iter_unfinished())
+
+
+def test_moto(
+    aws_environment: pytest.MonkeyPatch, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = s3_store(moto_endpoint, aws_environment)
+    store.put("theirs", b"theirs", ANY)
+    sent = count_requests(store)
+    found = probe(store)
+    # It keeps checksums without looking at them; all else is right.
+    assert not_well(found) == {"checksums": WARNING}
+    assert found["reachable"].details["endpoint"] == moto_endpoint.removeprefix("http://")
+    assert found["credentials"].details["identity"] == "acce…"
+    assert s3_leftovers(store) == (["name/space/theirs"], [])
+    assert len(sent) <= REQUESTS
+
+
+def count_requests(store: S3Store) -> list[str]:
+    """Return a list that grows with every request of the store's clients."""
+    sent: list[str] = []
+
+    def remember(request: object, event_name: str, **_: object) -> None:
+        sent.append(event_name)
+
+    for retries in (True, False):
+        client = store._connection.client(retries=retries)
+        client.meta.events.register("before-send.s3", remember)
+    return sent
+
+
+def test_rclone_ignores_conditions(
+    aws_environment: pytest.MonkeyPatch, rclone_endpoint: str
+) -> None:
+    store = s3_store(rclone_endpoint, aws_environment)
+    found = probe(store)
+    for name in ("create-only", "compare-and-set"):
+        assert found[name].verdict is FAILED
+        assert "ignores conditions" in found[name].seen
+        assert found[name].kind is ErrorKind.REFUSED
+    assert found["race"].verdict is SKIPPED
+    assert found["ranges"].verdict is FAILED
+    assert "200 instead of 206" in found["ranges"].seen
+    assert found["presign"].verdict is OK
+    assert found["clock"].verdict is OK
+    assert s3_leftovers(store)[0] == []
+
+
+def test_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_bytes(b"theirs")
+    before = snapshot(tmp_path)
+    found = probe(LocalStore(str(tmp_path)))
+    assert not_well(found) == {"multipart": SKIPPED, "checksums": SKIPPED, "presign": SKIPPED}
+    assert snapshot(tmp_path) == before
+
+
+def test_a_directory_with_a_repository_keeps_its_lock(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path))
+    store.put("_lakecli/repository.json", b"{}", ANY)
+    store.put("_lakecli/repository.json", b"{ }", ANY)
+    before = snapshot(tmp_path)
+    assert "_lakecli/tmp/lock" in before
+    probe(store)
+    assert snapshot(tmp_path) == before
+
+
+def test_a_directory_that_fills_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path))
+    store.put(f"{ROOT}1/theirs", b"theirs", ANY)
+    (tmp_path / "_lakecli" / "tmp" / "unfinished").touch()
+    store.prune(f"{ROOT}1/")
+    store.prune(f"{ROOT}2/")
+    assert snapshot(tmp_path) >= {f"{ROOT}1/theirs", "_lakecli/tmp/unfinished"}
+    store.delete([f"{ROOT}1/theirs"])
+    store.prune(f"{ROOT}1/")
+    assert snapshot(tmp_path) == {"_lakecli", "_lakecli/tmp", "_lakecli/tmp/lock",
+                                  "_lakecli/tmp/unfinished"}  # fmt: skip
+
+
+def test_pruning_a_directory_that_is_gone(tmp_path: Path) -> None:
+    LocalStore(str(tmp_path)).prune(f"{ROOT}1/")
+    LocalStore(str(tmp_path / "missing"))
+    assert snapshot(tmp_path) == set()
+
+
+def snapshot(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory)) for path in directory.rglob("*")}
+
+
+def test_a_missing_directory(tmp_path: Path) -> None:
+    found = probe(LocalStore(str(tmp_path / "missing")))
+    assert found["reachable"].kind is ErrorKind.NOT_FOUND
+    assert found["delete"].verdict is SKIPPED
+    assert snapshot(tmp_path) == set()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    found: dict[str, Check] = {}
+    os.seteuid(65534)
+    try:
+        found = probe(LocalStore(str(tmp_path)))
+    except PermissionError:  # a parent that even reading is closed to
+        pytest.skip("the directory of the tests is closed to others")
+    finally:
+        os.seteuid(0)
+    if found["list"].verdict is FAILED:
+        assert found["list"].kind is ErrorKind.PERMISSION
+    assert found["write"].verdict is FAILED
+    assert found["write"].kind is ErrorKind.PERMISSION
+
+
+def test_a_server_that_is_not_there(aws_environment: pytest.MonkeyPatch) -> None:
+    aws_environment.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
+    found = probe(S3Store("bucket"))
+    assert found["credentials"].verdict is OK
+    assert found["reachable"].kind is ErrorKind.UNREACHABLE
+    assert set(list(not_well(found).values())[1:]) == {SKIPPED}
+
+
+def test_a_bucket_that_is_not_there(
+    aws_environment: pytest.MonkeyPatch, moto_endpoint: str
+) -> None:
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    found = probe(S3Store("no-such-bucket"))
+    assert found["reachable"].kind is ErrorKind.NOT_FOUND
+    assert "aws s3 mb s3://no-such-bucket" in found["reachable"].fix
+
+
+def test_credentials_that_have_expired(aws_environment: pytest.MonkeyPatch) -> None:
+    with StubServer(s3_error(400, "ExpiredToken")) as server:
+        aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
+        found = probe(S3Store("bucket"))
+    assert found["reachable"].verdict is OK
+    assert found["list"].kind is ErrorKind.PERMISSION
+    assert "ExpiredToken" in found["list"].seen
+    assert "aws sso login" in found["list"].fix
+
+
+def test_a_clock_that_signatures_are_refused_for(aws_environment: pytest.MonkeyPatch) -> None:
+    """Nothing can be written then; the server's time comes with its refusals."""
+    refusal = s3_error(403, "RequestTimeTooSkewed")
+    refusal.headers["Date"] = "Thu, 01 Jan 2026 00:00:00 GMT"
+    with StubServer(refusal) as server:
+        aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
+        found = probe(S3Store("bucket"))
+    assert found["clock"].verdict is FAILED
+    assert "behind" in found["clock"].seen
+    assert "set the clock" in found["list"].fix
+
+
+# Fetching
+
+
+def test_what_is_fetched() -> None:
+    answer = Answer(200, b"body", {"X-Some": "thing"})
+    with StubServer(answer) as server:
+        found = fetch(f"{server.url}/key?signature=s")
+        assert (found.status, found.body, found.headers["x-some"]) == (200, b"body", "thing")
+        assert found.problem() is None
+        assert found.date() is not None
+        assert "Authorization" not in server.requests[0].headers
+    with StubServer(Answer(200, b"x" * (MAX_BODY + 10))) as server:
+        assert len(fetch(server.url).body) == MAX_BODY
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(403, PermissionDenied), (404, Refused), (500, Unreachable)]
+)
+def test_what_is_refused(status: int, error: type[Exception]) -> None:
+    with StubServer(s3_error(status, "SomeCode")) as server:
+        found = fetch(server.url)
+    problem = found.problem()
+    assert isinstance(problem, error)
+    assert f"{status} SomeCode" in str(problem)
+
+
+def test_no_answer_tells_no_secret() -> None:
+    with pytest.raises(Unreachable) as caught:
+        fetch(f"http://127.0.0.1:{free_port()}/key?signature=secret")
+    assert "secret" not in str(caught.value)
+    assert isinstance(caught.value.__cause__, urllib.error.URLError)
+    with StubServer(Answer(200, b"body", sent=2)) as server, pytest.raises(Unreachable):
+        fetch(server.url)
+    with pytest.raises(UsageError):
+        fetch("file:///etc/passwd")
+
+
+def test_times_that_are_none() -> None:
+    assert Fetched(200, b"").date() is None
+    assert Fetched(200, b"", {"date": "yesterday"}).date() is None
+    assert Fetched(200, b"", {"date": "Thu, 01 Jan 2026 00:00:00 -0000"}).date() is None
