@@ -61,6 +61,14 @@ def _fingerprint(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
+def is_large(path: bytes) -> bool:
+    """Tell whether a file is copied in pieces rather than read whole."""
+    try:
+        return os.stat(path).st_size > SMALL
+    except OSError:
+        return False  # whoever reads it will say why
+
+
 def _nothing(_count: int) -> None:
     """Tell nobody."""
 

@@ -233,6 +233,28 @@ class Workers:
             self._changed.notify_all()
 
 
+class Background:
+    """One call in a thread of its own, begun at once; `wait` ends it."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._error: BaseException | None = None
+        self._thread = Thread(target=self._run, name="background", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait for its end, and raise what it raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            self._call()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the call is waited for
+            self._error = error
+
+
 class Persistence:
     """Repeats what a store could not do just now: busy, broken off, or not answering.
 

@@ -18,9 +18,9 @@ from lakecli.model import CLIENT_MTIME, Entry
 from lakecli.objectstore.uploads import PART_SIZE, uploads_of
 from lakecli.objectstore.uri import is_local
 from lakecli.repository.content_types import content_type_of
-from lakecli.repository.ingest import FileChanged, Ingest, Ingested, SpecialFile
+from lakecli.repository.ingest import FileChanged, Ingest, Ingested, SpecialFile, is_large
 from lakecli.repository.leftovers import drop_leftovers
-from lakecli.repository.parallel import Memory, Patience, Persistence, Workers
+from lakecli.repository.parallel import Background, Memory, Patience, Persistence, Workers
 from lakecli.repository.stage import Stager
 from lakecli.repository.view import branch_at, open_view
 from lakecli.repository.walk import LinkPolicy, walk
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from lakecli.repository.lake import Repository
     from lakecli.repository.send import Sender
     from lakecli.repository.walk import Found
+
+    _Item = tuple[Found, bytes | None]
+    """What was found, and the encoded value that the branch has at its path."""
 
 CHUNK: Final = 16_384
 """Files in a directory made durable and staged together: each time costs a sync of the disk."""
@@ -166,8 +169,7 @@ class _Upload:
         )
 
     def stage(self, changes: list[tuple[bytes, bytes]]) -> None:
-        """Make the bytes durable, then stage the encoded entries that refer to them."""
-        self.ingest.flush()
+        """Stage encoded entries; the bytes that they refer to are durable by now."""
         self._stager.write(sorted(changes))
         self._save_hashes()
 
@@ -175,6 +177,7 @@ class _Upload:
         """Stage one entry, if it changes anything."""
         value = encode_entry(entry)
         (present,) = self.present([path])
+        self.ingest.flush()
         self.stage([] if _is_same(present, value) else [(path, value)])
 
     def _save_hashes(self) -> None:
@@ -304,7 +307,8 @@ class _TreeUpload:
         self._now = repository.lake.now
         self._prefix = prefix
         self._options = options
-        self._chunk = CHUNK if is_local(repository.store.uri) else BUCKET_CHUNK
+        self._is_local = is_local(repository.store.uri)
+        self._chunk = CHUNK if self._is_local else BUCKET_CHUNK
         self._report = report
         self._patience = Patience()
         self._lock = Lock()
@@ -314,7 +318,7 @@ class _TreeUpload:
 
     def run(self, found: Iterator[Found]) -> UploadReport:
         try:
-            self._upload.workers.for_each(self._with_present(found), self._one)
+            self._move(self._with_present(found))
         except BaseException:
             # What is in the namespace is staged even if the rest cannot be: the same command
             # again finds it there.
@@ -325,7 +329,23 @@ class _TreeUpload:
         self._report.failures.sort()
         return self._report
 
-    def _with_present(self, found: Iterator[Found]) -> Iterator[tuple[Found, bytes | None]]:
+    def _move(self, items: Iterator[_Item]) -> None:
+        for_each = self._upload.workers.for_each
+        if not self._is_local:
+            for_each(items, self._one)
+            return
+        # On one machine, threads with small files wait for the interpreter and for the directory
+        # that all of them create files in: one is as fast as several.
+        while batch := list(islice(items, LOOK_AHEAD)):
+            large = []
+            for item in batch:
+                if is_large(item[0].path):
+                    large.append(item)
+                else:
+                    self._one(item)
+            for_each(large, self._one)
+
+    def _with_present(self, found: Iterator[Found]) -> Iterator[_Item]:
         """Yield what was found with what the branch has at its path, and keep the problems."""
         while batch := list(islice(found, LOOK_AHEAD)):
             files = []
@@ -348,7 +368,7 @@ class _TreeUpload:
     def _fail(self, found: Found, problem: str) -> None:
         self._report.failures.append((found.path, problem))
 
-    def _one(self, item: tuple[Found, bytes | None]) -> None:
+    def _one(self, item: _Item) -> None:
         found, present = item
         try:
             ingested = self._upload.ingest.file(found.path, expected=_expected(present))
@@ -375,18 +395,26 @@ class _TreeUpload:
                 self._pending_bytes = 0
             if not pending:
                 return
-            entry = partial(self._upload.entry, at=self._now(), has_mtime=True)
-            changes = []
-            size = 0
-            for path, ingested, present in pending:
-                value = encode_entry(entry(path, ingested))
-                size += ingested.size
-                if not _is_same(present, value):
-                    changes.append((path, value))
+            flushing = Background(self._upload.ingest.flush)
+            try:
+                changes = self._changes(pending)
+            finally:
+                flushing.wait()
             self._upload.stage(changes)
             self._report.uploaded += len(changes)
             self._report.unchanged += len(pending) - len(changes)
-            self._report.size += size
+            self._report.size += sum(ingested.size for _, ingested, _ in pending)
+
+    def _changes(
+        self, pending: list[tuple[bytes, Ingested, bytes | None]]
+    ) -> list[tuple[bytes, bytes]]:
+        """Return what differs from what the branch has, as encoded entries by path."""
+        entry = partial(self._upload.entry, at=self._now(), has_mtime=True)
+        encoded = (
+            (path, encode_entry(entry(path, ingested)), present)
+            for path, ingested, present in pending
+        )
+        return [(path, value) for path, value, present in encoded if not _is_same(present, value)]
 
 
 def _check_branch(repository: Repository, branch: str) -> None:
