@@ -6,7 +6,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     repository                   one module per verb; moving a branch is transaction.py alone
     committed | refs | staging   ranges and trees | names and history | uncommitted changes
     sstable | kv | objectstore   the file format | LMDB | buckets; cloud SDKs only here
-    config | layout | uri        typed settings | keys in the bucket | lakefs:// URIs
+    config | home | layout | uri settings | places on a machine | keys in a bucket | lakefs:// URIs
     model, identity, errors      records, digests, the error tree
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
@@ -15,4 +15,51 @@ sealed changes as one sorted stream → ``committed/apply.py`` rewrites only the
 ``objectstore`` keeps the new ranges and the metarange → one LMDB transaction moves the branch.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
 __version__ = "0.1.0"
+
+
+def open(uri: str, *, home: str | Path | None = None) -> Repository:  # noqa: A001 - lakecli.open
+    """Open a repository of this machine; the verbs of `lakecli.repository` take it.
+
+    Close it by using it as a context manager::
+
+        with lakecli.open("lakefs://sales") as sales:
+            commit(sales, "main", message="Orders", committer="etl")
+
+    Args:
+        uri: ``lakefs://REPOSITORY``.
+        home: what ``LAKECLI_HOME`` is to the command line; the platform's directories by default.
+
+    Raises:
+        UsageError: no repository URI.
+        NotFound: there is no such repository on this machine.
+        PermissionDenied: the home cannot be written.
+    """
+    import os
+    from datetime import UTC, datetime
+
+    from lakecli.home import home_paths
+    from lakecli.repository.lake import Home, Lake, Surroundings
+    from lakecli.uri import parse_repository
+
+    name = parse_repository(uri).repository
+    paths = home_paths(home)
+    surroundings = Surroundings(
+        clock=lambda: datetime.now(UTC),  # noqa: TID251 - what everything below is given
+        new_id=lambda: os.urandom(16),
+    )
+    lake = Lake.open(Home(paths.store, paths.cache), surroundings)
+    try:
+        return lake.repository(name)
+    except BaseException:
+        lake.close()
+        raise

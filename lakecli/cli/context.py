@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from lakecli.cli.output import Output
+from lakecli.home import HomePaths, home_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,14 +54,6 @@ class World(NamedTuple):
     new_id: Callable[[], bytes] = random_id
 
 
-class HomePaths(NamedTuple):
-    """Where things lie on this machine."""
-
-    config: Path
-    store: Path
-    cache: Path
-
-
 class Context:
     """One run of one command.
 
@@ -92,18 +85,7 @@ class Context:
     @cached_property
     def home(self) -> HomePaths:
         """Where configuration, store and cache lie."""
-        home = self.environ.get(HOME_VARIABLE)
-        if home:
-            root = Path(home).absolute()
-            return HomePaths(root / "config.toml", root / "store", root / "cache")
-        from platformdirs import PlatformDirs
-
-        dirs = PlatformDirs("lakecli", appauthor=False)
-        return HomePaths(
-            dirs.user_config_path / "config.toml",
-            dirs.user_data_path / "store",
-            dirs.user_cache_path,
-        )
+        return home_paths(self.environ.get(HOME_VARIABLE) or None)
 
     @cached_property
     def config_file(self) -> Path:

@@ -133,6 +133,19 @@ class Repository:
         self.key = bytes.fromhex(record.uuid)
         """The 16 bytes that this repository's rows in the local store begin with."""
 
+    def __enter__(self) -> Self:
+        """Return the repository itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the lake it belongs to."""
+        self.lake.close()
+
     @property
     def name(self) -> str:
         """The name on this machine."""
