@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from google.cloud.storage import Blob
 
+    from lakecli.objectstore.access import Access
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
     from lakecli.objectstore.gs_client import Attributes, GsClient, Piece
     from lakecli.objectstore.parallel_batch import ParallelBatch
@@ -223,6 +224,22 @@ class GsStore:
                 path=f"/{self._bucket}/{quote(full, safe='/~')}",
                 now=now,
             )
+
+    def access(self) -> Access:
+        """Tell which credentials are in use, and where; see `lakecli.objectstore.access`."""
+        from lakecli.objectstore.gs_access import describe
+
+        with self._translated():
+            return describe(self._login)
+
+    def put_garbled(self, key: str, body: bytes) -> None:
+        """Send `body` with the checksum of other bytes; see `probe_objects.check_checksums`.
+
+        Raises:
+            IntegrityError: as it should be.
+        """
+        with self._translated(key) as full:
+            self._sdk().write_garbled(full, body)
 
     def local_path(self, key: str) -> Path | None:
         """Return ``None``: the bytes are elsewhere."""

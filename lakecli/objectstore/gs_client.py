@@ -6,6 +6,7 @@ what it remembers of an object after a download may be ``None`` where a proxy re
 
 from __future__ import annotations
 
+from base64 import b64encode
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -20,6 +21,7 @@ from google.api_core.retry import Retry
 from google.auth.exceptions import TransportError
 from google.cloud.storage import Client
 from google.cloud.storage.batch import Batch
+from google_crc32c import value as crc32c
 from requests.adapters import HTTPAdapter
 
 from lakecli.objectstore.gs_credentials import DEFAULT_DOMAIN
@@ -180,6 +182,12 @@ class GsClient:
             retry=self._retry if may_repeat else None,
         )
         return blob
+
+    def write_garbled(self, name: str, data: bytes) -> None:
+        """Write an object with the checksum of other bytes."""
+        blob = self._new_blob(name, Attributes("", {}))
+        blob.crc32c = b64encode((crc32c(data) ^ 1).to_bytes(4, "big")).decode()
+        blob.upload_from_string(data, checksum=None, timeout=TIMEOUT, retry=None)
 
     def write_stream(
         self,

@@ -207,7 +207,7 @@ class Probe:
         if access is None:
             return skipped("credentials", "this kind of store does not tell")
         details = {"kind": access.kind, "identity": access.identity, "source": access.source}
-        seen = f"{access.kind} {access.identity}, from {access.source}"
+        seen = f"{access.kind} {access.identity}".rstrip() + f", from {access.source}"
         if access.expires_at is not None:
             details["expires_at"] = _shown_time(access.expires_at)
             seen += f", until {details['expires_at']}"

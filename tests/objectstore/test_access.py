@@ -11,9 +11,11 @@ import pytest
 
 from lakecli.errors import PermissionDenied
 from lakecli.objectstore.access import Access, access_of, beginning_of
+from lakecli.objectstore.gs import GsStore
 from lakecli.objectstore.local import LocalStore
 from lakecli.objectstore.memory import MemoryStore
 from lakecli.objectstore.s3 import S3Store
+from tests.support.gcs import ACCOUNT, write_key
 from tests.support.servers import ACCESS_KEY, SECRET_KEY
 
 if TYPE_CHECKING:
@@ -94,6 +96,47 @@ def test_a_profile_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(PermissionDenied, match="nobody"):
         s3_access()
+
+
+def gs_access() -> Access:
+    access = access_of(GsStore("bucket"))
+    assert access is not None
+    assert "PRIVATE KEY" not in repr(access)
+    return access
+
+
+def test_google_emulators_ask_nobody(gcs_environment: pytest.MonkeyPatch) -> None:
+    gcs_environment.setenv("STORAGE_EMULATOR_HOST", "http://user:word@127.0.0.1:9")
+    assert gs_access() == Access(
+        "no credentials", "", "STORAGE_EMULATOR_HOST", endpoint="127.0.0.1:9"
+    )
+
+
+def test_a_google_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key_file, _ = write_key(tmp_path)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file))
+    assert gs_access() == Access(
+        kind="service account credentials",
+        identity=ACCOUNT,
+        source=f"GOOGLE_APPLICATION_CREDENTIALS ({key_file})",
+        endpoint="storage.googleapis.com",
+    )
+
+
+def test_google_credentials_of_a_kind_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from google.auth.credentials import AnonymousCredentials
+
+    monkeypatch.setattr(
+        "lakecli.objectstore.gs_credentials._default_credentials", AnonymousCredentials
+    )
+    access = gs_access()
+    assert access.kind == "AnonymousCredentials"
+    assert access.source == "the application default credentials"
+
+
+def test_no_google_credentials(home: Path) -> None:
+    with pytest.raises(PermissionDenied, match="no credentials for Google"):
+        gs_access()
 
 
 def test_a_directory_is_accessed_as_somebody(

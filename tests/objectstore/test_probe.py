@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.errors import ErrorKind, LakeError, Unsupported
-from lakecli.objectstore.base import ABSENT, BucketNotFound
+from lakecli.errors import ErrorKind, IntegrityError, LakeError, Unsupported
+from lakecli.objectstore.base import ABSENT, ANY, BucketNotFound
 from lakecli.objectstore.check import Check, Verdict
 from lakecli.objectstore.probe import NAMES, REQUESTS, TIME_LIMIT, Instruments, Probe
 from tests.support.faulty import NOW, FaultyStore, denied, unreachable
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 ROOT = "_lakecli/doctor-"
 OK, WARNING, FAILED, SKIPPED = Verdict.OK, Verdict.WARNING, Verdict.FAILED, Verdict.SKIPPED
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakecli.objectstore.probe_conditions.PAUSE", 0)
 
 
 def probe(
@@ -168,6 +173,24 @@ def test_a_race_without_answers_is_no_verdict() -> None:
     assert found["race"].kind is ErrorKind.UNREACHABLE
 
 
+def test_a_store_that_wants_time_between_two_writes_gets_it() -> None:
+    class Slow(FaultyStore):
+        """Refuses the second write of a key, for a moment, as Google's does."""
+
+        refused: set[str] = set()  # noqa: RUF012 - one store a test
+
+        def put(self, *arguments: object, **options: object) -> object:  # type: ignore[override]
+            check = str(arguments[0]).rpartition("/")[2].removesuffix("-again")
+            if arguments[1] == b"second" and check not in self.refused:
+                self.refused.add(check)
+                raise unreachable()
+            return super().put(*arguments, **options)  # type: ignore[arg-type]
+
+    store = Slow()
+    assert verdicts(probe(store)) == {}
+    assert store.refused == {"create-only", "compare-and-set"}
+
+
 def test_a_reply_lost_in_a_race_is_no_second_winner() -> None:
     class Lossy(FaultyStore):
         """Does what the first writer of each race asks, and loses the reply."""
@@ -278,11 +301,24 @@ def test_garbled_parts_that_are_taken() -> None:
     assert "fsck --data" in found["checksums"].fix
 
 
-def test_a_store_without_uploads_in_parts() -> None:
-    class Whole(FaultyStore):
-        uploads = None  # type: ignore[assignment]
+class Whole(FaultyStore):
+    uploads = None  # type: ignore[assignment]
 
+
+def test_a_store_without_uploads_in_parts() -> None:
     assert verdicts(probe(Whole())) == {"multipart": SKIPPED, "checksums": SKIPPED}
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_a_store_that_sends_checksums_with_whole_objects(*, refuses: bool) -> None:
+    class Checking(Whole):
+        def put_garbled(self, key: str, body: bytes) -> None:
+            if refuses:
+                raise IntegrityError("other bytes than were sent")
+            self.put(key, body, ANY)
+
+    expected = {"multipart": SKIPPED} | ({} if refuses else {"checksums": WARNING})
+    assert verdicts(probe(Checking())) == expected
 
 
 # URLs and clocks

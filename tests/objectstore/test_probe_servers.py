@@ -12,10 +12,12 @@ from lakecli.cli.context import random_id, system_now
 from lakecli.errors import ErrorKind, PermissionDenied, Refused, Unreachable, UsageError
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.check import Check, Verdict
+from lakecli.objectstore.gs import GsStore
 from lakecli.objectstore.local import LocalStore
 from lakecli.objectstore.probe import NAMES, REQUESTS, Instruments, Probe
 from lakecli.objectstore.probe_url import MAX_BODY, Fetched, fetch
 from lakecli.objectstore.s3 import S3Store
+from tests.support.gcs import GcsServer, new_gcs_bucket
 from tests.support.servers import Answer, StubServer, free_port, new_bucket, s3_error
 
 if TYPE_CHECKING:
@@ -92,6 +94,17 @@ def test_rclone_ignores_conditions(
     assert found["presign"].verdict is OK
     assert found["clock"].verdict is OK
     assert s3_leftovers(store)[0] == []
+
+
+def test_google(gcs_environment: pytest.MonkeyPatch, gcs_server: GcsServer) -> None:
+    del gcs_environment
+    bucket = new_gcs_bucket(gcs_server)
+    store = GsStore(bucket, "name/space")
+    store.put("theirs", b"theirs", ANY)
+    found = probe(store)
+    assert not_well(found) == {"multipart": SKIPPED}
+    assert found["credentials"].details["source"] == "STORAGE_EMULATOR_HOST"
+    assert [info.key for info in GsStore(bucket).list()] == ["name/space/theirs"]
 
 
 def test_a_directory(tmp_path: Path) -> None:
