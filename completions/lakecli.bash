@@ -4,7 +4,7 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='branch cherry-pick commit completion config diff find-merge-base fs fsck log merge quickstart repo rev-parse show tag version' ;;
+    '') REPLY='branch cherry-pick commit completion config diff doctor find-merge-base fs fsck log merge quickstart repo rev-parse show tag version' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download ls mv presign rm stat upload' ;;
@@ -32,6 +32,7 @@ __lakecli_options() {
     'config set') REPLY='' ;;
     'config unset') REPLY='' ;;
     'diff') REPLY='--exit-code --prefix --two-way' ;;
+    'doctor') REPLY='' ;;
     'find-merge-base') REPLY='' ;;
     'fs cat') REPLY='' ;;
     'fs cp') REPLY='-r --recursive' ;;
@@ -137,6 +138,7 @@ __lakecli_argument() {
     'config unset 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism presign.expires' ;;
     'diff 1') REPLY='ref' ;;
     'diff 2') REPLY='ref' ;;
+    'doctor 1') REPLY='repository' ;;
     'find-merge-base 1') REPLY='ref' ;;
     'find-merge-base 2') REPLY='ref' ;;
     'fs cat 1') REPLY='path' ;;

@@ -12,6 +12,7 @@ function __lakecli_words
                 'completion' 'Print the completion script of a shell' \
                 'config' 'Read and change settings' \
                 'diff' 'Show what differs, path by path' \
+                'doctor' 'Check a storage namespace by trying it out, and what a repository has on this machine' \
                 'find-merge-base' 'Show the commit that a merge of two refs would start from' \
                 'fs' 'Read and write objects' \
                 'fsck' 'Check that everything a repository refers to is there and is what it should be' \
@@ -376,6 +377,8 @@ function __lakecli_argument
             echo 'ref'
         case 'diff 2'
             echo 'ref'
+        case 'doctor 1'
+            echo 'repository'
         case 'find-merge-base 1'
             echo 'ref'
         case 'find-merge-base 2'

@@ -151,6 +151,20 @@ RECORDS: Final[dict[str, Record]] = {
         "branch": ("text", ""),
         "commits": ("list of commit", "that were made, in their order"),
     },
+    "examination": {
+        "target": ("text", "the repository, or the namespace in its one spelling"),
+        "storage_namespace": ("text or null", "null where the local store does not open"),
+        "verdict": ("text", "the worst of all: ok, warning or failed"),
+        "checks": ("list of check", "in the order in which they were made"),
+    },
+    "check": {
+        "name": ("text", "such as create-only; names stay, new ones may come"),
+        "verdict": ("text", "ok, warning, failed or skipped"),
+        "seen": ("text", "in one line; of what was skipped, why"),
+        "fix": ("text or null", "what helps: a command, a permission, a variable"),
+        "kind": ("text or null", "of the error where it failed, as in errors"),
+        "details": ("map", "what there is to tell besides, such as seconds of the clock"),
+    },
     "setting": {
         "key": ("text", ""),
         "value": ("text or null", ""),
@@ -200,6 +214,7 @@ ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
     "config set": (Answer("setting written"),),
     "config unset": (Answer("setting written"),),
     "diff": (Answer("difference", each=True),),
+    "doctor": (Answer("examination"),),
     "find-merge-base": (Answer("merge base"),),
     "fs cp": (Answer("rearranged"),),
     "fs download": (Answer("downloaded entry"), Answer("download", option="-r")),

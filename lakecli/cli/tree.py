@@ -58,6 +58,7 @@ COMMANDS: Final = {
         Command("config set"),
         Command("config unset"),
         Command("diff"),
+        Command("doctor"),
         Command("find-merge-base"),
         Command("fs cat"),
         Command("fs cp"),

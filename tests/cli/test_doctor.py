@@ -1,0 +1,221 @@
+"""``doctor``."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.cli.context import system_now
+from lakecli.cli.output import STYLES
+from lakecli.objectstore.local import LocalStore
+from tests.support.golden import Cli
+from tests.support.servers import (
+    ACCESS_KEY,
+    SECRET_KEY,
+    StubServer,
+    free_port,
+    new_bucket,
+    s3_error,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+    from tests.support.golden import Golden, Result
+
+_NORMAL = (
+    (re.compile(r"\bin \d+ ms"), "in <N> ms"),
+    (re.compile(r'("milliseconds": )"\d+"'), r'\1"<N>"'),
+    (re.compile(r"[\d,]+\.\d [MG]B"), "<SIZE>"),
+    (re.compile(r'("(?:free|used|size)": )"\d+"'), r'\1"<BYTES>"'),
+    (re.compile(r"\b(user) [^\s,]+, from"), r"\1 <USER>, from"),
+    (re.compile(r'("identity": )"[^"]+"(, "source": "this process")'), r'\1"<USER>"\2'),
+    (re.compile(r"127\.0\.0\.1:\d+"), "<SERVER>"),
+    (re.compile(r"bucket-[0-9a-f]{32}"), "<BUCKET>"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "<TIME>"),
+)
+
+
+def normal(result: Result) -> Result:
+    """Replace what differs between two runs, and see that no secret is among it."""
+    texts = [result.stdout, result.stderr, "\n".join(result.argv)]
+    for text in texts:
+        assert SECRET_KEY not in text
+        assert ACCESS_KEY not in text
+    for pattern, name in _NORMAL:
+        texts = [pattern.sub(name, text) for text in texts]
+    stdout, stderr, argv = texts
+    return replace(
+        result, argv=tuple(argv.split("\n")), stdout_bytes=stdout.encode(), stderr=stderr
+    )
+
+
+class PunctualCli(Cli):
+    """Its clock is the machine's, as that of the stores is."""
+
+    @property
+    def now(self) -> datetime:
+        return system_now()
+
+    @now.setter
+    def now(self, _: datetime) -> None:
+        """Go on by itself."""
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return PunctualCli(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def room_on_every_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakecli.cli.commands.doctor._free_space", lambda _: 20 * 10**9)
+
+
+def in_bucket(endpoint: str, environment: pytest.MonkeyPatch) -> str:
+    environment.setenv("AWS_ENDPOINT_URL", endpoint)
+    return f"s3://{new_bucket(endpoint)}/prefix"
+
+
+def test_directories(cli: Cli, golden: Golden) -> None:
+    place = cli.directory / "namespace"
+    missing = cli.directory / "missing"
+    place.mkdir()
+    results = [cli("doctor", place), cli("doctor", place, "--json"), cli("doctor", missing)]
+    assert list(place.iterdir()) == []
+    assert not missing.exists()
+    cli.ok("repo", "create", "lakefs://demo", place)
+    results += [cli("doctor", "lakefs://demo"), cli("doctor", f"file://{place}", "--json")]
+    golden("doctor_directories", *map(normal, results))
+
+
+def test_what_it_refuses(cli: Cli, golden: Golden) -> None:
+    golden(
+        "doctor_refuses",
+        cli("doctor"),
+        cli("doctor", "lakefs://demo"),
+        cli("doctor", "lakefs://demo/main"),
+        cli("doctor", "relative/path"),
+        cli("doctor", "ftp://host/path"),
+        cli("doctor", "lakefs://demo", "--json"),
+    )
+
+
+def test_moto(
+    cli: Cli, golden: Golden, aws_environment: pytest.MonkeyPatch, moto_endpoint: str
+) -> None:
+    namespace = in_bucket(moto_endpoint, aws_environment)
+    bare = cli("doctor", namespace)
+    cli.ok("repo", "create", "lakefs://demo", namespace)
+    golden("doctor_moto", *map(normal, (bare, cli("doctor", "lakefs://demo", "--json"))))
+
+
+def test_rclone(
+    cli: Cli, golden: Golden, aws_environment: pytest.MonkeyPatch, rclone_endpoint: str
+) -> None:
+    namespace = in_bucket(rclone_endpoint, aws_environment)
+    golden("doctor_rclone", normal(cli("doctor", namespace)))
+
+
+def test_buckets_that_do_not_work(
+    cli: Cli, golden: Golden, aws_environment: pytest.MonkeyPatch, moto_endpoint: str
+) -> None:
+    aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    results = [cli("doctor", "s3://no-such-bucket/prefix")]
+    aws_environment.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    results.append(cli("doctor", "s3://bucket/prefix"))
+    with StubServer(s3_error(403, "AccessDenied")) as server:
+        aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
+        results.append(cli("doctor", "s3://bucket/prefix"))
+    aws_environment.delenv("AWS_ACCESS_KEY_ID")
+    results.append(cli("doctor", "s3://bucket/prefix", "--json"))
+    assert [result.exit_code for result in results] == [6, 10, 9, 9]
+    golden("doctor_buckets", *map(normal, results))
+
+
+def test_a_local_store_that_does_not_open(cli: Cli, home: Path) -> None:
+    (home / "lakecli").mkdir()
+    (home / "lakecli" / "store").write_text("in the way")
+    result = cli("doctor", "lakefs://demo")
+    assert result.exit_code == 9
+    assert result.lines[0].startswith("failed   local-store")
+    assert result.stderr.startswith("error: 1 of 22 checks failed: local-store")
+    assert cli("doctor", "lakefs://demo", "--json").json["storage_namespace"] is None
+
+
+def test_the_base_uri_names_a_repository(cli: Cli) -> None:
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    result = cli("doctor", "demo", "--json", "--base-uri", "lakefs://")
+    assert result.json["target"] == "lakefs://demo"
+    namespace = cli("doctor", cli.directory / "namespace", "--base-uri", "lakefs://", "--json")
+    assert namespace.json["target"] == f"local://{cli.directory}/namespace"
+
+
+def test_marks_are_coloured_on_a_terminal(cli: Cli) -> None:
+    result = cli("doctor", cli.directory, terminal=True)
+    assert result.lines[2].startswith(f"{STYLES['green']}ok     \033[0m  credentials ")
+    assert f"\n{STYLES['dim']}skipped\033[0m  presign " in result.stdout
+    missing = cli("doctor", cli.directory / "missing", terminal=True)
+    assert f"\n{STYLES['bright red']}failed \033[0m  reachable " in missing.stdout
+
+
+@pytest.mark.parametrize("operation", ["put", "get", "delete"])
+def test_an_interruption_leaves_nothing(
+    cli: Cli, operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = getattr(LocalStore, operation)
+    times = iter(range(1000))
+    stop = 0 if operation == "delete" else 5
+
+    def interrupted(*arguments: object, **options: object) -> object:
+        found = original(*arguments, **options) if operation != "delete" else None
+        if next(times) == stop:
+            raise KeyboardInterrupt
+        return original(*arguments, **options) if operation == "delete" else found
+
+    monkeypatch.setattr(LocalStore, operation, interrupted)
+    result = cli("doctor", cli.directory)
+    assert result.exit_code == 130
+    assert list(cli.directory.rglob("*")) == []
+
+
+def test_real_interruptions(cli: Cli, home: Path) -> None:
+    """A process that gets SIGINT while it races."""
+    script = home / "slow.py"
+    script.write_text(
+        "import sys, time\n"
+        "from lakecli.cli import app\n"
+        "from lakecli.objectstore.local import LocalStore\n"
+        "put = LocalStore.put\n"
+        "def slow(*arguments, **options):\n"
+        "    if 'race-' in arguments[1]:\n"
+        "        print('racing', flush=True)\n"
+        "        time.sleep(0.2)\n"
+        "    return put(*arguments, **options)\n"
+        "LocalStore.put = slow\n"
+        "sys.argv[0] = 'lakecli'\n"
+        "app.main()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, script, "doctor", cli.directory],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line == "racing\n":
+            break
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stderr == "error: interrupted\n"
+    assert list(cli.directory.rglob("*")) == []
