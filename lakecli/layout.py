@@ -6,7 +6,8 @@
     _lakefs/dummy                    lakeFS's marker of a taken namespace
     _lakecli/repository.json         claimed create-only first
     _lakecli/doctor-<id>/…           what `lakecli doctor` tries out, while it does
-    _lakecli/…                       refs, commit packs, reflog, incoming, gc
+    _lakecli/incoming/<id>           what came by a PUT link, until it is staged
+    _lakecli/…                       refs, commit packs, reflog, gc
     data/<2 hex>/<62 hex>            objects, named by the BLAKE3 of their bytes
 
 Nothing of ours but SSTables goes under ``_lakefs/``: lakeFS's own jobs list it.
@@ -21,6 +22,7 @@ DATA = "data/"
 LAKEFS_MARKER = "_lakefs/dummy"
 LEGACY_LAKEFS_MARKER = "dummy"
 REPOSITORY = "_lakecli/repository.json"
+INCOMING = "_lakecli/incoming/"
 DOCTOR = "_lakecli/doctor-"
 
 LAKEFS_MARKER_BODY = b"this is dummy data - created by lakeFS to check accessibility"
@@ -31,6 +33,11 @@ _DATA_KEY = re.compile(r"data/[0-9a-f]{2}/[0-9a-f]{62}")
 def sstable_key(table_id: str) -> str:
     """Return the key of a range or metarange."""
     return SSTABLES + table_id
+
+
+def incoming_key(incoming_id: str) -> str:
+    """Return the key that a PUT link points to."""
+    return INCOMING + incoming_id
 
 
 def data_key(digest: str) -> str:

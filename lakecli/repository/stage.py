@@ -9,7 +9,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.operations import StagingChange
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations
-from lakecli.repository.view import View, branch_at
+from lakecli.repository.view import View, branch_at, view_of_branch
 from lakecli.staging import area
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import WriteTransaction
     from lakecli.kv.operations import Operation
-    from lakecli.model import Branch, StagingToken
+    from lakecli.model import Branch, Entry, StagingToken
     from lakecli.repository.lake import Repository
 
 BATCH: Final = 8_192
@@ -90,6 +90,23 @@ class Stager:
             self._operation = replace(self._operation, staging=staging)
             log.rewrite(txn, self._operation)
         log.save_images(txn, self._operation.id, branch.staging_token, paths)
+
+
+def stage_entry(
+    repository: Repository, branch: str, path: bytes, entry: Entry, *, kind: str
+) -> None:
+    """Stage one entry, unless the branch has the same one already.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    from lakecli.committed.values import encode_entry, identity_of
+
+    value = encode_entry(entry)
+    with repository.lake.kv.read() as txn:
+        present = view_of_branch(repository, txn, branch).find(path)
+    if present is None or identity_of(present) != identity_of(value):
+        Stager(repository, branch, kind=kind).write([(path, value)])
 
 
 def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> None:

@@ -1,0 +1,189 @@
+"""Links written down: one document in one format, put together while the links stream by.
+
+What a document begins with needs what is known at the end, such as when the first link ends, so
+its middle waits in a temporary file.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol, Self, cast
+
+from lakecli.errors import UsageError
+from lakecli.repository.destination import translated
+
+if TYPE_CHECKING:
+    from lakecli.repository.handoff.links import Header, Link, Totals
+
+IN_MEMORY: Final = 4 << 20
+"""Bytes of a document's middle that are not worth a temporary file."""
+
+
+class Writer(Protocol):
+    """One format; a writer writes one document.
+
+    Attributes:
+        left_out: (path, why) of links that the format or a file system has no name for. They are
+            missing in the document, or it says so where they should be.
+    """
+
+    left_out: list[tuple[bytes, str]]
+
+    def link(self, link: Link) -> bytes:
+        """Return what stands for one link; called for each, in path order, before `head`."""
+
+    def head(self, header: Header, totals: Totals) -> bytes:
+        """Return what the document begins with."""
+
+    def tail(self, header: Header, totals: Totals) -> bytes:
+        """Return what it ends with."""
+
+
+class Format(NamedTuple):
+    """One row of the table: where a format's writer is, and the suffixes that mean it."""
+
+    module: str
+    writer: str
+    suffixes: tuple[str, ...]
+
+
+FORMATS: Final = {
+    "json": Format("manifest", "JsonManifest", (".json",)),
+    "csv": Format("manifest", "CsvManifest", (".csv",)),
+    "curl": Format("lists", "CurlConfig", (".curl", ".curlrc")),
+    "aria2": Format("lists", "Aria2Input", (".aria2",)),
+    "html": Format("page", "Page", (".html", ".htm")),
+}
+"""Every form of a manifest."""
+
+SCRIPTS: Final = {
+    "sh": Format("scripts", "ShellScript", ()),
+    "py": Format("scripts", "PythonScript", (".py",)),
+}
+"""Every form of a download script; a file of any suffix but Python's is one for the shell."""
+
+
+def new_writer(format_: Format) -> Writer:
+    """Return the writer of a format for one document."""
+    module = import_module(f"{__package__}.{format_.module}")
+    return cast("Writer", getattr(module, format_.writer)())
+
+
+def format_of(file: Path) -> Format:
+    """Return the format that a manifest's suffix means.
+
+    Raises:
+        UsageError: it means none.
+    """
+    for format_ in FORMATS.values():
+        if file.suffix.lower() in format_.suffixes:
+            return format_
+    known = ", ".join(suffix for format_ in FORMATS.values() for suffix in format_.suffixes)
+    raise UsageError(
+        f"the suffix of {file.name!r} is of no format",
+        hint=f"one of {known}, or say which by --format",
+    )
+
+
+def script_of(file: Path) -> Format:
+    """Return the form of script that a file's suffix means."""
+    is_python = file.suffix.lower() in SCRIPTS["py"].suffixes
+    return SCRIPTS["py" if is_python else "sh"]
+
+
+class Document:
+    """One document being put together. Close it, or use it as a context manager."""
+
+    def __init__(self, format_: Format) -> None:
+        self._writer = new_writer(format_)
+        self._middle = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed by `close`
+
+    def close(self) -> None:
+        """Forget what was put together."""
+        self._middle.close()
+
+    def __enter__(self) -> Self:
+        """Return the document itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    @property
+    def left_out(self) -> list[tuple[bytes, str]]:
+        """What the document does not hold, and why."""
+        return self._writer.left_out
+
+    def add(self, link: Link) -> None:
+        """Write down one link."""
+        self._middle.write(self._writer.link(link))
+
+    def write(self, target: BinaryIO, header: Header, totals: Totals) -> None:
+        """Write the whole document, once, when every link was added."""
+        self._middle.seek(0)
+        target.write(self._writer.head(header, totals))
+        shutil.copyfileobj(self._middle, target, 1 << 20)
+        target.write(self._writer.tail(header, totals))
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """A file that only its owner can read, and that appears when it is complete.
+
+    Attributes:
+        path: replaced if it is there already. What is no regular file, such as a terminal or a
+            pipe, is written to instead.
+        mode: of the new file.
+    """
+
+    path: Path
+    mode: int = 0o600
+
+    def check(self) -> None:
+        """Fail early where the file cannot be written.
+
+        Raises:
+            UsageError: it is a directory.
+            PermissionDenied: not ours to write.
+        """
+        name = os.fsencode(self.path)
+        if self.path.is_dir():
+            raise UsageError(f"{self.path} is a directory", hint="name a file")
+        if self._is_special():
+            return
+        with translated(name), tempfile.TemporaryFile(dir=self.path.parent):
+            pass
+
+    def write(self, document: Document, header: Header, totals: Totals) -> None:
+        """Write a document to the file.
+
+        Raises:
+            PermissionDenied: not ours to write.
+            Unreachable: the disk is full.
+        """
+        with translated(os.fsencode(self.path)), ExitStack() as stack:
+            if self._is_special():
+                document.write(stack.enter_context(self.path.open("wb")), header, totals)
+                return
+            descriptor, temporary = tempfile.mkstemp(
+                prefix=".lakecli-", suffix=".tmp", dir=self.path.parent
+            )
+            stack.callback(Path(temporary).unlink, missing_ok=True)
+            with os.fdopen(descriptor, "wb") as file:
+                document.write(file, header, totals)
+                os.fchmod(file.fileno(), self.mode)
+            Path(temporary).replace(self.path)
+
+    def _is_special(self) -> bool:
+        try:
+            return not stat.S_ISREG(self.path.stat().st_mode)
+        except FileNotFoundError:
+            return False

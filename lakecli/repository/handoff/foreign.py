@@ -1,0 +1,83 @@
+"""Recording an object that lies elsewhere, without copying or reading it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from lakecli.errors import Refused, UsageError
+from lakecli.model import Entry
+from lakecli.repository.address import split_address
+from lakecli.repository.content_types import content_type_of
+from lakecli.repository.stage import stage_entry
+from lakecli.uri import check_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from lakecli.repository.lake import Repository
+
+
+def record_object(
+    repository: Repository,
+    branch: str,
+    path: bytes,
+    *,
+    location: str,
+    size: int,
+    checksum: str,
+    modified_at: datetime | None,
+    content_type: str | None,
+    metadata: Mapping[str, str],
+) -> Entry:
+    """Stage an entry whose bytes are, and stay, somewhere else; whether they are is not asked.
+
+    Args:
+        repository: where to.
+        branch: likewise.
+        path: likewise.
+        location: URI of the object, outside the repository's storage namespace.
+        size: in bytes.
+        checksum: BLAKE3 in 64 hex digits, or the ETag by which its store will know it again.
+        modified_at: when it was written; ``None`` means now.
+        content_type: instead of what the suffix of the path implies.
+        metadata: user metadata.
+
+    Raises:
+        NotFound: no such branch.
+        Refused: the location lies inside the storage namespace.
+        UsageError: the location is no URI of an object in a store that lakecli knows.
+    """
+    check_path(path)
+    bucket, key = split_address(location)
+    if not key:
+        raise UsageError(f"no object in the location {location!r}", hint="s3://BUCKET/KEY")
+    address = f"{bucket}/{key}"
+    if _is_inside(address, repository.record.storage_namespace):
+        raise Refused(
+            f"the location lies inside the storage namespace: {address}",
+            hint="objects of a repository have several paths by `fs cp`, which copies no data",
+        )
+    entry = Entry(
+        physical_address=address,
+        size=size,
+        checksum=checksum,
+        modified_at=repository.lake.now() if modified_at is None else modified_at,
+        content_type=content_type_of(path) if content_type is None else content_type,
+        metadata=metadata,
+    )
+    stage_entry(repository, branch, path, entry, kind="stage")
+    return entry
+
+
+def _is_inside(address: str, namespace: str) -> bool:
+    from lakecli.objectstore.uri import parse
+
+    if f"{address}/".startswith(f"{namespace}/"):
+        return True
+    place, file = parse(namespace), parse(address)
+    if place.bucket or file.bucket:
+        return False
+    root = os.path.realpath(place.path)
+    return os.path.commonpath([root, os.path.realpath(file.path)]) == root

@@ -1,0 +1,185 @@
+"""Receiving: links that others may send one object to, and taking in what came.
+
+What came is taken in by steps, each of which may be the last one before a crash; the same command
+again finishes:
+
+1. It is copied aside, to where no link points. From here on nobody else can change it.
+2. The copy is read once, to learn its digest, and copied to its content address on the store's
+   side, unless the same bytes are there already.
+3. The entry is staged. It says which link it came by, so that a repetition knows that it is done.
+4. Only now the copy and the original are deleted; the original only if it is still the same.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from blake3 import blake3
+
+from lakecli.errors import NotFound, UsageError
+from lakecli.layout import data_key, incoming_key
+from lakecli.model import CLIENT_METADATA_PREFIX, Entry
+from lakecli.objectstore.base import ObjectNotFound, PresignRequest
+from lakecli.repository.content_types import content_type_of
+from lakecli.repository.read import read_object
+from lakecli.repository.stage import stage_entry
+from lakecli.repository.view import branch_at, view_of_branch
+from lakecli.uri import check_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import timedelta
+
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore, PresignedUrl
+    from lakecli.repository.lake import Repository
+
+CLIENT_INCOMING: Final = CLIENT_METADATA_PREFIX + "incoming-id"
+"""Metadata key: the ID of the link that an object came by."""
+
+_ASIDE: Final = ".taken"
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingLink:
+    """A URL that one object can be sent to.
+
+    Attributes:
+        id: 32 hex digits, by which it is taken in.
+        physical_address: the full URI that the URL points to.
+        signed: the URL, a secret; when it ends; headers that have to be sent with it.
+    """
+
+    id: str
+    physical_address: str
+    signed: PresignedUrl
+
+
+def new_links(
+    repository: Repository, branch: str, *, count: int, expires_in: timedelta
+) -> Iterator[IncomingLink]:
+    """Yield links for so many objects; nothing is written by that.
+
+    Raises:
+        NotFound: no such branch.
+        Unsupported: the storage namespace has no URLs.
+    """
+    _check_branch(repository, branch)
+    surroundings = repository.lake.surroundings
+    request = PresignRequest(method="PUT", expires_in=expires_in)
+    now = surroundings.clock()
+    for _ in range(count):
+        incoming_id = surroundings.new_id().hex()
+        key = incoming_key(incoming_id)
+        signed = repository.store.presign(key, request, now=now)
+        yield IncomingLink(incoming_id, f"{repository.record.storage_namespace}/{key}", signed)
+
+
+def take_in(
+    repository: Repository,
+    branch: str,
+    path: bytes,
+    incoming_id: str,
+    *,
+    content_type: str | None,
+    metadata: Mapping[str, str],
+) -> tuple[Entry, bool]:
+    """Stage what came by a link.
+
+    Args:
+        repository: whose link it was.
+        branch: where it is staged.
+        path: likewise.
+        incoming_id: of the link.
+        content_type: instead of what the suffix of the path implies.
+        metadata: user metadata.
+
+    Returns:
+        The entry, and whether something else has come by the same link meanwhile, which stays
+        where it is.
+
+    Raises:
+        NotFound: no such branch, or nothing has come.
+        UsageError: a malformed ID.
+    """
+    check_path(path)
+    if not _ID.fullmatch(incoming_id):
+        raise UsageError(
+            f"not the ID of a link: {incoming_id!r}", hint="32 hex digits, from fs presign --put"
+        )
+    _check_branch(repository, branch)
+    key, store = incoming_key(incoming_id), repository.store
+    on_step = repository.lake.surroundings.on_step
+    came = _find(store, key)
+    aside = key + _ASIDE
+    if came is not None:
+        on_step("incoming:set-aside")
+        store.copy(key, aside)
+    copied = _find(store, aside)
+    if copied is None:
+        return _taken_before(repository, branch, path, incoming_id), False
+    digest = _digest(repository, aside, copied)
+    on_step("incoming:copy")
+    present = _find(store, data_key(digest))
+    if present is None or present.size != copied.size:
+        store.copy(aside, data_key(digest))
+    entry = Entry(
+        physical_address=data_key(digest),
+        size=copied.size,
+        checksum=digest,
+        modified_at=repository.lake.now(),
+        content_type=content_type_of(path) if content_type is None else content_type,
+        metadata={**metadata, CLIENT_INCOMING: incoming_id},
+    )
+    on_step("incoming:stage")
+    stage_entry(repository, branch, path, entry, kind="stage")
+    on_step("incoming:delete")
+    now_there = _find(store, key)
+    is_same = came is not None and now_there is not None and now_there.version == came.version
+    on_step("incoming:delete-original")
+    if is_same:
+        store.delete([key])
+    on_step("incoming:delete-copy")
+    store.delete([aside])
+    return entry, now_there is not None and not is_same
+
+
+def _check_branch(repository: Repository, branch: str) -> None:
+    with repository.lake.kv.read() as txn:
+        branch_at(repository, txn, branch)
+
+
+def _find(store: ObjectStore, key: str) -> ObjectInfo | None:
+    try:
+        return store.head(key)
+    except ObjectNotFound:
+        return None
+
+
+def _digest(repository: Repository, key: str, info: ObjectInfo) -> str:
+    hasher = blake3()
+    for piece in read_object(repository, Entry(key, info.size, "", info.modified_at)):
+        hasher.update(piece)
+    return hasher.hexdigest()
+
+
+def _taken_before(repository: Repository, branch: str, path: bytes, incoming_id: str) -> Entry:
+    """Return the entry that an earlier run staged and was stopped too late to tell.
+
+    Raises:
+        NotFound: there was none.
+    """
+    from lakecli.committed.values import decode_entry
+
+    with repository.lake.kv.read() as txn:
+        value = view_of_branch(repository, txn, branch).find(path)
+    if value is not None:
+        entry = decode_entry(value)
+        if entry.metadata.get(CLIENT_INCOMING) == incoming_id:
+            return entry
+    raise NotFound(
+        f"nothing has come by the link {incoming_id}",
+        hint="a link takes one upload, such as curl -T FILE URL, until it ends",
+    )

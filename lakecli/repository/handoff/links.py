@@ -1,0 +1,200 @@
+"""One presigned URL for every object below a prefix, as a stream.
+
+All are signed as of one moment, so that links of one store end together. An object that cannot be
+signed is noted, and the others are.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from lakecli.committed.values import decode_entry
+from lakecli.errors import LakeError
+from lakecli.identity import DIGEST_SIZE
+from lakecli.repository.address import is_external
+from lakecli.repository.presign import Presigner
+from lakecli.repository.rearrange import directory
+from lakecli.repository.view import no_such_path, open_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import timedelta
+
+    from lakecli.model import Entry
+    from lakecli.objectstore.base import PresignedUrl
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.view import View
+
+SLOW_TO_SIGN: Final = "gs://"
+"""Google's signatures are made by RSA, outside the interpreter, or even by Google's IAM."""
+
+SIGNERS: Final = 16
+"""So many of them are made at a time."""
+
+BATCH: Final = 256
+"""Objects whose signatures are waited for together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Where links come from.
+
+    Attributes:
+        repository: ``lakefs://name``.
+        uuid: of the repository, 32 hex digits.
+        ref: as typed.
+        commit_id: what the ref was then.
+        uncommitted: whether uncommitted changes of the branch are among the links.
+        prefix: of all paths; empty, or ending in a slash.
+        created_at: when the links were signed, in whole seconds.
+    """
+
+    repository: str
+    uuid: str
+    ref: str
+    commit_id: str
+    uncommitted: bool
+    prefix: bytes
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One object.
+
+    Attributes:
+        path: in the repository.
+        name: the path below the prefix.
+        checksum: 64 hex digits of BLAKE3, or the ETag of what was imported.
+        url: a secret.
+        expires_at: when it really ends.
+    """
+
+    path: bytes
+    name: bytes
+    size: int
+    checksum: str
+    url: str
+    expires_at: datetime
+
+
+@dataclass(slots=True)
+class Totals:
+    """What all links come to; `expires_at` is the earliest end, and ``None`` before the first."""
+
+    count: int = 0
+    size: int = 0
+    expires_at: datetime | None = None
+
+    def add(self, link: Link) -> None:
+        """Count a link."""
+        self.count += 1
+        self.size += link.size
+        if self.expires_at is None or link.expires_at < self.expires_at:
+            self.expires_at = link.expires_at
+
+
+def is_blake3(checksum: str) -> bool:
+    """Whether a checksum is a digest that can be computed from the bytes, rather than an ETag."""
+    return len(checksum) == 2 * DIGEST_SIZE and set(checksum) <= set("0123456789abcdef")
+
+
+@dataclass(slots=True)
+class Handoff:
+    """Links that are signed while they are read, once; get one from `open_handoff`.
+
+    Attributes:
+        header: where they come from.
+        totals: of the links read so far.
+        failures: (path, why) of objects that could not be signed, in path order.
+    """
+
+    header: Header
+    _view: View
+    _expires_in: timedelta
+    totals: Totals = field(default_factory=Totals)
+    failures: list[tuple[bytes, str]] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Link]:
+        """Yield the links in path order.
+
+        Raises:
+            NotFound: there is nothing below the prefix.
+            Unsupported: the storage namespace has no URLs.
+            PermissionDenied: no credentials, or none that may sign.
+        """
+        below = self.header.prefix
+        first_error: LakeError | None = None
+        is_empty = True
+        for path, entry, signed in self._signed(self._view.scan(prefix=below)):
+            is_empty = False
+            if isinstance(signed, LakeError):
+                first_error = first_error or signed
+                self.failures.append((path, signed.message))
+                continue
+            name = path[len(below) :]
+            link = Link(path, name, entry.size, entry.checksum, signed.url, signed.expires_at)
+            self.totals.add(link)
+            yield link
+        if is_empty:
+            raise no_such_path(self._view.repository, self.header.ref, below)
+        if first_error is not None and not self.totals.count:
+            raise first_error
+
+    def _signed(
+        self, records: Iterator[tuple[bytes, bytes]]
+    ) -> Iterator[tuple[bytes, Entry, PresignedUrl | LakeError]]:
+        """Yield each path with its entry and what came of signing it, in the same order."""
+        repository = self._view.repository
+        signer = Presigner(repository, now=self.header.created_at, expires_in=self._expires_in)
+
+        def sign(item: tuple[bytes, Entry]) -> PresignedUrl | LakeError:
+            try:
+                return signer.presign(*item)
+            except LakeError as error:
+                if not is_external(item[1]):
+                    raise
+                return error
+
+        items = ((path, decode_entry(value)) for path, value in records)
+        if not repository.record.storage_namespace.startswith(SLOW_TO_SIGN):
+            yield from ((*item, sign(item)) for item in items)
+            return
+        with ThreadPoolExecutor(SIGNERS) as pool:
+            while batch := list(islice(items, BATCH)):
+                for item, signed in zip(batch, pool.map(sign, batch), strict=True):
+                    yield *item, signed
+
+
+@contextmanager
+def open_handoff(
+    repository: Repository, ref: str, prefix: bytes, *, expires_in: timedelta
+) -> Iterator[Handoff]:
+    """Open links to everything that a ref has below a directory.
+
+    Args:
+        repository: whose objects.
+        ref: at which ref; a plain branch includes its staging area.
+        prefix: a directory: a slash is put behind it where it is missing.
+        expires_in: how long they shall work, from now on.
+
+    Raises:
+        NotFound: no such ref.
+    """
+    below = directory(prefix)
+    with open_view(repository, ref) as view:
+        header = Header(
+            repository=repository.uri,
+            uuid=repository.record.uuid,
+            ref=ref,
+            commit_id=view.commit.id,
+            uncommitted=next(view.staged(prefix=below), None) is not None,
+            prefix=below,
+            created_at=repository.lake.now().astimezone(UTC),
+        )
+        yield Handoff(header, view, expires_in)

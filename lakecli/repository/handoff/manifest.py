@@ -1,0 +1,251 @@
+"""Manifests: every link with path, size and checksum, for programs, and how they are read again.
+
+As JSON a manifest is one object, written so that every object of its list ``objects`` is a line
+of its own::
+
+    {
+    "manifest": 1,
+    "repository": "lakefs://sales",
+    "uuid": "…", "ref": "main", "commit_id": "…", "uncommitted": false, "prefix": "orders/",
+    "created_at": "2026-03-01T12:00:00Z", "expires_at": "2026-03-02T00:00:00Z",
+    "count": 2, "size": 12345,
+    "objects": [
+    {"path": "orders/1.csv", "size": 5, "checksum": "…", "url": "…", "expires_at": "…"},
+    …
+    ]}
+
+As CSV its first line is ``# `` and the object above without ``objects``, the second one names the
+columns. Bytes of a path that are not UTF-8 are surrogate escapes in JSON and themselves in CSV.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from lakecli.errors import IntegrityError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import TextIO
+
+    from lakecli.repository.handoff.links import Header, Link, Totals
+
+VERSION: Final = 1
+COLUMNS: Final = ("path", "size", "checksum", "url", "expires_at")
+
+_LIST: Final = '"objects": ['
+_COMMENT: Final = "# "
+
+
+def time_text(when: datetime) -> str:
+    """Return a time as RFC 3339 writes it, in UTC."""
+    return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _header_fields(header: Header, totals: Totals) -> dict[str, object]:
+    return {
+        "manifest": VERSION,
+        "repository": header.repository,
+        "uuid": header.uuid,
+        "ref": header.ref,
+        "commit_id": header.commit_id,
+        "uncommitted": header.uncommitted,
+        "prefix": os.fsdecode(header.prefix),
+        "created_at": time_text(header.created_at),
+        "expires_at": None if totals.expires_at is None else time_text(totals.expires_at),
+        "count": totals.count,
+        "size": totals.size,
+    }
+
+
+class JsonManifest:
+    """Writes a manifest as JSON."""
+
+    def __init__(self) -> None:
+        self.left_out: list[tuple[bytes, str]] = []
+        self._separator = ""
+
+    def link(self, link: Link) -> bytes:
+        """Return one object's line, with what separates it from the one before."""
+        separator, self._separator = self._separator, ",\n"
+        return (separator + json.dumps(_fields(link))).encode()
+
+    def head(self, header: Header, totals: Totals) -> bytes:
+        """Return everything before the list."""
+        fields = _header_fields(header, totals).items()
+        lines = [f"{json.dumps(name)}: {json.dumps(value)},\n" for name, value in fields]
+        return f"{{\n{''.join(lines)}{_LIST}\n".encode()
+
+    def tail(self, header: Header, totals: Totals) -> bytes:
+        """Return the end of the list."""
+        del header, totals
+        return b"\n]}\n"
+
+
+def _fields(link: Link) -> dict[str, object]:
+    return {
+        "path": os.fsdecode(link.path),
+        "size": link.size,
+        "checksum": link.checksum,
+        "url": link.url,
+        "expires_at": time_text(link.expires_at),
+    }
+
+
+class CsvManifest:
+    """Writes a manifest as CSV, by the rules of RFC 4180."""
+
+    def __init__(self) -> None:
+        self.left_out: list[tuple[bytes, str]] = []
+
+    def link(self, link: Link) -> bytes:
+        """Return one row."""
+        return _row(_fields(link).values())
+
+    def head(self, header: Header, totals: Totals) -> bytes:
+        """Return the comment and the names of the columns."""
+        comment = json.dumps(_header_fields(header, totals))
+        return f"{_COMMENT}{comment}\r\n".encode() + _row(COLUMNS)
+
+    def tail(self, header: Header, totals: Totals) -> bytes:
+        """Return nothing."""
+        del header, totals
+        return b""
+
+
+def _row(values: Iterable[object]) -> bytes:
+    line = io.StringIO(newline="")
+    csv.writer(line).writerow(values)
+    return line.getvalue().encode("utf-8", "surrogateescape")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a manifest says of its links: see `links.Header`."""
+
+    repository: str
+    uuid: str
+    ref: str
+    commit_id: str
+    prefix: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What a manifest says of one link, the URL left out."""
+
+    path: bytes
+    size: int
+    checksum: str
+    expires_at: datetime
+
+
+class NotAManifest(UsageError):
+    """The file is something else."""
+
+
+def read_manifest(file: TextIO) -> tuple[Source, Iterator[Item]]:
+    """Read a manifest, JSON or CSV, the items while they are asked for.
+
+    Args:
+        file: opened as UTF-8 with surrogate escapes, and no translation of newlines.
+
+    Raises:
+        NotAManifest: it is none, or one of a later lakecli.
+        IntegrityError: it is damaged; the iterator raises it too.
+    """
+    start = file.read(len(_COMMENT))
+    if start == _COMMENT:
+        fields, objects = _load(file.readline()), _csv_objects(file)
+    elif start.lstrip()[:1] == "{":
+        fields, objects = _read_json(start, file)
+    else:
+        raise NotAManifest(
+            "not a manifest", hint="fs presign -r --manifest writes them, as .json or .csv"
+        )
+    if not isinstance(fields, dict) or fields.get("manifest") != VERSION:
+        raise NotAManifest("not a manifest, or one of a later lakecli")
+    try:
+        source = Source(
+            repository=_text(fields["repository"]),
+            uuid=_text(fields["uuid"]),
+            ref=_text(fields["ref"]),
+            commit_id=_text(fields["commit_id"]),
+            prefix=os.fsencode(_text(fields["prefix"])),
+        )
+    except (KeyError, ValueError):
+        raise _damaged("its header is not complete") from None
+    return source, _items(objects)
+
+
+def _read_json(start: str, file: TextIO) -> tuple[Any, Iterator[Any]]:
+    head = [start]
+    for line in file:
+        if line.rstrip() == _LIST:
+            return _load(f"{''.join(head)}{_LIST}]}}"), _json_objects(file)
+        head.append(line)
+    # Some other program has laid it out anew.
+    fields = _load("".join(head))
+    objects = fields.get("objects") if isinstance(fields, dict) else None
+    return fields, iter(objects if isinstance(objects, list) else ())
+
+
+def _json_objects(file: TextIO) -> Iterator[Any]:
+    for line in file:
+        text = line.strip()
+        if text == "]}":
+            return
+        if text:
+            yield _load(text.removesuffix(","))
+    raise _damaged("its end is missing")
+
+
+def _csv_objects(file: TextIO) -> Iterator[Any]:
+    try:
+        yield from csv.DictReader(file, strict=True)
+    except csv.Error as error:
+        raise _damaged(str(error)) from error
+
+
+def _items(objects: Iterator[Any]) -> Iterator[Item]:
+    for number, fields in enumerate(objects, 1):
+        try:
+            yield Item(
+                path=os.fsencode(_text(fields["path"])),
+                size=int(fields["size"]),
+                checksum=_text(fields["checksum"]),
+                expires_at=_time(fields["expires_at"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            # What was found instead is not told: it may be a URL.
+            raise _damaged(f"number {number} of its list is no object") from None
+
+
+def _load(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise _damaged(str(error)) from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("not a text")  # noqa: TRY004 - of the manifest, not of a call
+    return value
+
+
+def _time(value: object) -> datetime:
+    when = datetime.fromisoformat(_text(value))
+    if when.tzinfo is None:
+        raise ValueError("not a time with its distance from UTC")
+    return when
+
+
+def _damaged(what: str) -> IntegrityError:
+    return IntegrityError(f"damaged manifest: {what}", hint="write it anew: lakecli fs presign -r")

@@ -1,0 +1,290 @@
+set -u
+LC_ALL=C
+export LC_ALL
+
+warn() { printf '%s\n' "$*" >&2; }
+
+stop() {
+    warn "$*"
+    exit 2
+}
+
+[ $# -le 1 ] || stop "usage: sh $0 [DIRECTORY]"
+jobs=${JOBS:-8}
+case $jobs in
+'' | 0* | *[!0-9]* | ????*) stop "JOBS is not a number from 1 to 999: $jobs" ;;
+esac
+[ "$jobs" -le "$total" ] || jobs=$total
+[ "$jobs" -gt 0 ] || jobs=1
+directory=${1:-.}
+case $directory in
+/*) ;;
+*) directory=./$directory ;;
+esac
+command -v curl >/dev/null 2>&1 || stop "this script needs curl"
+mkdir -p "$directory" && cd "$directory" || stop "cannot use the directory $directory"
+[ ! -L "$parts" ] || stop "$parts is a symbolic link"
+mkdir -p "$parts" || stop "cannot write into the directory $directory"
+case $(uname 2>/dev/null) in
+CYGWIN* | MINGW* | MSYS*) windows=yes ;;
+*) windows= ;;
+esac
+if expr "x$(date -u +%Y%m%d%H%M%S)" '>' "x$expires" >/dev/null; then
+    warn "by the clock of this machine these links have ended: ask for new ones"
+fi
+
+# Checksums: BLAKE3 by the first of two programs that computes that of nothing correctly.
+
+blake3() { # of files, or of standard input: lines of digest, two blanks, name
+    case $hasher in
+    b3sum) b3sum "$@" ;;
+    python3) python3 -c "$python_blake3" "$@" ;;
+    esac
+}
+
+for hasher in b3sum python3 ''; do
+    case $(blake3 </dev/null 2>/dev/null) in
+    af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262*) break ;;
+    esac
+done
+
+# Every object is one call of `o`: its ID, size, checksum or -, name, URL. `each` has the objects of
+# one worker go through one step after the other: survey, plan, sift, place.
+
+o() {
+    number=$((number + 1))
+    [ $((number % jobs)) -ne "$me" ] || "$step" "$@"
+}
+
+d() { # a directory
+    [ "$step$me" != survey0 ] || {
+        decode "$1/"
+        make_way && good=$((good + 1)) || fail "$1" "$why"
+    }
+}
+
+x() { # a name that no file here can have, and why
+    [ "$step$me" != survey0 ] || fail "$1" "$2"
+}
+
+each() {
+    step=$1 number=0
+    objects
+}
+
+fail() {
+    bad=$((bad + 1))
+    warn "$1: $2"
+}
+
+decode() { # sets file; ./ keeps a name that begins with - from being an option
+    case $1 in
+    *\\*) file=$(printf './%bx' "$1") && file=${file%x} ;;
+    *) file=./$1 ;;
+    esac
+}
+
+measure() { # sets size; of what is not there it is 0
+    size=0
+    [ ! -f "$1" ] || size=$(wc -c <"$1") || size=0
+}
+
+make_way() { # makes the directories above the file
+    rest=${file#./} path=.
+    while :; do
+        case $rest in
+        */*) path=$path/${rest%%/*} rest=${rest#*/} ;;
+        *) return 0 ;;
+        esac
+        [ ! -L "$path" ] || { why="a symbolic link is in the way" && return 1; }
+        [ -d "$path" ] || mkdir "$path" 2>/dev/null || [ -d "$path" ] ||
+            { why="its directory cannot be made" && return 1; }
+    done
+}
+
+survey() { # what is complete already, and what is left to do
+    decode "$4"
+    case $windows$file in
+    yes*[\\:]*)
+        fail "$4" "no file of Windows can have this name"
+        return
+        ;;
+    esac
+    if [ ! -L "$file" ] && [ -f "$file" ]; then
+        measure "$file"
+        if [ "$size" -eq "$2" ]; then
+            if [ "$3" = - ]; then
+                [ ! -f "$parts/$1.done" ] || { good=$((good + 1)) && return; }
+            elif [ -n "$hasher" ]; then
+                case $(blake3 <"$file") in
+                "$3"*) good=$((good + 1)) && return ;;
+                esac
+            fi
+        fi
+    fi
+    todo="$todo$1 "
+}
+
+plan() { # prints what curl is to fetch
+    case $todo in
+    *" $1 "*) ;;
+    *) return ;;
+    esac
+    measure "$parts/$1"
+    if [ "$2" -eq 0 ]; then
+        true >"$parts/$1"
+    elif [ "$size" -ne "$2" ] && { [ "$round" -gt 1 ] || [ -z "$head" ]; }; then
+        [ -n "$head" ] || printf '%s\n' fail silent globoff 'continue-at = -' 'retry = 3' \
+            retry-connrefused 'connect-timeout = 30' 'speed-limit = 1' 'speed-time = 60' \
+            'write-out = "%{filename_effective}:%{http_code}\n"'
+        head=printed
+        printf 'url = "%s"\noutput = "%s"\n' "$5" "$parts/$1"
+    fi
+}
+
+sift() { # what has come, and what to do about the rest
+    case $todo in
+    *" $1 "*) ;;
+    *) return ;;
+    esac
+    measure "$parts/$1"
+    code=000
+    case $codes in
+    *"/$1:"*) code=${codes##*"/$1:"} && code=${code%% *} ;;
+    esac
+    if [ "$size" -eq "$2" ]; then
+        full="$full$1 "
+        return
+    fi
+    case $round:$code in
+    *:400 | *:401 | *:403 | *:404 | *:410)
+        fail "$4" "the server refuses it ($code); its link may have ended: ask for a new one"
+        return
+        ;;
+    1:000)
+        [ -z "$unreachable" ] || {
+            fail "$4" "the server cannot be reached"
+            return
+        }
+        ;;
+    4:000) fail "$4" "the server cannot be reached" ;;
+    4:*) fail "$4" "the transfer broke off (status $code)" ;;
+    # A server that cannot go on in the middle has to send everything again.
+    3:200 | 3:416) rm -f "$parts/$1" ;;
+    esac
+    [ "$size" -lt "$2" ] || rm -f "$parts/$1"
+    left="$left$1 "
+}
+
+place() { # gives files their names, if they are what they should be
+    case $full in
+    *" $1 "*) ;;
+    *) return ;;
+    esac
+    case $3:$hasher in
+    -:*) ;;
+    *:) unchecked=$((unchecked + 1)) ;;
+    *) case $sums in
+        *"$3  $1"*) ;;
+        *)
+            rm -f "$parts/$1"
+            fail "$4" "what came is not what was meant to; run this again to fetch it anew"
+            return
+            ;;
+        esac ;;
+    esac
+    decode "$4"
+    why="the file cannot be written"
+    if make_way && { [ ! -d "$file" ] || { why="a directory has its name" && false; }; } &&
+        mv -f "$parts/$1" "$file"; then
+        good=$((good + 1))
+        [ "$3" != - ] || true >"$parts/$1.done"
+    else
+        fail "$4" "$why"
+    fi
+}
+
+work() {
+    me=$1 good=0 bad=0 unchecked=0 todo=' ' full=' ' codes=' ' round=0 curl=
+    trap '[ -z "$curl" ] || kill "$curl" 2>/dev/null; exit 143' TERM
+    each survey
+    unreachable=
+    while [ "$round" -lt 4 ] && [ "$todo" != ' ' ]; do
+        [ "$round" -lt 2 ] || sleep "$round"
+        round=$((round + 1)) head=
+        (umask 077 && each plan >"$parts/w$me.curl")
+        if [ -s "$parts/w$me.curl" ]; then
+            curl --config "$parts/w$me.curl" >"$parts/w$me.codes" </dev/null &
+            curl=$!
+            wait "$curl"
+            curl=
+            codes=" $(tr '\n' ' ' <"$parts/w$me.codes") "
+            # The first round asks for one object only, to see whether anybody answers.
+            case $round$codes in
+            1*:[1-9]*) ;;
+            1*) unreachable=yes ;;
+            esac
+        fi
+        left=' '
+        each sift
+        todo=$left
+    done
+    sums=
+    [ -z "$hasher" ] || [ "$full" = ' ' ] || sums=$(cd "$parts" && blake3 $full)
+    each place
+    printf '%s %s %s\n' "$good" "$bad" "$unchecked" >"$parts/w$me.counts"
+}
+
+watch() { # tells on a terminal how far it is
+    while sleep 5; do
+        warn "$((done + $(cat "$parts"/w*.codes 2>/dev/null | wc -l))) of $total objects"
+    done
+}
+
+done=0 all_good=0 all_bad=0 all_unchecked=0 workers= watcher=
+trap 'kill $workers $watcher 2>/dev/null; wait; warn "interrupted; run it again to go on"; exit 130' \
+    INT TERM HUP
+
+run() { # does everything for the objects that `objects` names now
+    rm -f "$parts"/w*
+    me=0 workers=
+    while [ "$me" -lt "$jobs" ]; do
+        work "$me" &
+        workers="$workers $!"
+        me=$((me + 1))
+    done
+    if [ -t 2 ]; then
+        watch &
+        watcher=$!
+    fi
+    for worker in $workers; do
+        wait "$worker"
+    done
+    workers=
+    [ -z "$watcher" ] || kill "$watcher" 2>/dev/null
+    watcher= me=0
+    while [ "$me" -lt "$jobs" ]; do
+        good=0 bad=0 unchecked=0
+        [ ! -f "$parts/w$me.counts" ] || read -r good bad unchecked <"$parts/w$me.counts"
+        all_good=$((all_good + good)) all_bad=$((all_bad + bad))
+        all_unchecked=$((all_unchecked + unchecked))
+        me=$((me + 1))
+    done
+    done=$((all_good + all_bad))
+}
+
+finish() {
+    rm -f "$parts"/w*
+    [ "$all_good" -ne "$total" ] || rm -f "$parts"/*.done
+    rmdir "$parts" 2>/dev/null
+    printf '%s of %s objects are complete\n' "$all_good" "$total"
+    if [ "$all_good" -ne "$total" ]; then
+        warn "$((total - all_good)) are not; what is complete is kept: run it again to go on"
+        exit 1
+    fi
+    if [ "$all_unchecked" -gt 0 ]; then
+        warn "their sizes are right, but CHECKSUMS WERE NOT VERIFIED: there is neither b3sum nor python3"
+        exit 3
+    fi
+    exit 0
+}

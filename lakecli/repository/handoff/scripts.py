@@ -1,0 +1,174 @@
+"""Download scripts that carry everything with them: what to fetch, and how to verify it.
+
+The names in them are data to whoever runs them: ASCII in single quotes for the shell, JSON in
+comments for Python. A name that cannot be that of a file below a directory is in a script for
+people only: it is told, and not obeyed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lakecli.identity import h
+from lakecli.repository.handoff.links import is_blake3
+from lakecli.repository.handoff.manifest import time_text
+from lakecli.repository.handoff.names import PARTS, one_line, problem_of, shell_word, url_text
+
+if TYPE_CHECKING:
+    from lakecli.repository.handoff.links import Header, Link, Totals
+
+CHUNK: Final = 1_024
+"""Objects that a shell takes in at a time: it keeps them all in memory, once for every worker."""
+
+_PARTNER: Final = Path(__file__).with_name("partner")
+_ID_SIZE: Final = 8
+
+
+def _source(name: str) -> str:
+    return (_PARTNER / name).read_text(encoding="ascii")
+
+
+def _part_id(link: Link) -> str:
+    """Return the name of an object while it is not complete: that of these bytes at this path."""
+    return h(link.path + b"\0" + link.checksum.encode())[:_ID_SIZE].hex()
+
+
+def _about(header: Header, totals: Totals) -> list[str]:
+    place = one_line(f"{header.repository}/{header.ref}/".encode() + header.prefix)
+    end = "" if totals.expires_at is None else f" until {time_text(totals.expires_at)}"
+    return [
+        f"Downloads {totals.count} objects, {totals.size} bytes, of {place}",
+        f"at commit {header.commit_id}, signed at {time_text(header.created_at)}.",
+        f"Keep this file secret: whoever has it can read them{end}.",
+    ]
+
+
+class ShellScript:
+    """Writes a script for POSIX's shell and curl."""
+
+    def __init__(self) -> None:
+        self.left_out: list[tuple[bytes, str]] = []
+        self._count = 0
+        self._in_chunk = 0
+
+    def link(self, link: Link) -> bytes:
+        """Return the call that downloads an object."""
+        if not link.name:
+            return b""  # it stands for the directory itself
+        self._count += 1
+        start = "" if self._in_chunk else "objects() {\n"
+        self._in_chunk += 1
+        end = ""
+        if self._in_chunk == CHUNK:
+            self._in_chunk = 0
+            end = "}\nrun\n"
+        return f"{start}{self._call(link)}\n{end}".encode("ascii")
+
+    def _call(self, link: Link) -> str:
+        problem = problem_of(link.name)
+        if problem is not None:
+            self.left_out.append((link.path, problem))
+            return f"x '{shell_word(link.name)}' '{shell_word(problem.encode())}'"
+        if link.name.endswith(b"/"):
+            return f"d '{shell_word(link.name[:-1])}'"
+        checksum = link.checksum if is_blake3(link.checksum) else "-"
+        name, url = shell_word(link.name), url_text(link.url)
+        return f"o {_part_id(link)} {link.size} {checksum} '{name}' '{url}'"
+
+    def head(self, header: Header, totals: Totals) -> bytes:
+        """Return the program."""
+        about = "".join(f"# {line}\n" for line in _about(header, totals))
+        expires = "" if totals.expires_at is None else f"{totals.expires_at:%Y%m%d%H%M%S}"
+        settings = f"total={self._count}\nexpires={expires}\nparts={PARTS}\n"
+        python = _source("blake3.py") + _PRINT_BLAKE3
+        assert "'" not in python
+        return (
+            f"#!/bin/sh\n{about}{_SHELL_USAGE}{settings}"
+            f"python_blake3='\n{python}'\n\n{_source('download.sh')}\n"
+        ).encode("ascii")
+
+    def tail(self, header: Header, totals: Totals) -> bytes:
+        """Return the end of the program."""
+        del header, totals
+        return b"}\nrun\nfinish\n" if self._in_chunk else b"finish\n"
+
+
+_SHELL_USAGE: Final = """\
+#
+# Usage: sh THIS_FILE [DIRECTORY]
+#
+# Files go below DIRECTORY, by default the current one. JOBS=8 in the environment says how many are
+# fetched at a time. What was interrupted goes on where it was when this is run again, and files
+# that are there already and right are not fetched. It needs curl, and to verify the files b3sum or
+# python3; without these only sizes are compared, and it says so.
+#
+# Exit status: 0 all complete and verified, 1 some failed and all others are complete, 2 it cannot
+# run, 3 all complete but not verified.
+"""
+
+
+_PRINT_BLAKE3: Final = """\
+
+
+import sys
+
+for argument in sys.argv[1:] or ["-"]:
+    if argument == "-":
+        print(blake3_of(sys.stdin.buffer) + "  -")
+    else:
+        with open(argument, "rb") as opened:
+            print(blake3_of(opened) + "  " + argument)
+"""
+
+
+class PythonScript:
+    """Writes a script for Python's standard library, from version 3.6 on."""
+
+    def __init__(self) -> None:
+        self.left_out: list[tuple[bytes, str]] = []
+        self._count = 0
+
+    def link(self, link: Link) -> bytes:
+        """Return the comment that tells of an object."""
+        if not link.name:
+            return b""  # it stands for the directory itself
+        self._count += 1
+        problem = problem_of(link.name)
+        fields: dict[str, object] = {"name": os.fsdecode(link.name)}
+        if problem is not None:
+            self.left_out.append((link.path, problem))
+            fields = {"refused": one_line(link.name), "why": problem}
+        elif not link.name.endswith(b"/"):
+            fields |= {
+                "id": _part_id(link),
+                "size": link.size,
+                "checksum": link.checksum if is_blake3(link.checksum) else None,
+                "url": url_text(link.url),
+            }
+        return f"#: {json.dumps(fields)}\n".encode("ascii")
+
+    def head(self, header: Header, totals: Totals) -> bytes:
+        """Return the program."""
+        expires = "" if totals.expires_at is None else time_text(totals.expires_at)
+        program = _source("download.py")
+        about = "\n".join(_about(header, totals)).replace("\\", "\\\\").replace('"', "'")
+        for place, text in (
+            ('"""Downloads what the comments at the end of this file name.', f'"""{about}'),
+            (
+                "from lakecli.repository.handoff.partner.blake3 import Blake3, blake3_of\n",
+                _source("blake3.py"),
+            ),
+            ("TOTAL = 0\n", f"TOTAL = {self._count}\n"),
+            ('EXPIRES = ""\n', f'EXPIRES = "{expires}"\n'),
+        ):
+            assert program.count(place) == 1, place
+            program = program.replace(place, text)
+        return f"#!/usr/bin/env python3\n{program}\n".encode("ascii")
+
+    def tail(self, header: Header, totals: Totals) -> bytes:
+        """Return nothing: the program is at the beginning."""
+        del header, totals
+        return b""

@@ -1,0 +1,178 @@
+"""What a partner has: a shell with curl, or Python, and a server that gives objects.
+
+`FileServer` answers like a bucket, and can be told to misbehave.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Self
+from urllib.parse import unquote_to_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+TOOLS = ("cat", "curl", "date", "expr", "mkdir", "mv", "rm", "rmdir", "sleep", "tr", "uname", "wc")
+"""All that the shell's script needs."""
+
+
+class FileServer:
+    """Serves objects by their keys over HTTP, each for itself and with its whims.
+
+    Attributes:
+        objects: by key, without the slash that paths begin with.
+        has_ranges: answer ranges, instead of everything again.
+        statuses: what to answer instead, by key.
+        cuts: how often to cut an answer off in the middle, by key.
+        requests: (key, Range header or ``""``), as they came.
+        gate: where set, what every answer waits for after its first byte.
+    """
+
+    def __init__(self, objects: Mapping[bytes, bytes]) -> None:
+        self.objects = dict(objects)
+        self.has_ranges = True
+        self.statuses: dict[bytes, int] = {}
+        self.cuts: dict[bytes, int] = {}
+        self.requests: list[tuple[bytes, str]] = []
+        self.gate: threading.Event | None = None
+        self.lock = threading.Lock()
+        served = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                served.answer(self)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Keep quiet."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._server.block_on_close = False
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+
+    def url(self, key: bytes) -> str:
+        """Return the URL of an object, with a query as signed ones have."""
+        path = "".join(f"%{byte:02x}" for byte in key)
+        port = self._server.server_address[1]
+        return f"http://127.0.0.1:{port}/{path}?X-Signature=a%2Fb&x=1"
+
+    def asked(self, key: bytes) -> list[str]:
+        """Return the ranges that were asked of an object."""
+        return [asked for found, asked in self.requests if found == key]
+
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        key = unquote_to_bytes(handler.path.partition("?")[0][1:])
+        wanted = handler.headers.get("Range", "")
+        with self.lock:
+            self.requests.append((key, wanted))
+            body = self.objects.get(key, b"")
+            status = self.statuses.get(key, 200 if key in self.objects else 404)
+            cut = self.cuts.get(key, 0)
+            self.cuts[key] = cut - 1
+        if status != 200:
+            body = b"<Error>refused</Error>"
+        elif wanted and self.has_ranges:
+            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+            status = 206 if start < len(body) else 416
+            body = body[start:]
+        handler.send_response(status)
+        if status == 206:
+            total = len(self.objects[key])
+            handler.send_header("Content-Range", f"bytes {total - len(body)}-{total - 1}/{total}")
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        if cut > 0:
+            body = body[: len(body) // 2]
+            handler.close_connection = True
+        if self.gate is not None:
+            handler.wfile.write(body[:1])
+            handler.wfile.flush()
+            self.gate.wait(60)
+            body = body[1:]
+        handler.wfile.write(body)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.gate is not None:
+            self.gate.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@dataclass
+class Partner:
+    """A machine on which a script is run: a way to run it, and hardly any environment.
+
+    Attributes:
+        command: what is put before the script.
+        place: an empty directory with nothing else beside it.
+        path: of the programs that there are.
+    """
+
+    command: Sequence[str]
+    place: Path
+    path: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def directory(self) -> Path:
+        """Where the files go."""
+        return self.place / "files"
+
+    def run(self, script: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a script to its end."""
+        with self.start(script, *arguments) as process:
+            out, err = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def start(self, script: Path, *arguments: str) -> subprocess.Popen[str]:
+        """Start a script, in a session of its own."""
+        return subprocess.Popen(
+            [*self.command, str(script), *(arguments or ("files",))],
+            cwd=self.place,
+            env={"PATH": str(self.path), **self.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def files(self) -> dict[bytes, bytes]:
+        """Return every file below the place, by its name below the directory."""
+        return {
+            os.fsencode(os.path.relpath(path, self.directory)): path.read_bytes()
+            for path in self.place.rglob("*")
+            if path.is_file()
+        }
+
+
+def link_tools(directory: Path, tools: Mapping[str, str | None]) -> Path:
+    """Make a directory that holds nothing but these programs, for PATH."""
+    directory.mkdir()
+    for name, found in tools.items():
+        assert found is not None, f"these tests need {name}"
+        (directory / name).symlink_to(found)
+    return directory
+
+
+def shell_tools() -> dict[str, str | None]:
+    """Return where the programs are that the shell's script needs."""
+    return {name: shutil.which(name) for name in TOOLS}
+
+
+PYTHON = {"python3": sys.executable}
+"""What the shell's script verifies with where there is no b3sum."""
