@@ -36,13 +36,13 @@ __lakecli_options() {
     'find-merge-base') REPLY='' ;;
     'fs cat') REPLY='' ;;
     'fs cp') REPLY='-r --recursive' ;;
-    'fs download') REPLY='--no-progress -p --parallelism -r --recursive' ;;
+    'fs download') REPLY='--dry-run --exclude --include --no-progress -p --parallelism -r --recursive' ;;
     'fs ls') REPLY='--after --amount -r --recursive' ;;
     'fs mv') REPLY='-r --recursive' ;;
     'fs presign') REPLY='--expires' ;;
     'fs rm') REPLY='-r --recursive' ;;
     'fs stat') REPLY='--expires --pre-sign' ;;
-    'fs upload') REPLY='--content-type --follow --meta --no-progress -p --parallelism -r --recursive -s --skip --source' ;;
+    'fs upload') REPLY='--content-type --dry-run --exclude --follow --include --meta --no-progress -p --parallelism -r --recursive -s --skip --source' ;;
     'fsck') REPLY='--data' ;;
     'log') REPLY='--after --amount --dot --first-parent --graph --limit --no-merges --objects --prefixes --show-meta-range-id --since --stop-at' ;;
     'merge') REPLY='--allow-empty --dry-run --force -m --message --meta --squash --strategy' ;;
@@ -80,6 +80,8 @@ __lakecli_value() {
     'commit --message') REPLY='nothing' ;;
     'commit --meta') REPLY='nothing' ;;
     'diff --prefix') REPLY='nothing' ;;
+    'fs download --exclude') REPLY='nothing' ;;
+    'fs download --include') REPLY='nothing' ;;
     'fs download -p') REPLY='nothing' ;;
     'fs download --parallelism') REPLY='nothing' ;;
     'fs ls --after') REPLY='nothing' ;;
@@ -87,6 +89,8 @@ __lakecli_value() {
     'fs presign --expires') REPLY='nothing' ;;
     'fs stat --expires') REPLY='nothing' ;;
     'fs upload --content-type') REPLY='nothing' ;;
+    'fs upload --exclude') REPLY='nothing' ;;
+    'fs upload --include') REPLY='nothing' ;;
     'fs upload --meta') REPLY='nothing' ;;
     'fs upload -p') REPLY='nothing' ;;
     'fs upload --parallelism') REPLY='nothing' ;;

@@ -123,6 +123,9 @@ function __lakecli_options
                 '--recursive' 'All objects below the path'
         case 'fs download'
             printf '%s\t%s\n' \
+                '--dry-run' 'Show what would be done, and do nothing' \
+                '--exclude' 'Not what matches, as in .gitignore; may be repeated' \
+                '--include' 'Only what matches, as in .gitignore; may be repeated' \
                 '--no-progress' 'Show no progress' \
                 '-p' 'Objects moved at a time; default: transfer.parallelism' \
                 '--parallelism' 'Objects moved at a time; default: transfer.parallelism' \
@@ -152,7 +155,10 @@ function __lakecli_options
         case 'fs upload'
             printf '%s\t%s\n' \
                 '--content-type' 'Instead of what the suffix of PATH implies' \
+                '--dry-run' 'Show what would be done, and do nothing' \
+                '--exclude' 'Not what matches, as in .gitignore; may be repeated' \
                 '--follow' 'Upload what symbolic links in a directory point to' \
+                '--include' 'Only what matches, as in .gitignore; may be repeated' \
                 '--meta' 'Metadata to record' \
                 '--no-progress' 'Show no progress' \
                 '-p' 'Objects moved at a time; default: transfer.parallelism' \
@@ -267,6 +273,10 @@ function __lakecli_value
             echo 'nothing'
         case 'diff --prefix'
             echo 'nothing'
+        case 'fs download --exclude'
+            echo 'nothing'
+        case 'fs download --include'
+            echo 'nothing'
         case 'fs download -p'
             echo 'nothing'
         case 'fs download --parallelism'
@@ -280,6 +290,10 @@ function __lakecli_value
         case 'fs stat --expires'
             echo 'nothing'
         case 'fs upload --content-type'
+            echo 'nothing'
+        case 'fs upload --exclude'
+            echo 'nothing'
+        case 'fs upload --include'
             echo 'nothing'
         case 'fs upload --meta'
             echo 'nothing'

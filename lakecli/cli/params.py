@@ -10,7 +10,7 @@ base URI, after Typer took the line apart. Names that complete dynamically say s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
@@ -133,6 +133,11 @@ def read_metadata(texts: list[str], _context: Context) -> Mapping[str, str]:
     return metadata
 
 
+def read_texts(texts: list[str], _context: Context) -> list[str]:
+    """Read an option that may be repeated, each value as it is."""
+    return texts
+
+
 def read_list(texts: list[str], _context: Context) -> list[str]:
     """Read an option that may be repeated and holds comma-separated values by CSV's rules."""
     return [item for text in texts for item in split_csv(text)]
@@ -236,6 +241,20 @@ Metadata = Annotated[
     Mapping[str, str],
     typer.Option("--meta", metavar="KEY=VALUE", help="Metadata to record"),
     Reads(read_metadata, repeatable=True),
+]
+Include = Annotated[
+    Sequence[str],
+    typer.Option(
+        "--include", metavar="PATTERN", help="Only what matches, as in .gitignore; may be repeated"
+    ),
+    Reads(read_texts, repeatable=True),
+]
+Exclude = Annotated[
+    Sequence[str],
+    typer.Option(
+        "--exclude", metavar="PATTERN", help="Not what matches, as in .gitignore; may be repeated"
+    ),
+    Reads(read_texts, repeatable=True),
 ]
 Amount = Annotated[
     int, typer.Option("--amount", min=0, metavar="N", help="How many to show; 0 for all")

@@ -6,6 +6,7 @@ The bar for terminals is in ``progress_bar``, which imports Rich.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,23 @@ INTERVAL = 5.0
 """Seconds between two plain lines."""
 
 
+RATE_STEP = 1.0
+"""Seconds between two moments that a rate is computed from."""
+
+RATE_MARKS = 15
+
+
+def human_seconds(seconds: float) -> str:
+    """Return a duration as ``45s``, ``1m28s`` or ``3h05m``."""
+    whole = int(seconds)
+    if whole < 60:  # noqa: PLR2004 - seconds in a minute
+        return f"{whole}s"
+    minutes, whole = divmod(whole, 60)
+    if minutes < 60:  # noqa: PLR2004 - minutes in an hour
+        return f"{minutes}m{whole:02}s"
+    return f"{minutes // 60}h{minutes % 60:02}m"
+
+
 class Progress:
     """How far an operation is; safe to advance from several threads. This one shows nothing."""
 
@@ -28,8 +46,31 @@ class Progress:
         """Add to what there is to do, for work that is discovered on the way."""
 
 
+class Rate:
+    """Bytes a second, over the last few seconds rather than since the beginning."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._marks: deque[tuple[float, int]] = deque([(clock(), 0)], maxlen=RATE_MARKS)
+
+    def note(self, size: int) -> None:
+        """Note how many bytes were moved until now, in all."""
+        now = self._clock()
+        if now - self._marks[-1][0] >= RATE_STEP:
+            self._marks.append((now, size))
+
+    def of(self, size: int) -> float | None:
+        """Return the rate now that so many bytes were moved; ``None`` where it is too early."""
+        start, before = self._marks[0]
+        seconds = self._clock() - start
+        return (size - before) / seconds if seconds >= RATE_STEP and size > before else None
+
+
 class PlainProgress(Progress):
-    """One line every few seconds, for logs: ``upload: 120 of 400 objects, 1.2 GB of 3.4 GB``."""
+    """One line every few seconds, for logs.
+
+    ``upload: 120 of 400 objects, 1.2 GB of 3.4 GB, 25.0 MB/s, 1m28s left``
+    """
 
     def __init__(
         self,
@@ -47,12 +88,14 @@ class PlainProgress(Progress):
         self._clock = clock
         self._next = clock() + INTERVAL
         self._lock = threading.Lock()
+        self._rate = Rate(clock)
 
     def advance(self, *, items: int = 0, size: int = 0) -> None:
         """Count, and write a line when it is time."""
         with self._lock:
             self._done_items += items
             self._done_size += size
+            self._rate.note(self._done_size)
             now = self._clock()
             if now < self._next:
                 return
@@ -68,6 +111,12 @@ class PlainProgress(Progress):
     def _counts(self) -> str:
         objects = f"{self._done_items} of {self._items}" if self._items else f"{self._done_items}"
         moved = human_size(self._done_size)
-        return f"{objects} objects, {moved}" + (
-            f" of {human_size(self._size)}" if self._size else ""
-        )
+        counts = f"{objects} objects, {moved}"
+        if self._size:
+            counts += f" of {human_size(self._size)}"
+        rate = self._rate.of(self._done_size)
+        if rate is not None:
+            counts += f", {human_size(int(rate))}/s"
+            if self._size and self._size > self._done_size:
+                counts += f", {human_seconds((self._size - self._done_size) / rate)} left"
+        return counts

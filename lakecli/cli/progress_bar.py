@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from time import monotonic
 from typing import TYPE_CHECKING, Self, TextIO
 
 from rich.console import Console
@@ -10,7 +11,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from lakecli.cli.progress import Progress
+from lakecli.cli.progress import Progress, Rate
 from lakecli.cli.text import human_size
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class BarProgress(Progress):
         self._items, self._size = items, size
         self._done_items = self._done_size = 0
         self._lock = threading.Lock()
+        self._rate = Rate(monotonic)
         # Rich would redirect stdout into its console, which is stderr here, so lines of text
         # come through `write` instead.
         self._rich = RichProgress(
@@ -73,9 +75,14 @@ class BarProgress(Progress):
 
     def _update(self) -> None:
         objects = f"{self._done_items}/{self._items}" if self._items else f"{self._done_items}"
+        counts = f"{objects} objects, {human_size(self._done_size)}"
+        self._rate.note(self._done_size)
+        rate = self._rate.of(self._done_size)
+        if rate is not None:
+            counts += f", {human_size(int(rate))}/s"
         self._rich.update(
             self._task,
             total=self._size or self._items,
             completed=self._done_size if self._size else self._done_items,
-            counts=f"{objects} objects, {human_size(self._done_size)}",
+            counts=counts,
         )

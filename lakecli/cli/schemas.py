@@ -33,6 +33,7 @@ _ENTRY: Final[Record] = {
 }
 
 _FAILURES: Final[Record] = {
+    "excluded": ("number", "objects that --include and --exclude leave out"),
     "failed": ("number", "how many objects"),
     "size": ("number", "bytes of what did not fail"),
     "failures": ("list of failure", "each of them"),
@@ -88,6 +89,18 @@ RECORDS: Final[dict[str, Record]] = {
         "unchanged": ("number", "objects whose file was there already"),
         "destination": ("text", "the directory, as an absolute path"),
         **_FAILURES,
+    },
+    "transfer plan": {
+        "new": ("number", "objects that are not there yet"),
+        "new_size": ("number", "their bytes"),
+        "changed": ("number", "objects that would replace another one"),
+        "changed_size": ("number", "their bytes"),
+        "unchanged": ("number", "objects that are there already"),
+        "unchanged_size": ("number", "their bytes"),
+        "excluded": ("number", "objects that --include and --exclude leave out"),
+        "excluded_size": ("number", "their bytes"),
+        "failed": ("number", "how many objects would fail"),
+        "failures": ("list of failure", "each of them"),
     },
     "failure": {
         "path": ("text", "of the object; of the file where it was to be uploaded"),
@@ -217,13 +230,21 @@ ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
     "doctor": (Answer("examination"),),
     "find-merge-base": (Answer("merge base"),),
     "fs cp": (Answer("rearranged"),),
-    "fs download": (Answer("downloaded entry"), Answer("download", option="-r")),
+    "fs download": (
+        Answer("downloaded entry"),
+        Answer("download", option="-r"),
+        Answer("transfer plan", option="--dry-run"),
+    ),
     "fs ls": (Answer("listed", each=True),),
     "fs mv": (Answer("rearranged"),),
     "fs presign": (Answer("presigned"),),
     "fs rm": (Answer("removed"),),
     "fs stat": (Answer("entry"), Answer("presigned entry", option="--pre-sign")),
-    "fs upload": (Answer("entry"), Answer("upload", option="-r")),
+    "fs upload": (
+        Answer("entry"),
+        Answer("upload", option="-r"),
+        Answer("transfer plan", option="--dry-run"),
+    ),
     "fsck": (Answer("checked", each=True),),
     "log": (Answer("commit", each=True),),
     "merge": (Answer("commit"), Answer("difference", each=True, option="--dry-run")),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakecli.cli.text import human_size, quote_path
-from lakecli.errors import PartialFailure
+from lakecli.errors import PartialFailure, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lakecli.cli.context import Context
     from lakecli.cli.progress import Progress
     from lakecli.repository.lake import Repository
+    from lakecli.repository.selection import Plan, Selection, Tally
 
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progress")]
 PreSign = Annotated[
@@ -56,6 +57,58 @@ def summary_lines(operation: str, counts: dict[str, int], size: int) -> Iterator
     yield ""
     yield from (f"{name}: {count}" for name, count in counts.items())
     yield f"Size: {human_size(size)}"
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """Yield what a recursive transfer would do."""
+    yield "Dry run, nothing was transferred:"
+    yield ""
+    for name, tally in _tallies(plan).items():
+        yield f"{name.capitalize()}: {tally.count} ({human_size(tally.size)})"
+    yield f"Failing: {len(plan.failures)}"
+
+
+def plan_record(plan: Plan) -> dict[str, object]:
+    """Return the same as JSON shows it."""
+    record: dict[str, object] = {}
+    for name, tally in _tallies(plan).items():
+        record[name] = tally.count
+        record[f"{name}_size"] = tally.size
+    return record | {"failed": len(plan.failures), "failures": failure_records(plan.failures)}
+
+
+def _tallies(plan: Plan) -> dict[str, Tally]:
+    return {
+        "new": plan.new,
+        "changed": plan.changed,
+        "unchanged": plan.unchanged,
+        "excluded": plan.excluded,
+    }
+
+
+def selection(include: Sequence[str], exclude: Sequence[str], *, recursive: bool) -> Selection:
+    """Return what ``--include`` and ``--exclude`` mean.
+
+    Raises:
+        UsageError: a pattern that matches nothing, or nothing to choose from.
+    """
+    from lakecli.repository.selection import EVERYTHING, Selection
+
+    if not include and not exclude:
+        return EVERYTHING
+    if not recursive:
+        raise UsageError("--include and --exclude choose among many objects", hint="add -r")
+    return Selection(include, exclude)
+
+
+def check_dry_run(dry_run: bool, *, recursive: bool) -> None:  # noqa: FBT001 - a flag, as given
+    """Refuse a dry run of one object.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if dry_run and not recursive:
+        raise UsageError("--dry-run tells about many objects", hint="add -r")
 
 
 def failure_records(failures: Sequence[tuple[bytes, str]]) -> list[dict[str, object]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import (
@@ -32,6 +32,7 @@ from lakecli.repository.destination import (
 from lakecli.repository.parallel import Patience, Persistence, Workers
 from lakecli.repository.read import digest_of, read_object
 from lakecli.repository.rearrange import directory
+from lakecli.repository.selection import EVERYTHING, Plan, Selection
 from lakecli.repository.view import no_such_path, open_view
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
 
     from lakecli.model import Entry
     from lakecli.repository.lake import Repository
+
+
+LOOK_AHEAD: Final = 1_024
+"""Objects that are announced together."""
 
 
 def _nothing(_count: int = 0) -> None:
@@ -54,12 +59,16 @@ class DownloadOptions:
         parallelism: requests to the store, or objects copied, at a time.
         part_size: in bytes, of objects in a bucket that are larger than two of them. A download of
             these that was cut off goes on, if it is asked for parts of the same size.
+        selection: which objects below a directory are meant.
+        on_found: told how many objects and bytes there are, before they are done.
         on_object: called for each object that is done.
         on_bytes: told the size of each piece of an object.
     """
 
     parallelism: int = 1
     part_size: int = PART_SIZE
+    selection: Selection = EVERYTHING
+    on_found: Callable[[int, int], None] | None = None
     on_object: Callable[[], None] = _nothing
     on_bytes: Callable[[int], None] = _nothing
 
@@ -72,12 +81,14 @@ class DownloadReport:
         downloaded: objects written.
         unchanged: objects whose file was there already, with the same contents.
         size: bytes of the objects written.
+        excluded: objects that patterns left out.
         failures: (path, why), in path order.
     """
 
     downloaded: int = 0
     unchanged: int = 0
     size: int = 0
+    excluded: int = 0
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
 
@@ -139,7 +150,30 @@ def download_tree(
         NotFound: no such ref, or nothing below the prefix.
         UsageError: `target` cannot be a directory.
     """
-    return _TreeDownload(repository, options).run(ref, directory(prefix), target)
+    download = _TreeDownload(repository, options)
+    download.run(ref, directory(prefix), target)
+    return download.report
+
+
+def plan_download(
+    repository: Repository,
+    ref: str,
+    prefix: bytes,
+    *,
+    target: Path,
+    options: DownloadOptions = _DEFAULTS,
+) -> Plan:
+    """Tell what `download_tree` would do; nothing is fetched, nothing written.
+
+    Files of the same size as their object are read, to compare them.
+
+    Raises:
+        NotFound: no such ref, or nothing below the prefix.
+        UsageError: `target` cannot be a directory.
+    """
+    planned = _TreePlan(repository, options)
+    planned.run(ref, directory(prefix), target)
+    return planned.plan
 
 
 class _Download:
@@ -202,11 +236,11 @@ class _TreeDownload(_Download):
 
     def __init__(self, repository: Repository, options: DownloadOptions) -> None:
         super().__init__(repository, options)
-        self._report = DownloadReport()
+        self.report = DownloadReport()
         self._patience = Patience()
         self._lock = Lock()
 
-    def run(self, ref: str, below: bytes, target: Path) -> DownloadReport:
+    def run(self, ref: str, below: bytes, target: Path) -> None:
         with open_view(self._repository, ref) as view:
             records = view.scan(prefix=below)
             first = next(records, None)
@@ -214,24 +248,44 @@ class _TreeDownload(_Download):
                 raise no_such_path(self._repository, ref, below)
             with Destination(os.fsencode(target)) as destination:
                 self.workers.for_each(
-                    chain([first], records),
-                    lambda record: self._one(
-                        destination, record[0], record[0][len(below) :], record[1]
-                    ),
+                    self._selected(chain([first], records), len(below)),
+                    lambda item: self._one(destination, item[0], item[0][len(below) :], item[1]),
                 )
-        self._report.failures.sort()
-        return self._report
+        self.report.failures.sort()
 
-    def _one(self, destination: Destination, path: bytes, name: bytes, value: bytes) -> None:
+    def _selected(
+        self, records: Iterator[tuple[bytes, bytes]], below: int
+    ) -> Iterator[tuple[bytes, Entry]]:
+        """Yield the objects that are meant, and announce them a batch at a time."""
+        selection = self._options.selection
+        while batch := list(islice(records, LOOK_AHEAD)):
+            meant = []
+            for path, value in batch:
+                try:
+                    entry = decode_entry(value)
+                except IntegrityError as error:
+                    self._fail(path, error)
+                    continue
+                if selection.takes(path[below:]):
+                    meant.append((path, entry))
+                else:
+                    self._exclude(entry)
+            if self._options.on_found is not None:
+                self._options.on_found(len(meant), sum(entry.size for _, entry in meant))
+            yield from meant
+
+    def _exclude(self, _entry: Entry) -> None:
+        self.report.excluded += 1
+
+    def _one(self, destination: Destination, path: bytes, name: bytes, entry: Entry) -> None:
         try:
             if not name or name.endswith(b"/"):
                 if name:
                     destination.make_directory(name[:-1])
                 return
-            entry = decode_entry(value)
             if self.is_there(destination, name, entry):
                 with self._lock:
-                    self._report.unchanged += 1
+                    self.report.unchanged += 1
                 self._options.on_bytes(entry.size)
                 self._options.on_object()
                 return
@@ -247,9 +301,39 @@ class _TreeDownload(_Download):
             return
         self._patience.succeeded()
         with self._lock:
-            self._report.downloaded += 1
-            self._report.size += size
+            self.report.downloaded += 1
+            self.report.size += size
         self._options.on_object()
 
     def _fail(self, path: bytes, error: LakeError) -> None:
-        self._report.failures.append((path, error.message))
+        self.report.failures.append((path, error.message))
+
+
+class _TreePlan(_TreeDownload):
+    """The same without fetching or writing anything."""
+
+    def __init__(self, repository: Repository, options: DownloadOptions) -> None:
+        super().__init__(repository, options)
+        self.plan = Plan(failures=self.report.failures)
+
+    def _exclude(self, entry: Entry) -> None:
+        self.plan.excluded.add(entry.size)
+
+    def _one(self, destination: Destination, path: bytes, name: bytes, entry: Entry) -> None:
+        if not name or name.endswith(b"/"):
+            return
+        try:
+            state = destination.state_of(
+                name, size=entry.size, digest=digest_of(entry), on_piece=self.workers.check
+            )
+        except UnsafeName as error:
+            self._fail(path, error)
+            return
+        tallies = {
+            State.MISSING: self.plan.new,
+            State.SAME: self.plan.unchanged,
+            State.DIFFERENT: self.plan.changed,
+        }
+        with self._lock:
+            tallies[state].add(entry.size)
+        self._options.on_object()

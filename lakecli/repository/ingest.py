@@ -69,6 +69,19 @@ def is_large(path: bytes) -> bool:
         return False  # whoever reads it will say why
 
 
+def _key_of(path: bytes, status: os.stat_result) -> FileKey:
+    from lakecli.kv.file_hashes import FileKey
+
+    return FileKey(
+        device=status.st_dev,
+        inode=status.st_ino,
+        path=os.path.abspath(path),
+        size=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+        ctime_ns=status.st_ctime_ns,
+    )
+
+
 def _nothing(_count: int) -> None:
     """Tell nobody."""
 
@@ -149,6 +162,27 @@ class Ingest:
             os.close(descriptor)
         return Ingested(digest, before.st_size, before.st_mtime_ns // 1_000_000_000)
 
+    def look(self, path: bytes) -> Ingested:
+        """Tell what `file` would bring in, without writing anything.
+
+        Raises:
+            SpecialFile: it is no regular file.
+            FileChanged: it was written to meanwhile.
+            OSError: it cannot be read.
+        """
+        descriptor = os.open(path, self._flags)
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            before = os.fstat(descriptor)
+            if not stat.S_ISREG(before.st_mode):
+                raise SpecialFile("not a regular file")
+            key = _key_of(path, before)
+            digest = None if before.st_size <= SMALL else self._known(key)
+            if digest is None:
+                digest = self._hash(file)
+                if _fingerprint(os.fstat(descriptor)) != _fingerprint(before):
+                    raise changed("read")
+        return Ingested(digest, before.st_size, before.st_mtime_ns // 1_000_000_000)
+
     def _small(self, descriptor: int, size: int, expected: tuple[str, int] | None) -> str:
         with self._memory.held(size):
             data = os.read(descriptor, size + 1)
@@ -175,16 +209,7 @@ class Ingest:
         expected: tuple[str, int] | None,
         check: Callable[[], None],
     ) -> str:
-        from lakecli.kv.file_hashes import FileKey
-
-        key = FileKey(
-            device=status.st_dev,
-            inode=status.st_ino,
-            path=os.path.abspath(path),
-            size=status.st_size,
-            mtime_ns=status.st_mtime_ns,
-            ctime_ns=status.st_ctime_ns,
-        )
+        key = _key_of(path, status)
         size = status.st_size
         digest = self._known(key)
         if digest is not None and self._present(digest, size):

@@ -21,9 +21,10 @@ from lakecli.repository.content_types import content_type_of
 from lakecli.repository.ingest import FileChanged, Ingest, Ingested, SpecialFile, is_large
 from lakecli.repository.leftovers import drop_leftovers
 from lakecli.repository.parallel import Background, Memory, Patience, Persistence, Workers
+from lakecli.repository.selection import EVERYTHING, Selection
 from lakecli.repository.stage import Stager
 from lakecli.repository.view import branch_at, open_view
-from lakecli.repository.walk import LinkPolicy, walk
+from lakecli.repository.walk import LinkPolicy, size_of, walk
 from lakecli.uri import check_path
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class UploadOptions:
     """How to upload, and what to record beside the bytes.
 
     Attributes:
+        selection: which files of a directory are meant.
         content_type: for every object, instead of what its suffix implies.
         metadata: user metadata of every object.
         links: what to do about symbolic links and special files in a directory.
@@ -70,8 +72,10 @@ class UploadOptions:
         on_object: called for each object of a directory that is done, whether it was sent or was
             there already.
         on_bytes: told how many bytes were done, piece by piece, likewise.
+        on_found: told how many objects and bytes of a directory were found, before they are done.
     """
 
+    selection: Selection = EVERYTHING
     content_type: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     links: LinkPolicy = LinkPolicy.FAIL
@@ -79,6 +83,7 @@ class UploadOptions:
     part_size: int = PART_SIZE
     on_object: Callable[[], None] = _nothing
     on_bytes: Callable[[int], None] = _nothing
+    on_found: Callable[[int, int], None] | None = None
 
 
 @dataclass(slots=True)
@@ -89,12 +94,14 @@ class UploadReport:
         uploaded: objects staged because they are new or changed.
         unchanged: objects that were there already, with the same contents, type and metadata.
         size: bytes of all these.
+        excluded: files that patterns left out.
         failures: (path on disk, why), in path order.
     """
 
     uploaded: int = 0
     unchanged: int = 0
     size: int = 0
+    excluded: int = 0
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
 
@@ -178,7 +185,7 @@ class _Upload:
         value = encode_entry(entry)
         (present,) = self.present([path])
         self.ingest.flush()
-        self.stage([] if _is_same(present, value) else [(path, value)])
+        self.stage([] if is_same(present, value) else [(path, value)])
 
     def _save_hashes(self) -> None:
         hashes, self._new_hashes = self._new_hashes, []
@@ -190,11 +197,12 @@ class _Upload:
             file_hashes.remember_many(txn, hashes, now_ns=now_ns)
 
 
-def _is_same(present: bytes | None, value: bytes) -> bool:
+def is_same(present: bytes | None, value: bytes) -> bool:
+    """Tell whether an encoded entry changes nothing about what a branch has."""
     return present is not None and identity_of(present) == identity_of(value)
 
 
-def _expected(present: bytes | None) -> tuple[str, int] | None:
+def expected_of(present: bytes | None) -> tuple[str, int] | None:
     """Return digest and size of the content-addressed object that a branch has at a path."""
     if present is None:
         return None
@@ -280,19 +288,14 @@ def upload_tree(
         NotFound: no such directory or branch.
         Refused: the storage namespace lies below the directory.
     """
-    if not source.is_dir():
-        raise NotFound(f"no such directory: {source}")
-    _check_branch(repository, branch)
-    _check_outside(repository, source)
-    if prefix and not prefix.endswith(b"/"):
-        prefix += b"/"
-    upload = _TreeUpload(repository, branch, prefix, options, report or UploadReport())
+    prefix = check_tree(repository, branch, prefix, source)
+    upload = TreeUpload(repository, branch, prefix, options, report or UploadReport())
     report = upload.run(walk(os.fsencode(source), options.links))
     drop_leftovers(repository)
     return report
 
 
-class _TreeUpload:
+class TreeUpload:
     """A recursive upload: files come in by several threads and are staged in chunks."""
 
     def __init__(
@@ -317,6 +320,7 @@ class _TreeUpload:
         self._pending_bytes = 0
 
     def run(self, found: Iterator[Found]) -> UploadReport:
+        """Upload what was found."""
         try:
             self._move(self._with_present(found))
         except BaseException:
@@ -350,11 +354,16 @@ class _TreeUpload:
         while batch := list(islice(found, LOOK_AHEAD)):
             files = []
             for each in batch:
+                if not self._options.selection.takes(each.relative):
+                    self._exclude(each)
+                    continue
                 problem = each.problem or self._problem_of(each)
                 if problem is None:
                     files.append(each)
                 else:
                     self._fail(each, problem)
+            if self._options.on_found is not None:
+                self._options.on_found(len(files), sum(map(size_of, files)))
             paths = [self._prefix + each.relative for each in files]
             yield from zip(files, self._upload.present(paths), strict=True)
 
@@ -365,13 +374,16 @@ class _TreeUpload:
             return error.message
         return None
 
+    def _exclude(self, _found: Found) -> None:
+        self._report.excluded += 1
+
     def _fail(self, found: Found, problem: str) -> None:
         self._report.failures.append((found.path, problem))
 
     def _one(self, item: _Item) -> None:
         found, present = item
         try:
-            ingested = self._upload.ingest.file(found.path, expected=_expected(present))
+            ingested = self._upload.ingest.file(found.path, expected=expected_of(present))
         except OSError as error:
             self._fail(found, (error.strerror or str(error)).lower())
             return
@@ -414,7 +426,16 @@ class _TreeUpload:
             (path, encode_entry(entry(path, ingested)), present)
             for path, ingested, present in pending
         )
-        return [(path, value) for path, value, present in encoded if not _is_same(present, value)]
+        return [(path, value) for path, value, present in encoded if not is_same(present, value)]
+
+
+def check_tree(repository: Repository, branch: str, prefix: bytes, source: Path) -> bytes:
+    """Fail before the first byte is read; return the prefix as that of a directory."""
+    if not source.is_dir():
+        raise NotFound(f"no such directory: {source}")
+    _check_branch(repository, branch)
+    _check_outside(repository, source)
+    return prefix + b"/" if prefix and not prefix.endswith(b"/") else prefix
 
 
 def _check_branch(repository: Repository, branch: str) -> None:

@@ -93,3 +93,11 @@ def _kind(entry: os.DirEntry[bytes], *, follow: bool) -> str:
     except OSError as error:  # a link that leads to itself, or through what we may not read
         return f"symbolic link that cannot be followed ({(error.strerror or str(error)).lower()})"
     return "special file (pipe, socket or device)"
+
+
+def size_of(found: Found) -> int:
+    """Return the size of a file in bytes, 0 where it cannot be told."""
+    try:
+        return os.stat(found.path).st_size
+    except OSError:
+        return 0

@@ -9,16 +9,29 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Completes, Kind, Parallelism, PrefixUri, Recursive
+from lakecli.cli.params import (
+    Completes,
+    DryRun,
+    Exclude,
+    Include,
+    Kind,
+    Parallelism,
+    PrefixUri,
+    Recursive,
+)
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import quote_path
 from lakecli.cli.transfers import (
     NoProgress,
     PreSign,
+    check_dry_run,
     failure_records,
     parallelism,
+    plan_lines,
+    plan_record,
     progress,
     raise_failures,
+    selection,
     summary_lines,
 )
 from lakecli.errors import UsageError
@@ -39,6 +52,9 @@ def fs_download(
     ] = ".",
     *,
     recursive: Recursive = False,
+    include: Include = (),
+    exclude: Exclude = (),
+    dry_run: DryRun = False,
     workers: Parallelism = None,
     no_progress: NoProgress = False,
     pre_sign: PreSign = False,
@@ -55,10 +71,15 @@ def fs_download(
     no symbolic link leads out of it. Where some fail, the others are downloaded, the failures are
     listed, and the exit code is 3.
 
+    --include and --exclude choose by patterns as in .gitignore, matched against the path below
+    PATH: * and ? stop at a slash, ** does not; *.csv matches at any depth, /raw/ a directory at
+    the top.
+
     Examples:
         lakecli fs download lakefs://demo/main/reports/2026.csv
         lakecli fs download lakefs://demo/v1.0/reports/2026.csv old.csv
         lakecli fs download -r lakefs://demo/main~3/data/ ./data
+        lakecli fs download -r lakefs://demo/main/ . --include '*.csv' --dry-run
     """
     del pre_sign
     if not destination:
@@ -67,17 +88,37 @@ def fs_download(
         path_of(path, hint="all objects: -r")
     from lakecli.repository.download import DownloadOptions
 
+    check_dry_run(dry_run, recursive=recursive)
+    chosen = selection(include, exclude, recursive=recursive)
     repository = context.repository(path)
     with progress(context, "download", hidden=no_progress) as shown:
         options = DownloadOptions(
+            selection=chosen,
             parallelism=parallelism(context, repository, workers),
             on_object=lambda: shown.advance(items=1),
             on_bytes=lambda size: shown.advance(size=size),
+            on_found=lambda items, size: shown.expect(items=items, size=size),
         )
-        if recursive:
+        if dry_run:
+            _plan(context, repository, path, Path(destination), options)
+        elif recursive:
             _download_tree(context, repository, path, Path(destination), options)
         else:
             _download_one(context, repository, path, destination, options)
+
+
+def _plan(
+    context: Context,
+    repository: Repository,
+    uri: LakeUri,
+    target: Path,
+    options: DownloadOptions,
+) -> None:
+    from lakecli.repository.download import plan_download
+
+    plan = plan_download(repository, ref_of(uri), uri.path or b"", target=target, options=options)
+    context.out.emit(plan_record(plan), text=lambda: plan_lines(plan))
+    raise_failures(context, plan.failures, verb="download", hint="all others would be complete")
 
 
 def _download_one(
@@ -116,19 +157,19 @@ def _download_tree(
 
     report = download_tree(repository, ref_of(uri), uri.path or b"", target=target, options=options)
     failed = len(report.failures)
+    counts = {"Downloaded": report.downloaded, "Unchanged": report.unchanged, "Failed": failed}
+    if report.excluded:
+        counts["Excluded"] = report.excluded
     context.out.emit(
         {
             "downloaded": report.downloaded,
             "unchanged": report.unchanged,
+            "excluded": report.excluded,
             "failed": failed,
             "size": report.size,
             "destination": target.absolute(),
             "failures": failure_records(report.failures),
         },
-        text=lambda: summary_lines(
-            "Download",
-            {"Downloaded": report.downloaded, "Unchanged": report.unchanged, "Failed": failed},
-            report.size,
-        ),
+        text=lambda: summary_lines("Download", counts, report.size),
     )
     raise_failures(context, report.failures, verb="download", hint="all others are complete")

@@ -12,6 +12,9 @@ from lakecli.cli.context import Context
 from lakecli.cli.params import (
     NO_METADATA,
     Completes,
+    DryRun,
+    Exclude,
+    Include,
     Kind,
     Metadata,
     Parallelism,
@@ -22,10 +25,14 @@ from lakecli.cli.text import entry_lines
 from lakecli.cli.transfers import (
     NoProgress,
     PreSign,
+    check_dry_run,
     failure_records,
     parallelism,
+    plan_lines,
+    plan_record,
     progress,
     raise_failures,
+    selection,
     summary_lines,
 )
 from lakecli.errors import UsageError
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.repository.lake import Repository
+    from lakecli.repository.selection import Plan
     from lakecli.repository.upload import UploadOptions, UploadReport
 
 STANDARD_INPUT = "-"
@@ -76,6 +84,9 @@ def fs_upload(
     skip: Annotated[
         bool, typer.Option("--skip", help="Leave out symbolic links and special files")
     ] = False,
+    include: Include = (),
+    exclude: Exclude = (),
+    dry_run: DryRun = False,
     workers: Parallelism = None,
     no_progress: NoProgress = False,
     pre_sign: PreSign = False,
@@ -96,6 +107,7 @@ def fs_upload(
     Examples:
         lakecli fs upload report.csv lakefs://demo/main/reports/
         lakecli fs upload -r ./data lakefs://demo/main/data/ --meta source=crm
+        lakecli fs upload -r . lakefs://demo/main/ --include '*.parquet' --exclude '/tmp/' --dry-run
         gzip -c dump.sql | lakecli fs upload - lakefs://demo/main/dump.sql.gz
         lakecli fs upload -s report.csv lakefs://demo/main/reports/2026.csv
     """
@@ -116,21 +128,31 @@ def fs_upload(
     from lakecli.repository.upload import UploadOptions
     from lakecli.repository.walk import LinkPolicy
 
+    check_dry_run(dry_run, recursive=recursive)
+    chosen = selection(include, exclude, recursive=recursive)
     repository = context.repository(target)
     with progress(context, "upload", hidden=no_progress) as shown:
         options = UploadOptions(
+            selection=chosen,
             content_type=content_type,
             metadata=metadata,
             links=LinkPolicy.FOLLOW if follow else LinkPolicy.SKIP if skip else LinkPolicy.FAIL,
             parallelism=parallelism(context, repository, workers),
             on_object=lambda: shown.advance(items=1),
             on_bytes=lambda size: shown.advance(size=size),
+            on_found=lambda items, size: shown.expect(items=items, size=size),
         )
-        if recursive and Path(source).is_dir():
+        if dry_run:
+            plan = _plan(repository, target, source, options)
+        elif recursive and Path(source).is_dir():
             report = _upload_tree(context, repository, target, source, options)
         else:
             _upload_one(context, repository, target, source, options)
             return
+    if dry_run:
+        context.out.emit(plan_record(plan), text=lambda: plan_lines(plan))
+        raise_failures(context, plan.failures, verb="upload", hint="all others would be staged")
+        return
     context.out.emit(_record(report), text=lambda: _lines(report))
     raise_failures(
         context,
@@ -138,6 +160,13 @@ def fs_upload(
         verb="upload",
         hint="the others are staged; repeat it once these are fixed, or see --follow and --skip",
     )
+
+
+def _plan(repository: Repository, target: LakeUri, source: str, options: UploadOptions) -> Plan:
+    from lakecli.repository.upload_plan import plan_upload
+
+    branch, prefix = ref_of(target), target.path or b""
+    return plan_upload(repository, branch, prefix, source=Path(source), options=options)
 
 
 def _upload_one(
@@ -198,6 +227,7 @@ def _record(report: UploadReport) -> dict[str, object]:
         "uploaded": report.uploaded,
         "unchanged": report.unchanged,
         "failed": len(report.failures),
+        "excluded": report.excluded,
         "size": report.size,
         "failures": failure_records(report.failures),
     }
@@ -209,6 +239,8 @@ def _lines(report: UploadReport) -> Iterator[str]:
         "Unchanged": report.unchanged,
         "Failed": len(report.failures),
     }
+    if report.excluded:
+        counts["Excluded"] = report.excluded
     yield from summary_lines("Upload", counts, report.size)
     if not report.uploaded:
         yield "No changes"

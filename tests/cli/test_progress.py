@@ -1,0 +1,47 @@
+"""Progress without a terminal: rate and time left."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakecli.cli.progress import PlainProgress, human_seconds
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_rate_and_time_left() -> None:
+    clock = Clock()
+    lines: list[str] = []
+    progress = PlainProgress("upload", lines.append, items=None, size=None, clock=clock)
+    progress.expect(items=100, size=100_000_000)
+    for _ in range(30):
+        clock.now += 1
+        progress.advance(items=1, size=1_000_000)
+    assert lines[0] == "upload: 5 of 100 objects, 5.0 MB of 100.0 MB, 1.0 MB/s, 1m35s left"
+    assert len(lines) == 6
+    clock.now += 15  # it hangs, then goes on
+    progress.advance(items=1, size=1_000_000)
+    rate = lines[-1].split(", ")[2]
+    assert float(rate.removesuffix(" kB/s")) < 600
+
+
+def test_nothing_is_said_of_a_rate_that_is_unknown() -> None:
+    clock = Clock()
+    lines: list[str] = []
+    progress = PlainProgress("download", lines.append, items=None, size=None, clock=clock)
+    clock.now += 6
+    progress.advance(items=3)
+    assert lines == ["download: 3 objects, 0 B"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.2, "0s"), (59.9, "59s"), (88, "1m28s"), (11_100, "3h05m")]
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert human_seconds(seconds) == text

@@ -1,0 +1,154 @@
+"""Patterns that choose, and what a transfer would do."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import NotFound, UsageError
+from lakecli.repository.commit import commit
+from lakecli.repository.diff import diff_uncommitted
+from lakecli.repository.download import DownloadOptions, download_tree, plan_download
+from lakecli.repository.selection import Selection, Tally
+from lakecli.repository.upload import UploadOptions, upload_tree
+from lakecli.repository.upload_plan import plan_upload
+from tests.support.lakes import read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+PATHS = (
+    b"a.csv",
+    b"a.txt",
+    b"raw/b.csv",
+    b"raw/deep/c.csv",
+    b"raw/deep/c.parquet",
+    b"sub/raw/d.csv",
+    b".hidden/e",
+    b"caf\xc3\xa9/f.csv",
+    b"\xff\xfe.csv",
+    b"#note",
+    b"!bang",
+    b"a[1].csv",
+)
+
+
+def taken(include: tuple[str, ...] = (), exclude: tuple[str, ...] = ()) -> set[bytes]:
+    selection = Selection(include, exclude)
+    return {path for path in PATHS if selection.takes(path)}
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "expected"),
+    [
+        ((), (), set(PATHS)),
+        (("*.csv",), (), {path for path in PATHS if path.endswith(b".csv")}),
+        (("/*.csv",), (), {b"a.csv", b"\xff\xfe.csv", b"a[1].csv"}),
+        (("raw/",), (), {path for path in PATHS if b"raw/" in path}),
+        (("/raw",), (), {path for path in PATHS if path.startswith(b"raw/")}),
+        (("raw/*.csv",), (), {b"raw/b.csv"}),
+        (("raw/**/*.csv",), (), {b"raw/b.csv", b"raw/deep/c.csv"}),
+        (("**/deep/*",), (), {b"raw/deep/c.csv", b"raw/deep/c.parquet"}),
+        (
+            ("?.csv",),
+            (),
+            {b"a.csv", b"raw/b.csv", b"raw/deep/c.csv", b"sub/raw/d.csv"} | {b"caf\xc3\xa9/f.csv"},
+        ),
+        (("*.txt", "*.parquet"), (), {b"a.txt", b"raw/deep/c.parquet"}),
+        ((), ("*.csv", "/raw/", ".*"), {b"a.txt", b"#note", b"!bang"}),
+        (("*.csv",), ("raw/",), {b"a.csv", b"caf\xc3\xa9/f.csv", b"\xff\xfe.csv", b"a[1].csv"}),
+        (("raw/", "!*.parquet"), (), {b"raw/b.csv", b"raw/deep/c.csv", b"sub/raw/d.csv"}),
+        (("\\#note", "\\!bang"), (), {b"#note", b"!bang"}),
+        (("a[[]1].csv",), (), {b"a[1].csv"}),
+        (("café/",), (), {b"caf\xc3\xa9/f.csv"}),
+        (("none",), (), set()),
+    ],
+)
+def test_patterns(include: tuple[str, ...], exclude: tuple[str, ...], expected: set[bytes]) -> None:
+    assert taken(include, exclude) == expected
+
+
+@pytest.mark.parametrize("pattern", ["", "#comment", "  ", "a\nb", "/"])
+def test_patterns_that_match_nothing(pattern: str) -> None:
+    with pytest.raises(UsageError, match="pattern"):
+        Selection([pattern])
+    with pytest.raises(UsageError, match="pattern"):
+        Selection((), ["*.csv", pattern])
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    root = tmp_path / "source"
+    for name, text in {"a.txt": "one", "b/c.csv": "four", "b/d": "12345", "skip/e": "x"}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_uploading_a_selection(repository: Repository, source: Path) -> None:
+    (source / "skip/link").symlink_to("e")  # excluded, so it is no failure
+    options = UploadOptions(selection=Selection((), ["skip/"]))
+    report = upload_tree(repository, "main", b"p", source=source, options=options)
+    assert (report.uploaded, report.excluded, report.failures) == (3, 2, [])
+    assert set(read(repository, "main")) == {b"p/a.txt", b"p/b/c.csv", b"p/b/d"}
+
+
+def test_planning_an_upload(repository: Repository, source: Path) -> None:
+    upload_tree(repository, "main", b"p", source=source, options=UploadOptions())
+    commit(repository, "main", message="m", committer="me")
+    (source / "new").write_text("new")
+    (source / "b/c.csv").write_text("FOUR")
+    (source / "b/d").write_text("longer than before")
+    (source / "pipe").symlink_to("nowhere")
+    before = list(repository.store.list())
+    options = UploadOptions(selection=Selection((), ["skip/"]), parallelism=2)
+    plan = plan_upload(repository, "main", b"p", source=source, options=options)
+    assert plan.new == Tally(1, 3)
+    assert plan.changed == Tally(2, 4 + 18)
+    assert plan.unchanged == Tally(1, 3)
+    assert plan.excluded == Tally(1, 1)
+    assert plan.failures == [(os.fsencode(source / "pipe"), "a symbolic link")]
+    assert list(repository.store.list()) == before
+    with diff_uncommitted(repository, "main") as differences:
+        assert list(differences) == []
+    typed = UploadOptions(content_type="text/x-other")
+    assert plan_upload(repository, "main", b"p", source=source, options=typed).unchanged.count == 0
+    with pytest.raises(NotFound):
+        plan_upload(repository, "main", b"", source=source / "none", options=options)
+
+
+def test_downloading_a_selection(repository: Repository, source: Path, tmp_path: Path) -> None:
+    upload_tree(repository, "main", b"p", source=source, options=UploadOptions())
+    found: list[tuple[int, int]] = []
+    options = DownloadOptions(
+        selection=Selection(["*.csv", "/a.txt"]), on_found=lambda *counts: found.append(counts)
+    )
+    report = download_tree(repository, "main", b"p", target=tmp_path / "t", options=options)
+    assert (report.downloaded, report.excluded) == (2, 2)
+    assert found == [(2, 7)]
+    assert {path.name for path in (tmp_path / "t").rglob("*") if path.is_file()} == {
+        "a.txt",
+        "c.csv",
+    }
+
+
+def test_planning_a_download(repository: Repository, source: Path, tmp_path: Path) -> None:
+    upload_tree(repository, "main", b"p", source=source, options=UploadOptions())
+    target = tmp_path / "t"
+    options = DownloadOptions(selection=Selection((), ["skip/"]), parallelism=2)
+    plan = plan_download(repository, "main", b"p", target=target, options=options)
+    assert (plan.new, plan.changed, plan.unchanged) == (Tally(3, 12), Tally(), Tally())
+    assert not target.exists()
+    download_tree(repository, "main", b"p", target=target, options=options)
+    (target / "a.txt").write_text("two")
+    (target / "b/d").unlink()
+    (target / "b/d").mkdir()
+    plan = plan_download(repository, "main", b"p", target=target, options=options)
+    assert plan.changed == Tally(2, 8)
+    assert plan.unchanged == Tally(1, 4)
+    assert plan.excluded == Tally(1, 1)
+    assert (target / "a.txt").read_text() == "two"
