@@ -7,6 +7,7 @@ around it: the local store, its memory map, the cache, free disk space, and whos
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -218,7 +219,13 @@ def _cache(directory: Path) -> Check:
 
 def _disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check:
     """Look at the disk with the least space among those of several directories."""
-    free, place = min((free_space(_existing(place)), place) for place in places)
+    measured = []
+    for place in places:
+        with suppress(OSError):
+            measured.append((free_space(_existing(place)), place))
+    if not measured:
+        return skipped("disk-space", "no disk tells")
+    free, place = min(measured)
     seen = f"{_shown(free)} free on the disk of {place}"
     fix = "free some space there"
     if free < NO_SPACE:

@@ -146,6 +146,23 @@ def test_disks_that_are_full(
         assert found["disk-space"].kind is ErrorKind.UNREACHABLE
 
 
+def test_disks_that_do_not_tell(lake: Lake, repository: Repository) -> None:
+    del repository
+
+    def free_space(place: str) -> int:
+        if place.endswith("namespace"):
+            raise PermissionError
+        return 10**12
+
+    found = of_repository(lake, free_space=free_space)
+    assert found["disk-space"].verdict is Verdict.OK
+
+    def refuse(_: str) -> int:
+        raise PermissionError
+
+    assert not_well(of_repository(lake, free_space=refuse)) == {"disk-space": Verdict.SKIPPED}
+
+
 # Namespaces
 
 

@@ -122,7 +122,7 @@ def _lines(out: Output, check: Check) -> Iterator[str]:
 
 
 def _summary(checks: Iterable[Check]) -> str:
-    counts = Counter(check.verdict for check in checks)
+    counts = Counter(str(check.verdict) for check in checks)
     parts = [f"{counts[verdict]} {verdict}" for verdict in _STYLES if counts[verdict]]
     return f"{counts.total()} checks: {', '.join(parts)}"
 
