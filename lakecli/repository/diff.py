@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakecli.model import ChangeType, Difference
-from lakecli.repository.merge import find_merge_points
+from lakecli.repository.find_merge_base import find_merge_points
 from lakecli.repository.view import commit_at, open_view, resolve_ref
 
 if TYPE_CHECKING:

@@ -6,19 +6,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakecli.errors import NothingToDo, Refused
+from lakecli.errors import NothingToDo
 from lakecli.model import ChangeType, Difference, MergeStrategy
-from lakecli.refs.graph import merge_base
-from lakecli.refs.store import RefStore
 from lakecli.repository.commits import MERGE_STRATEGY
+from lakecli.repository.find_merge_base import find_merge_points
 from lakecli.repository.transaction import Draft, check_clean, commit_clean
-from lakecli.repository.view import commit_at, view_of_branch
+from lakecli.repository.view import view_of_branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lakecli.kv.env import ReadTransaction
     from lakecli.model import Commit
+    from lakecli.repository.find_merge_base import MergePoints
     from lakecli.repository.lake import Repository
     from lakecli.repository.view import View
 
@@ -40,38 +39,6 @@ class MergeOptions:
     strategy: MergeStrategy = MergeStrategy.FAIL
     squash: bool = False
     allow_empty: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class MergePoints:
-    """The three commits of a merge."""
-
-    base: Commit
-    source: Commit
-    destination: Commit
-
-
-def find_merge_base(repository: Repository, source: str, destination: str) -> MergePoints:
-    """Return the commits that two ref expressions name, and their best common ancestor.
-
-    Raises:
-        NotFound: one of them names nothing.
-        Refused: they have no common ancestor.
-    """
-    with repository.lake.kv.read() as txn:
-        return find_merge_points(repository, txn, source=source, destination=destination)
-
-
-def find_merge_points(
-    repository: Repository, txn: ReadTransaction, *, source: str, destination: str
-) -> MergePoints:
-    """Return what `find_merge_base` does, within a transaction."""
-    from_commit = commit_at(repository, txn, source)
-    into_commit = commit_at(repository, txn, destination)
-    base = merge_base(RefStore(txn, repository.key), from_commit.id, into_commit.id)
-    if base is None:
-        raise Refused(f"{source} and {destination} have no common ancestor")
-    return MergePoints(base, from_commit, into_commit)
 
 
 def merge(repository: Repository, source: str, destination: str, options: MergeOptions) -> Commit:

@@ -33,9 +33,9 @@ def find_merge_base(
     Examples:
         lakecli find-merge-base lakefs://demo/experiment lakefs://demo/main
     """
-    from lakecli.repository import merge
+    from lakecli.repository import find_merge_base as merging
 
-    points = merge.find_merge_base(
+    points = merging.find_merge_base(
         context.repository(source, destination), ref_of(source), ref_of(destination)
     )
     base, from_, into = points.base.id, points.source.id, points.destination.id
