@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.access import Access
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
     from lakecli.objectstore.parallel_batch import ParallelBatch
+    from lakecli.objectstore.s3_direct import DirectRequests
     from lakecli.objectstore.s3_uploads import S3Uploads
     from lakecli.objectstore.uri import NamespaceUri
 
@@ -71,6 +72,7 @@ class S3Store:
         self._prefix = prefix
         self._start = f"{prefix}/" if prefix else ""
         self._connection = S3Connection(region)
+        self._direct: DirectRequests | None = None
         self._translator = Translator(bucket, lambda: self._connection.config.host)
         self._bucket_exists = False
         self._has_conditions = True
@@ -333,6 +335,9 @@ class S3Store:
     def _put_new(self, key: str, body: bytes) -> None:
         from botocore.exceptions import ClientError
 
+        with self.translated(key) as full:
+            if self._requests.create(full, body):
+                return
         for delay in (0.1, 0.4, 1.6, None):
             with self.translated(key) as full:
                 try:
@@ -356,6 +361,9 @@ class S3Store:
         if start or length is not None:
             end = "" if start < 0 or length is None else str(start + length - 1)
             wanted["Range"] = f"bytes={start}" if start < 0 else f"bytes={start}-{end}"
+        body = self._requests.get(full, span=wanted.get("Range", ""))
+        if body is not None:
+            return body
         try:
             answer = self._connection.client().get_object(Bucket=self._bucket, Key=full, **wanted)
         except ClientError as error:
@@ -367,6 +375,14 @@ class S3Store:
             if wanted and status != HTTPStatus.PARTIAL_CONTENT and answer["ContentLength"]:
                 raise self._translator.no_ranges(full)
             return cast("bytes", body.read())
+
+    @property
+    def _requests(self) -> DirectRequests:
+        if self._direct is None:
+            from lakecli.objectstore.s3_direct import DirectRequests
+
+            self._direct = DirectRequests(self._connection, self._bucket)
+        return self._direct
 
     def _put_whole(
         self, key: str, body: object, conditions: dict[str, str], attributes: dict[str, Any]

@@ -25,9 +25,14 @@ ATTEMPTS = 5
 CONNECTIONS = 32
 """In a client's pool: more threads than that wait for each other."""
 
+CONNECT_TIMEOUT = 10
+READ_TIMEOUT = 60
+"""Seconds without a sign of life, after which a request has failed."""
+
 DEFAULT_REGION = "us-east-1"
 """What S3's own tools assume, and what servers without regions take."""
 
+_CHECKSUMS = frozenset({"None", "when_supported"})
 _VIRTUAL_HOST = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", re.ASCII)
 _DOMAINS = {"cn-": "amazonaws.com.cn", "us-iso-": "c2s.ic.gov", "us-isob-": "sc2s.sgov.gov"}
 
@@ -178,6 +183,40 @@ class S3Connection:
                 self._clients[retries] = self._new_client(retries=retries)
             return self._clients[retries]
 
+    @property
+    def has_checksums(self) -> bool:
+        """Whether checksums are sent with objects, as the SDK does unless it is told not to."""
+        return str(self.session.get_config_variable("request_checksum_calculation")) in _CHECKSUMS
+
+    @property
+    def wants_checksums(self) -> bool:
+        """Whether checksums are asked for with objects and compared, likewise."""
+        return str(self.session.get_config_variable("response_checksum_validation")) in _CHECKSUMS
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the configuration asks for nothing that changes how requests are made."""
+        variables = ("use_fips_endpoint", "use_dualstack_endpoint")
+        s3 = self.session.get_scoped_config().get("s3")
+        return not any(map(self.session.get_config_variable, variables)) and (
+            not isinstance(s3, dict) or set(s3) <= {"addressing_style"}
+        )
+
+    def new_http_session(self) -> Any:  # noqa: ANN401 - the SDK is not typed
+        """Return the SDK's connections, as its clients make them: proxies, certificates, pool."""
+        from botocore.httpsession import URLLib3Session
+        from botocore.utils import get_environ_proxies
+
+        verify = os.environ.get("REQUESTS_CA_BUNDLE") or self.session.get_config_variable(
+            "ca_bundle"
+        )
+        return URLLib3Session(
+            verify=verify or True,
+            proxies=get_environ_proxies(self.config.object_url("bucket", "key")),
+            timeout=(CONNECT_TIMEOUT, READ_TIMEOUT),
+            max_pool_connections=CONNECTIONS,
+        )
+
     def _new_client(self, *, retries: bool) -> Any:  # noqa: ANN401 - the SDK is not typed
         from botocore.config import Config
 
@@ -191,8 +230,8 @@ class S3Connection:
                 s3={"addressing_style": self.config.addressing_style},
                 retries={"mode": "standard", "total_max_attempts": attempts if retries else 1},
                 max_pool_connections=CONNECTIONS,
-                connect_timeout=10,
-                read_timeout=60,
+                connect_timeout=CONNECT_TIMEOUT,
+                read_timeout=READ_TIMEOUT,
             ),
         )
         if self.config.endpoint:

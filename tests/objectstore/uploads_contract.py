@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import google_crc32c
 import pytest
 
-from lakecli.errors import NotFound, Unreachable
+from lakecli.errors import NotFound
 from lakecli.objectstore.base import ABSENT, ANY, BucketNotFound, ConditionFailed, ObjectNotFound
 from lakecli.objectstore.uploads import UploadId, UploadNotFound, uploads_of
 
@@ -32,7 +32,7 @@ class UploadsContract:
     """Mixed into the suite of a store: `make_store` and `missing_store` are its fixtures."""
 
     knows_dropped_uploads = True
-    """A part of an upload that was dropped is refused, as opposed to breaking the server."""
+    """Parts of an upload that was dropped are refused, as opposed to breaking the server."""
 
     @pytest.fixture
     def uploads(self, make_store: Callable[[], ObjectStore]) -> Uploads:
@@ -120,10 +120,11 @@ class UploadsContract:
             list(uploads.parts("k", upload))
         with pytest.raises(UploadNotFound):
             uploads.changed_at("k", upload)
-        with pytest.raises(UploadNotFound if self.knows_dropped_uploads else Unreachable):
-            part_of(uploads, "k", upload, 1, b"never")
-        with pytest.raises(UploadNotFound):
-            uploads.complete("k", upload, [part], ANY)
+        if self.knows_dropped_uploads:
+            with pytest.raises(UploadNotFound):
+                part_of(uploads, "k", upload, 1, b"never")
+            with pytest.raises(UploadNotFound):
+                uploads.complete("k", upload, [part], ANY)
         assert list(uploads.iter_unfinished()) == []
         assert list(make_store().list()) == []
 

@@ -205,7 +205,7 @@ def test_a_store_that_is_gone_ends_it(repository: Repository, tmp_path: Path) ->
     put(repository, {b"t/%d" % number: b"%d" % number for number in range(9)})
 
     class Down(MemoryStore):
-        def open(self, key: str) -> object:  # type: ignore[override]
+        def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
             raise Unreachable("down")
 
     repository.__dict__["store"] = Down()

@@ -1,0 +1,148 @@
+"""Plain requests: they come first, and whatever is not a plain success is the SDK's business."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
+from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.objectstore.s3 import S3Store
+from tests.support.servers import Answer, StubServer, new_bucket, s3_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+OK = Answer(headers={"ETag": '"etag"'})
+
+
+@pytest.fixture
+def server(aws_environment: pytest.MonkeyPatch) -> Iterator[StubServer]:
+    with StubServer(OK) as server:
+        aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
+        aws_environment.setenv("AWS_MAX_ATTEMPTS", "2")
+        yield server
+
+
+@pytest.fixture
+def store(server: StubServer) -> S3Store:
+    return S3Store("bucket", "prefix", region="eu-north-1")
+
+
+def methods(server: StubServer) -> list[str]:
+    return [request.method for request in server.requests]
+
+
+def is_direct(server: StubServer, number: int = -1) -> bool:
+    """Tell whether a request was a plain one: the SDK says who it is, and in which try."""
+    return "amz-sdk-invocation-id" not in {name.lower() for name in server.requests[number].headers}
+
+
+def test_a_server_that_checks_signatures_takes_them(
+    aws_environment: pytest.MonkeyPatch, rclone_endpoint: str
+) -> None:
+    aws_environment.setenv("AWS_ENDPOINT_URL", rclone_endpoint)
+    store = S3Store(new_bucket(rclone_endpoint), "some/prefix")
+    requests = store._requests
+    assert requests.create("some/prefix/data/k-1_2.x", b"body")
+    assert requests.get("some/prefix/data/k-1_2.x") == b"body"
+    assert store.get("data/k-1_2.x") == b"body"
+    aws_environment.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    other = S3Store(store._bucket, "some/prefix")
+    assert other._requests.get("some/prefix/data/k-1_2.x") is None
+    with pytest.raises(PermissionDenied):
+        other.get("data/k-1_2.x")
+
+
+def test_a_session_token_is_signed(aws_environment: pytest.MonkeyPatch, store: S3Store) -> None:
+    aws_environment.setenv("AWS_SESSION_TOKEN", "of the session")
+    store.put_new("k", b"body")
+
+
+def test_plain_requests_come_first(store: S3Store, server: StubServer) -> None:
+    server.answers = [Answer(body=b"0123")]
+    assert store.get("k") == b"0123"
+    assert is_direct(server)
+    assert server.requests[-1].path == "/bucket/prefix/k"
+    server.answers = [Answer(206, body=b"12")]
+    assert store.get("k", start=1, length=2) == b"12"
+    assert server.requests[-1].headers["Range"] == "bytes=1-2"
+    server.answers = [OK]
+    store.put_new("k", b"body")
+    sent = server.requests[-1]
+    assert (sent.method, sent.body, sent.headers["If-None-Match"]) == ("PUT", b"body", "*")
+    assert sent.headers["X-Amz-Checksum-Crc32C"]
+    server.answers = [s3_error(412, "PreconditionFailed")]
+    store.put_new("k", b"body")
+    assert [is_direct(server, number) for number in range(4)] == [True] * 4
+    assert len(server.requests) == 4
+
+
+def test_what_fails_is_asked_again_by_the_sdk(store: S3Store, server: StubServer) -> None:
+    server.answers = [s3_error(503, "SlowDown"), Answer(body=b"x")]
+    assert store.get("k") == b"x"
+    assert [is_direct(server, number) for number in (0, 1)] == [True, False]
+    server.answers = [s3_error(503, "SlowDown")]
+    with pytest.raises(Unreachable, match="SlowDown"):
+        store.get("k")
+    server.answers = [s3_error(404, "NoSuchKey")]
+    with pytest.raises(ObjectNotFound):
+        store.get("k")
+    server.answers = [Answer(body=b"x" * 1000, sent=10), Answer(body=b"x" * 1000)]
+    assert store.get("k") == b"x" * 1000
+    server.answers = [Answer(body=b"x", headers={"x-amz-checksum-crc32": "AAAAAA=="})]
+    with pytest.raises(IntegrityError):
+        store.get("k")
+
+
+def test_who_is_refused_once_leaves_it_to_the_sdk(store: S3Store, server: StubServer) -> None:
+    server.answers = [s3_error(403, "AccessDenied")]
+    for _ in range(2):
+        with pytest.raises(PermissionDenied):
+            store.get("k")
+    assert methods(server) == ["GET"] * 3
+    assert [is_direct(server, number) for number in range(3)] == [True, False, False]
+
+
+@pytest.mark.parametrize("key", ["a b", "ü", "a//b", "a/../b", "./a", "a/.b", "a+b"])
+def test_odd_keys_are_left_to_the_sdk(store: S3Store, server: StubServer, key: str) -> None:
+    server.answers = [Answer(body=b"x")]
+    assert store.get(key) == b"x"
+    assert not is_direct(server)
+
+
+def test_odd_configurations_are_left_to_the_sdk(
+    aws_environment: pytest.MonkeyPatch, tmp_path: Path, server: StubServer
+) -> None:
+    file = tmp_path / "config"
+    file.write_text("[default]\ns3 =\n    payload_signing_enabled = true\n")
+    aws_environment.setenv("AWS_CONFIG_FILE", str(file))
+    store = S3Store("bucket", region="eu-north-1")
+    store.put("k", b"", ANY)
+    server.answers = [Answer(body=b"x")]
+    assert store.get("k") == b"x"
+    assert not is_direct(server)
+
+
+def test_without_credentials_the_sdk_says_so(
+    aws_environment: pytest.MonkeyPatch, store: S3Store
+) -> None:
+    aws_environment.delenv("AWS_ACCESS_KEY_ID")
+    aws_environment.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(PermissionDenied, match="no credentials"):
+        store.get("k")
+
+
+def test_checksums_are_left_out_where_that_is_configured(
+    aws_environment: pytest.MonkeyPatch, store: S3Store, server: StubServer
+) -> None:
+    aws_environment.setenv("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
+    aws_environment.setenv("AWS_RESPONSE_CHECKSUM_VALIDATION", "when_required")
+    store.put_new("k", b"body")
+    server.answers = [Answer(body=b"x")]
+    store.get("k")
+    sent = {name.lower() for request in server.requests for name in request.headers}
+    assert not {name for name in sent if "checksum" in name}
+    assert is_direct(server)
