@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.keys import first_key, prefix_end
 
@@ -14,16 +13,14 @@ STEPS_BEFORE_SEEK: Final = 16
 """Records read past in a common prefix before the scan is started anew behind it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedObject:
+class ListedObject(NamedTuple):
     """A path and its encoded value."""
 
     path: bytes
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ListedPrefix:
+class ListedPrefix(NamedTuple):
     """A common prefix: what the paths below it share, up to and including the delimiter."""
 
     path: bytes

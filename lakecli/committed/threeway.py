@@ -8,7 +8,6 @@ unread; a contested one is read record by record, past what base and source have
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.committed.cursor import Cursor, iter_windows
@@ -37,8 +36,7 @@ class Slice(NamedTuple):
         return self.last - self.first == other.last - other.first and self.ids() == other.ids()
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """What the three trees hold in one interval of keys."""
 
     base: Slice

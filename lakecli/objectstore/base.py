@@ -14,7 +14,8 @@ Adapters translate their SDK's errors into lakecli's at their own edge:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO, Final, NewType, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol
 
 from lakecli.errors import LostRace, NotFound, UsageError
 
@@ -62,6 +63,8 @@ Condition = AnyVersion | Absent | Match
 ANY: Final = AnyVersion()
 ABSENT: Final = Absent()
 
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
@@ -80,8 +83,7 @@ class ObjectInfo:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class PresignedUrl:
+class PresignedUrl(NamedTuple):
     """A bearer URL and the moment it really stops working.
 
     Attributes:
@@ -90,11 +92,10 @@ class PresignedUrl:
 
     url: str
     expires_at: datetime
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = _NO_HEADERS
 
 
-@dataclass(frozen=True, slots=True)
-class PresignRequest:
+class PresignRequest(NamedTuple):
     """What a URL shall permit.
 
     Attributes:

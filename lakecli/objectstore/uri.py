@@ -16,7 +16,7 @@ anyway.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lakecli.errors import UsageError
 
@@ -33,8 +33,7 @@ _CONTAINER = re.compile(r"[a-z0-9](-?[a-z0-9]){2,62}|\$(root|web|logs)", re.ASCI
 _AZURE_HOST = ".blob.core.windows.net"
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceUri:
+class NamespaceUri(NamedTuple):
     """A parsed namespace.
 
     Attributes:

@@ -38,8 +38,6 @@ def split_address(address: str) -> tuple[str, str]:
     Raises:
         UsageError: the address is of a kind that lakecli has no store for.
     """
-    from dataclasses import replace
-
     from lakecli.objectstore.uri import parse
 
     parsed = parse(address)
@@ -54,7 +52,7 @@ def split_address(address: str) -> tuple[str, str]:
         key = unquote(rest.split("/", 2)[2], errors="surrogateescape")
     else:
         key = rest[len(parsed.bucket) + 1 :]
-    return str(replace(parsed, path="")), key
+    return str(parsed._replace(path="")), key
 
 
 def full_address(repository: Repository, entry: Entry) -> str:

@@ -6,8 +6,7 @@ Whatever is wrong with a file ends in `CorruptTable`, which names the file and t
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.sstable.block import decode_records, find_value, payload_of, verify
 from lakecli.sstable.directory import read_directory
@@ -33,8 +32,7 @@ __all__ = [
 _TAIL_SIZE = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """A data block, decoded.
 
     Attributes:
