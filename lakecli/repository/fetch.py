@@ -19,7 +19,7 @@ from lakecli.repository.address import locate
 from lakecli.repository.read import damaged, digest_of, gone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectStore
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
 PIECE: Final = 1 << 20
 """Bytes written or hashed at a time."""
+
+SPAN: Final = 64 << 20
+"""Bytes of one request, at most. They are several parts: each that is complete stays."""
+
+REQUESTS: Final = 4
+"""An object is fetched by so many requests at least, if it has as many parts."""
 
 
 class Fetcher:
@@ -99,26 +105,29 @@ class Fetcher:
 
     def _fill(self, store: ObjectStore, key: str, assembly: _Assembly) -> None:
         self._on_bytes(assembly.size_of(assembly.complete))
-        missing = [each for each in range(assembly.count) if each not in assembly.complete]
+        self._workers.share(
+            assembly.spans(),
+            lambda span: self._persistence(lambda: self._fetch(store, key, assembly, span)),
+        )
 
-        def fetch(number: int) -> None:
-            self._persistence(lambda: self._fetch_part(store, key, assembly, number))
-            assembly.finished(number)
-            self._on_bytes(assembly.size_of([number]))
-
-        self._workers.share(missing, fetch)
-
-    def _fetch_part(self, store: ObjectStore, key: str, assembly: _Assembly, number: int) -> None:
-        position = number * self._part_size
-        length = assembly.size_of([number])
-        end = position + length
+    def _fetch(self, store: ObjectStore, key: str, assembly: _Assembly, span: range) -> None:
+        """Fetch what is missing of some parts by one request."""
+        missing = [number for number in span if number not in assembly.complete]
+        if not missing:
+            return  # it broke off behind the last one
+        position = missing[0] * self._part_size
+        length = assembly.size_of(missing)
         with open_range(store, key, start=position, length=length) as source:
-            while position < end and (piece := source.read(min(PIECE, end - position))):
-                self._on_bytes(0)
-                assembly.partial.write(piece, position)
-                position += len(piece)
-        if position != end:
-            raise Unreachable(f"the answer ended early: {store.uri}/{key}")
+            for number in missing:
+                end = position + assembly.size_of([number])
+                while position < end and (piece := source.read(min(PIECE, end - position))):
+                    self._on_bytes(0)
+                    assembly.partial.write(piece, position)
+                    position += len(piece)
+                if position != end:
+                    raise Unreachable(f"the answer ended early: {store.uri}/{key}")
+                assembly.finished(number)
+                self._on_bytes(assembly.size_of([number]))
 
 
 class _Assembly:
@@ -137,6 +146,18 @@ class _Assembly:
     def size_of(self, numbers: set[int] | list[int]) -> int:
         """Return the bytes of some parts."""
         return sum(min(self._part_size, self._size - each * self._part_size) for each in numbers)
+
+    def spans(self) -> Iterator[range]:
+        """Yield the missing parts, as many neighbours together as one request fetches."""
+        most = max(1, min(SPAN, self._size // REQUESTS) // self._part_size)
+        first = 0
+        while first < self.count:
+            end = first
+            while end < self.count and end not in self.complete and end - first < most:
+                end += 1
+            if end > first:
+                yield range(first, end)
+            first = max(end, first + 1)
 
     def finished(self, number: int) -> None:
         """Note a part, and hash what has become contiguous unless somebody does that already."""

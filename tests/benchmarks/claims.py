@@ -43,6 +43,7 @@ class Claim(NamedTuple):
 START: Final = "python -c pass"
 LIST: Final = "lakecli branch list"
 COPY: Final = "cp -r + sync"
+RCLONE: Final = "rclone copy"
 ONE_MILLION: Final = "the same ratio at one million"
 
 CLAIMS: Final = {
@@ -78,6 +79,17 @@ CLAIMS: Final = {
     "commit of one change, 10M, memory": Claim(Bound.BELOW, 100, "MiB"),
     "diff of two commits, 10M, memory": Claim(Bound.BELOW, 100, "MiB"),
     "merge of one change each, 10M, memory": Claim(Bound.BELOW, 100, "MiB"),
+    # To a bucket and back, 16 at a time: S3 as moto serves it.
+    "1,000 objects up": Claim(Bound.AT_MOST, 1.3, "x", RCLONE),
+    "1,000 objects up, processor": Claim(Bound.AT_MOST, 2, "x", RCLONE),
+    "1,000 objects down": Claim(Bound.AT_MOST, 1.3, "x", RCLONE),
+    "1,000 objects down, processor": Claim(Bound.AT_MOST, 2, "x", RCLONE),
+    "4 of 256 MiB up": Claim(Bound.AT_MOST, 1.2, "x", RCLONE),
+    "4 of 256 MiB up, processor": Claim(Bound.AT_MOST, 2, "x", RCLONE),
+    "4 of 256 MiB up, memory": Claim(Bound.BELOW, 250, "MiB"),
+    "4 of 256 MiB down": Claim(Bound.AT_MOST, 1.2, "x", RCLONE),
+    "4 of 256 MiB down, processor": Claim(Bound.AT_MOST, 2, "x", RCLONE),
+    "4 of 256 MiB down, memory": Claim(Bound.BELOW, 250, "MiB"),
     # Point reads in one process, at one million entries.
     "point reads": Claim(Bound.AT_LEAST, 100_000, "reads/s"),
 }

@@ -79,7 +79,7 @@ class Machine:
     """
 
     def __init__(self, environ: Mapping[str, str], log: Path) -> None:
-        self._environ = dict(environ)
+        self.environ = dict(environ)
         self._log = log
 
     def run(self, *argv: str | Path) -> Usage:
@@ -123,7 +123,7 @@ class Machine:
         return os.posix_spawn(
             argv[0],
             [os.fspath(word) for word in argv],
-            self._environ,
+            self.environ,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, self._log, flags, 0o600),

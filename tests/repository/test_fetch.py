@@ -286,3 +286,19 @@ def test_the_state_of_a_destination(tmp_path: Path) -> None:
     with Destination(os.fsencode(tmp_path / "new")) as destination:
         assert destination.state_of(b"a/b", size=1, digest=None) is State.MISSING
     assert not (tmp_path / "new").exists()
+
+
+def test_one_request_fetches_several_parts(
+    repository: Repository, store: Store, tmp_path: Path
+) -> None:
+    data = os.urandom(18 * PART)
+    upload_stream(repository, "main", b"sub/x", source=io.BytesIO(data), options=UploadOptions())
+
+    def cut(number: int, body: bytes) -> bytes:
+        return body[: 2 * PART + 7] if store.fetched.count(number) == 1 else body
+
+    store.hook = cut
+    fetch(repository, tmp_path, ONE)
+    # Spans of four parts; two parts of each arrive before it is cut off, and stay.
+    assert store.fetched == [0, 2, 4, 6, 8, 10, 12, 14, 16]
+    assert (tmp_path / "x").read_bytes() == data
