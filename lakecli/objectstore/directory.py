@@ -38,7 +38,8 @@ MAX_NAME_SIZE = 255
 """Bytes in one component of a key: what every common file system takes."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
-_FILE_MODE = 0o666  # less the umask: a namespace may be shared by a group
+FILE_MODE = 0o666  # less the umask: a namespace may be shared by a group
+CREATE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -223,8 +224,15 @@ class Directory:
         while True:
             name = f"{self._series}-{next(self._numbers):x}"
             with suppress(FileExistsError):  # a fork or another machine counts as we do
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-                return name, os.open(name, flags, _FILE_MODE, dir_fd=parent)
+                return name, os.open(name, CREATE_NEW, FILE_MODE, dir_fd=parent)
+
+    def make_temporary_directory(self, parent: int, *, mode: int) -> str:
+        """Make an empty directory in the opened directory of temporaries; return its name."""
+        while True:
+            name = f"{self._series}-{next(self._numbers):x}"
+            with suppress(FileExistsError):  # as above
+                os.mkdir(name, mode, dir_fd=parent)
+                return name
 
     def stamp(self, descriptor: int, *, later_than: int = 0) -> None:
         """Set a file's modification time to now, finer than the kernel's own clock.
@@ -241,7 +249,7 @@ class Directory:
         import fcntl
 
         descriptor = os.open(
-            LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, _FILE_MODE, dir_fd=temporaries
+            LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE, dir_fd=temporaries
         )
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -272,26 +280,40 @@ class Directory:
             finally:
                 os.close(root)
 
-    def publish_new(self, temporaries: int, temporary: str, parent: int, name: bytes) -> None:
+    def publish_new(
+        self,
+        temporaries: int,
+        temporary: str | bytes,
+        parent: int,
+        name: bytes,
+        *,
+        source: int | None = None,
+    ) -> None:
         """Give a finished temporary its final name, unless that is taken.
+
+        Args:
+            temporaries: the opened directory of temporaries.
+            temporary: the name it has.
+            parent: the opened directory it shall lie in.
+            name: the name it shall have.
+            source: the opened directory it lies in, if that is another one.
 
         Raises:
             FileExistsError: it is taken; the temporary is still there.
         """
+        source = temporaries if source is None else source
         try:
-            os.link(
-                temporary, name, src_dir_fd=temporaries, dst_dir_fd=parent, follow_symlinks=False
-            )
+            os.link(temporary, name, src_dir_fd=source, dst_dir_fd=parent, follow_symlinks=False)
         except OSError as error:
             if error.errno not in _NO_HARD_LINKS:
                 raise
         else:
-            os.unlink(temporary, dir_fd=temporaries)
+            os.unlink(temporary, dir_fd=source)
             return
         with self.locked(temporaries):  # FAT and some network file systems have no hard links
             if status_of(parent, name) is not None:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
-            os.rename(temporary, name, src_dir_fd=temporaries, dst_dir_fd=parent)
+            os.rename(temporary, name, src_dir_fd=source, dst_dir_fd=parent)
 
 
 def object_status(parent: int, name: bytes) -> os.stat_result | None:

@@ -6,7 +6,7 @@ import os
 import weakref
 from contextlib import suppress
 from itertools import groupby
-from threading import Lock
+from threading import Condition, Lock
 from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.objectstore.directory import (
@@ -18,8 +18,11 @@ from lakecli.objectstore.directory import (
     sync_names,
     write_all,
 )
+from lakecli.objectstore.nursery import Nursery
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakecli.objectstore.directory import Directory
 
 FEW = 32
@@ -33,8 +36,8 @@ whatever other programs have just written there.
 class LocalBatch:
     """A batch on a directory; see `base.Batch`.
 
-    Files are written without a sync into the directory of temporaries. `flush` syncs them all at
-    once, links each to its final name and syncs the names, so that a crash at any moment leaves
+    Files are written without a sync into a directory of temporaries. `flush` syncs them all at
+    once, gives them their final names and syncs the names, so that a crash at any moment leaves
     temporaries and whole objects, nothing else.
     """
 
@@ -43,20 +46,49 @@ class LocalBatch:
         with files.translated("temporary files"):
             self._temporaries = files.open_directory(TEMPORARY, create=True)
         self._lock = Lock()
+        self._idle = Condition(self._lock)
         self._flushing = Lock()
+        self._nursery: Nursery | None = None
+        self._nurseries: list[Nursery] = []
+        """All that are not published yet, the one that is written to at the end."""
         self._pending: list[tuple[list[bytes], str]] = []
         self._unpublished: set[str] = set()
-        weakref.finalize(self, _clean_up, os.getpid(), self._temporaries, self._unpublished)
+        weakref.finalize(
+            self, _clean_up, os.getpid(), self._temporaries, self._unpublished, self._nurseries
+        )
 
     def put_new(self, key: str, body: bytes) -> None:
         """Write `body` to a temporary file."""
         names = split_key(key)
         with self._files.translated(key):
-            temporary, descriptor = self._create()
+            nursery = self._enter()
             try:
-                write_all(descriptor, body)
+                is_new = nursery.write(b"/".join(names[:-1]), names[-1], body)
             finally:
-                os.close(descriptor)
+                self._leave(nursery)
+            if not is_new:  # the other one may yet fail, so this is written as well
+                self._write(names, body)
+
+    def _enter(self) -> Nursery:
+        with self._lock:
+            if self._nursery is None:
+                self._nursery = Nursery(self._files, self._temporaries)
+                self._nurseries.append(self._nursery)
+            self._nursery.writers += 1
+            return self._nursery
+
+    def _leave(self, nursery: Nursery) -> None:
+        with self._lock:
+            nursery.writers -= 1
+            if not nursery.writers and nursery is not self._nursery:
+                self._idle.notify_all()
+
+    def _write(self, names: list[bytes], body: bytes) -> None:
+        temporary, descriptor = self._create()
+        try:
+            write_all(descriptor, body)
+        finally:
+            os.close(descriptor)
         with self._lock:
             self._pending.append((names, temporary))
 
@@ -82,13 +114,18 @@ class LocalBatch:
         with self._flushing:
             with self._lock:
                 pending, self._pending = self._pending, []
-            if not pending:
+                self._nursery = None
+                nurseries = list(self._nurseries)
+                while any(nursery.writers for nursery in nurseries):
+                    self._idle.wait()
+            count = len(pending) + sum(nursery.count for nursery in nurseries)
+            if not count:
                 return
             pending.sort()
             try:
                 with self._files.translated("new objects"):
-                    self._sync_content([temporary for _, temporary in pending])
-                    self._publish(pending)
+                    self._sync_content([temporary for _, temporary in pending], nurseries, count)
+                    self._publish(pending, nurseries, count)
             except BaseException:
                 with self._lock:
                     self._pending += [item for item in pending if item[1] in self._unpublished]
@@ -99,10 +136,14 @@ class LocalBatch:
         self._unpublished.add(temporary)
         return temporary, descriptor
 
-    def _sync_content(self, temporaries: list[str]) -> None:
-        if len(temporaries) > FEW:
+    def _sync_content(
+        self, temporaries: list[str], nurseries: Sequence[Nursery], count: int
+    ) -> None:
+        if count > FEW:
             sync_file_system(self._temporaries)
             return
+        for nursery in nurseries:
+            nursery.sync_content()
         for temporary in temporaries:
             descriptor = os.open(temporary, os.O_RDONLY, dir_fd=self._temporaries)
             try:
@@ -110,11 +151,18 @@ class LocalBatch:
             finally:
                 os.close(descriptor)
 
-    def _publish(self, pending: list[tuple[list[bytes], str]]) -> None:
-        by_directory = groupby(pending, key=lambda item: item[0][:-1])
-        groups = [(directory, list(items)) for directory, items in by_directory]
-        few = len(groups) <= FEW
-        for directory, items in groups:
+    def _publish(
+        self,
+        pending: Sequence[tuple[list[bytes], str]],
+        nurseries: Sequence[Nursery],
+        count: int,
+    ) -> None:
+        few = count <= FEW
+        for nursery in nurseries:
+            nursery.publish(sync=few)
+            self._nurseries.remove(nursery)
+            nursery.remove()
+        for directory, items in groupby(pending, key=lambda item: item[0][:-1]):
             with self._files.opened(directory, create=True, sync=few) as parent:
                 for names, temporary in items:
                     try:
@@ -129,10 +177,14 @@ class LocalBatch:
             sync_file_system(self._temporaries)
 
 
-def _clean_up(owner: int, temporaries: int, unpublished: set[str]) -> None:
+def _clean_up(
+    owner: int, temporaries: int, unpublished: set[str], nurseries: Sequence[Nursery]
+) -> None:
     """Remove what a dropped batch never published."""
     if os.getpid() != owner:
         return  # a forked child; the files are its parent's
+    for nursery in nurseries:
+        nursery.remove()
     for temporary in unpublished:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=temporaries)

@@ -320,9 +320,9 @@ def test_content_is_durable_before_names_and_names_before_success(
     store.put("data/00/x", b"", ANY)  # so that no directory is missing
     for name in ("write", "link", "rename"):
         record(os, name)
-    from lakecli.objectstore import local
+    from lakecli.objectstore import local, nursery
 
-    for module in (local, local_batch, directory):
+    for module in (local, local_batch, directory, nursery):
         for name in ("sync_file", "sync_names", "sync_file_system"):
             if hasattr(module, name):
                 record(module, name)
@@ -336,7 +336,11 @@ def test_content_is_durable_before_names_and_names_before_success(
     batch = store.batch()
     batch.put_new("data/00/b1", b"1")
     batch.flush()
-    assert events == ["write", "sync_file", "link", "sync_names"]
+    assert events == ["write", "sync_file", "rename", "link", "sync_names"]
+    events.clear()
+    batch.put_new("data/01/b1", b"1")  # in a new directory: it is moved as a whole
+    batch.flush()
+    assert events == ["write", "sync_file", "rename", "sync_names", "sync_names"]
     events.clear()
     count = 3 * local_batch.FEW
     for number in range(count):
@@ -345,7 +349,7 @@ def test_content_is_durable_before_names_and_names_before_success(
     assert events == [
         *["write"] * count,
         "sync_file_system",
-        *["link"] * count,
+        *["rename"] * count,
         "sync_file_system",
     ]
 
