@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from io import BytesIO
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
+from lakecli.objectstore.streams import ReadStream
 
 if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
 
 
+READ_SIZE: Final = 4 << 20
+"""Bytes asked for at a time, where a store gives whole answers only."""
+
+
 def open_range(store: ObjectStore, key: str, *, start: int, length: int) -> BinaryIO:
     """Open bytes ``[start, start + length)`` of an object for one pass; the caller closes it.
 
-    Stores that have a method of this name stream them; of others the part is read whole. No store
-    repeats anything here by itself.
+    Stores that have a method of this name stream them, by a single request that is not repeated;
+    of others they are read piece by piece, so that neither holds much in memory.
 
     Raises:
         ObjectNotFound: no such key.
@@ -22,4 +27,26 @@ def open_range(store: ObjectStore, key: str, *, start: int, length: int) -> Bina
     stream = getattr(store, "open_range", None)
     if stream is not None:
         return cast("BinaryIO", stream(key, start=start, length=length))
-    return BytesIO(store.get(key, start=start, length=length))
+    return cast("BinaryIO", _Pieces(store, key, start, start + length))
+
+
+class _Pieces(ReadStream):
+    """A part of an object, read by several calls."""
+
+    def __init__(self, store: ObjectStore, key: str, start: int, end: int) -> None:
+        self._store = store
+        self._key = key
+        self._position = start
+        self._end = end
+        self._ahead = b""
+
+    def read(self, size: int = -1) -> bytes:
+        """Read up to `size` bytes; with -1 all that are left."""
+        if size < 0:
+            return b"".join(iter(lambda: self.read(READ_SIZE), b""))
+        if not self._ahead and self._position < self._end:
+            length = min(READ_SIZE, self._end - self._position)
+            self._ahead = self._store.get(self._key, start=self._position, length=length)
+            self._position += len(self._ahead)
+        piece, self._ahead = self._ahead[:size], self._ahead[size:]
+        return piece

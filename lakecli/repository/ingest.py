@@ -36,6 +36,9 @@ SMALL: Final = 1 << 20
 PIECE: Final = 1 << 20
 """Larger ones are read in pieces of this size."""
 
+SENT_AT_ONCE: Final = 40 << 20
+"""Memory that a store takes for one stream it sends: four parts in flight, and one being read."""
+
 WRITE_BACK: Final = 64 << 20
 """Bytes after which the system is told to get a large copy onto the disk."""
 
@@ -316,9 +319,10 @@ class Ingest:
             return digest
         file.seek(0)
         verifying = cast("BinaryIO", VerifyingReader(file, digest, size, self._on_bytes))
-        # Whoever writes this key writes these bytes, so no condition has to hold, and every part
-        # may be sent again.
-        self._store.put(data_key(digest), verifying, ANY)
+        with self._memory.held(SENT_AT_ONCE):
+            # Whoever writes this key writes these bytes, so no condition has to hold, and every
+            # part may be sent again.
+            self._store.put(data_key(digest), verifying, ANY)
         return digest
 
     def _hash(self, file: BinaryIO) -> str:
