@@ -64,14 +64,6 @@ def _fingerprint(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def is_large(path: bytes) -> bool:
-    """Tell whether a file is copied in pieces rather than read whole."""
-    try:
-        return os.stat(path).st_size > SMALL
-    except OSError:
-        return False  # whoever reads it will say why
-
-
 def _key_of(path: bytes, status: os.stat_result) -> FileKey:
     from lakecli.kv.file_hashes import FileKey
 
@@ -187,14 +179,21 @@ class Ingest:
         return Ingested(digest, before.st_size, before.st_mtime_ns // 1_000_000_000)
 
     def _small(self, descriptor: int, size: int, expected: tuple[str, int] | None) -> str:
-        with self._memory.held(size):
-            data = os.read(descriptor, size + 1)
-            if len(data) != size:
-                raise changed("read")
-            digest = blake3(data).hexdigest()
-            if expected != (digest, size) or not self._present(digest, size):
-                self._put(digest, data)
+        if self._batch is None:
+            with self._memory.held(size):
+                digest = self._read_and_put(descriptor, size, expected)
+        else:  # written before the next one is read
+            digest = self._read_and_put(descriptor, size, expected)
         self._on_bytes(size)
+        return digest
+
+    def _read_and_put(self, descriptor: int, size: int, expected: tuple[str, int] | None) -> str:
+        data = os.read(descriptor, size + 1)
+        if len(data) != size:
+            raise changed("read")
+        digest = blake3(data).hexdigest()
+        if expected != (digest, size) or not self._present(digest, size):
+            self._put(digest, data)
         return digest
 
     def _put(self, digest: str, data: bytes) -> None:

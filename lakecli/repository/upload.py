@@ -18,7 +18,7 @@ from lakecli.model import CLIENT_MTIME, Entry
 from lakecli.objectstore.uploads import PART_SIZE, uploads_of
 from lakecli.objectstore.uri import is_local
 from lakecli.repository.content_types import content_type_of
-from lakecli.repository.ingest import FileChanged, Ingest, Ingested, SpecialFile, is_large
+from lakecli.repository.ingest import SMALL, FileChanged, Ingest, Ingested, SpecialFile
 from lakecli.repository.leftovers import drop_leftovers
 from lakecli.repository.parallel import Background, Memory, Patience, Persistence, Workers
 from lakecli.repository.selection import EVERYTHING, Selection
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from lakecli.repository.send import Sender
     from lakecli.repository.walk import Found
 
-    _Item = tuple[Found, bytes | None]
-    """What was found, and the encoded value that the branch has at its path."""
+    _Item = tuple[Found, bytes | None, int]
+    """What was found, the encoded value that the branch has at its path, and the file's size."""
 
 CHUNK: Final = 16_384
 """Files in a directory made durable and staged together: each time costs a sync of the disk."""
@@ -343,7 +343,7 @@ class TreeUpload:
         while batch := list(islice(items, LOOK_AHEAD)):
             large = []
             for item in batch:
-                if is_large(item[0].path):
+                if item[2] > SMALL:
                     large.append(item)
                 else:
                     self._one(item)
@@ -362,10 +362,11 @@ class TreeUpload:
                     files.append(each)
                 else:
                     self._fail(each, problem)
+            sizes = list(map(size_of, files))
             if self._options.on_found is not None:
-                self._options.on_found(len(files), sum(map(size_of, files)))
+                self._options.on_found(len(files), sum(sizes))
             paths = [self._prefix + each.relative for each in files]
-            yield from zip(files, self._upload.present(paths), strict=True)
+            yield from zip(files, self._upload.present(paths), sizes, strict=True)
 
     def _problem_of(self, found: Found) -> str | None:
         try:
@@ -381,7 +382,7 @@ class TreeUpload:
         self._report.failures.append((found.path, problem))
 
     def _one(self, item: _Item) -> None:
-        found, present = item
+        found, present, _ = item
         try:
             ingested = self._upload.ingest.file(found.path, expected=expected_of(present))
         except OSError as error:

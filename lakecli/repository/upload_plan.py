@@ -43,10 +43,9 @@ class _TreePlan(TreeUpload):
     def _exclude(self, found: Found) -> None:
         self._plan.excluded.add(size_of(found))
 
-    def _one(self, item: tuple[Found, bytes | None]) -> None:
-        found, present = item
+    def _one(self, item: tuple[Found, bytes | None, int]) -> None:
+        found, present, size = item
         try:
-            size = size_of(found)
             is_there = present is not None and self._is_same(found, size, present)
         except OSError as error:
             self._fail(found, (error.strerror or str(error)).lower())
