@@ -78,7 +78,7 @@ class Fetcher:
         """
         store, key = locate(self._repository, entry)
         try:
-            found = self._persistence(lambda: store.head(key))
+            found = store.head(key)
         except ObjectNotFound as error:
             raise gone(self._repository, store, key) from error
         if found.size != entry.size:

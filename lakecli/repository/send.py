@@ -237,7 +237,7 @@ class Sender:
 
     def _begin(self, contents: Contents) -> tuple[UploadId, dict[int, Part]]:
         key = data_key(contents.digest)
-        upload = self._persistence(lambda: self._uploads.start(key))
+        upload = self._uploads.start(key)
         self._known.begin(contents.digest, upload, part_size=contents.part_size)
         return upload, {}
 
