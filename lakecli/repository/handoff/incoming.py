@@ -3,11 +3,13 @@
 What came is taken in by steps, each of which may be the last one before a crash; the same command
 again finishes:
 
-1. It is copied aside, to where no link points. From here on nobody else can change it.
+1. It is copied aside, under a name that no link points to and no other run uses. From here on
+   nobody can change it.
 2. The copy is read once, to learn its digest, and copied to its content address on the store's
    side, unless the same bytes are there already.
 3. The entry is staged. It says which link it came by, so that a repetition knows that it is done.
-4. Only now the copy and the original are deleted; the original only if it is still the same.
+4. Only now it is deleted: every copy, also of runs that crashed, and the original last, if it is
+   still the same.
 """
 
 from __future__ import annotations
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 CLIENT_INCOMING: Final = CLIENT_METADATA_PREFIX + "incoming-id"
 """Metadata key: the ID of the link that an object came by."""
 
-_ASIDE: Final = ".taken"
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -111,17 +112,16 @@ def take_in(
         )
     _check_branch(repository, branch)
     key, store = incoming_key(incoming_id), repository.store
-    on_step = repository.lake.surroundings.on_step
+    surroundings = repository.lake.surroundings
     came = _find(store, key)
-    aside = key + _ASIDE
-    if came is not None:
-        on_step("incoming:set-aside")
-        store.copy(key, aside)
-    copied = _find(store, aside)
-    if copied is None:
+    if came is None:
         return _taken_before(repository, branch, path, incoming_id), False
+    surroundings.on_step("incoming:set-aside")
+    aside = f"{key}.{surroundings.new_id().hex()}"
+    store.copy(key, aside)
+    copied = store.head(aside)
     digest = _digest(repository, aside, copied)
-    on_step("incoming:copy")
+    surroundings.on_step("incoming:copy")
     present = _find(store, data_key(digest))
     if present is None or present.size != copied.size:
         store.copy(aside, data_key(digest))
@@ -133,17 +133,16 @@ def take_in(
         content_type=content_type_of(path) if content_type is None else content_type,
         metadata={**metadata, CLIENT_INCOMING: incoming_id},
     )
-    on_step("incoming:stage")
+    surroundings.on_step("incoming:stage")
     stage_entry(repository, branch, path, entry, kind="stage")
-    on_step("incoming:delete")
+    surroundings.on_step("incoming:delete-copies")
+    store.delete([info.key for info in store.list(f"{key}.")])
+    surroundings.on_step("incoming:delete")
     now_there = _find(store, key)
-    is_same = came is not None and now_there is not None and now_there.version == came.version
-    on_step("incoming:delete-original")
-    if is_same:
-        store.delete([key])
-    on_step("incoming:delete-copy")
-    store.delete([aside])
-    return entry, now_there is not None and not is_same
+    if now_there is not None and now_there.version != came.version:
+        return entry, True
+    store.delete([key])
+    return entry, False
 
 
 def _check_branch(repository: Repository, branch: str) -> None:

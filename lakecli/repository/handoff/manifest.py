@@ -160,10 +160,12 @@ def read_manifest(file: TextIO) -> tuple[Source, Iterator[Item]]:
         NotAManifest: it is none, or one of a later lakecli.
         IntegrityError: it is damaged; the iterator raises it too.
     """
-    start = file.read(len(_COMMENT))
-    if start == _COMMENT:
+    start = file.read(1)
+    while start.isspace():
+        start = file.read(1)
+    if start == _COMMENT.rstrip():
         fields, objects = _load(file.readline()), _csv_objects(file)
-    elif start.lstrip()[:1] == "{":
+    elif start == "{":
         fields, objects = _read_json(start, file)
     else:
         raise NotAManifest(

@@ -206,7 +206,7 @@ place() { # gives files their names, if they are what they should be
 
 work() {
     me=$1 good=0 bad=0 unchecked=0 todo=' ' full=' ' codes=' ' round=0 curl=
-    trap '[ -z "$curl" ] || kill "$curl" 2>/dev/null; exit 143' TERM
+    trap '[ -z "$curl" ] || kill "$curl" 2>/dev/null; exit 143' INT TERM HUP
     each survey
     unreachable=
     while [ "$round" -lt 4 ] && [ "$todo" != ' ' ]; do

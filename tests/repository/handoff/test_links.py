@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import io
+import tracemalloc
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.committed.values import encode_entry
+from lakecli.errors import NotFound, PermissionDenied, Unsupported
+from lakecli.objectstore.base import PresignedUrl
+from lakecli.repository.commit import commit
+from lakecli.repository.handoff import documents
+from lakecli.repository.handoff.documents import FORMATS, SCRIPTS, Document
+from lakecli.repository.handoff.links import Handoff, open_handoff
+from lakecli.repository.stage import Stager
+from tests.support.lakes import checksums, entry_of, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from lakecli.repository.lake import Repository
+    from tests.support.signing import SigningStore
+
+HOUR = timedelta(hours=1)
+CONTENTS = {b"p/a.csv": b"1", b"p/d/b.html": b"22", b"p/d/c": b"333", b"pq": b"4", b"o": b"5"}
+
+
+def commit_all(repository: Repository, contents: Mapping[bytes, bytes | None]) -> str:
+    stage(repository, "main", contents)
+    return commit(repository, "main", message="m", committer="c").id
+
+
+def read(repository: Repository, ref: str, prefix: bytes) -> Handoff:
+    with open_handoff(repository, ref, prefix, expires_in=HOUR) as handoff:
+        for _ in handoff:
+            pass
+        return handoff
+
+
+def test_a_link_for_everything_below(repository: Repository, store: SigningStore) -> None:
+    commit_id = commit_all(repository, CONTENTS)
+    with open_handoff(repository, "main", b"p", expires_in=HOUR) as handoff:
+        links = list(handoff)
+        header, totals = handoff.header, handoff.totals
+    below = {path: data for path, data in CONTENTS.items() if path.startswith(b"p/")}
+    assert {link.path: link.checksum for link in links} == checksums(below)
+    assert [link.name for link in links] == [b"a.csv", b"d/b.html", b"d/c"]
+    assert [link.size for link in links] == [1, 2, 3]
+    assert {link.expires_at for link in links} == {header.created_at + HOUR}
+    assert len({link.url for link in links}) == 3
+    assert (header.repository, header.ref, header.prefix) == ("lakefs://demo", "main", b"p/")
+    assert (header.commit_id, header.uuid) == (commit_id, repository.record.uuid)
+    assert not header.uncommitted
+    assert (totals.count, totals.size, totals.expires_at) == (3, 6, header.created_at + HOUR)
+    assert handoff.failures == []
+
+
+def test_each_path_has_its_type_and_its_file_name(
+    repository: Repository, store: SigningStore
+) -> None:
+    entry = entry_of(b"same bytes")
+    Stager(repository, "main", kind="test").write(
+        [
+            (b"p/a.csv", encode_entry(replace(entry, content_type="text/csv"))),
+            (b"p/\xff.bin", encode_entry(replace(entry, content_type=""))),
+        ]
+    )
+    read(repository, "main", b"")
+    keys = {key for key, _ in store.requests}
+    assert keys == {entry.physical_address}
+    requests = [request for _, request in store.requests]
+    assert [(r.method, r.content_type, r.file_name) for r in requests] == [
+        ("GET", "text/csv", "a.csv"),
+        ("GET", "", "\udcff.bin"),
+    ]
+
+
+def test_uncommitted_changes_are_among_them_and_told(
+    repository: Repository, store: SigningStore
+) -> None:
+    commit_all(repository, CONTENTS)
+    stage(repository, "main", {b"p/new": b"n", b"p/a.csv": None})
+    with open_handoff(repository, "main", b"p/", expires_in=HOUR) as handoff:
+        assert [link.name for link in handoff] == [b"d/b.html", b"d/c", b"new"]
+        assert handoff.header.uncommitted
+    with open_handoff(repository, "main@", b"p/", expires_in=HOUR) as handoff:
+        assert [link.name for link in handoff] == [b"a.csv", b"d/b.html", b"d/c"]
+        assert not handoff.header.uncommitted
+        assert handoff.header.ref == "main@"
+    assert not read(repository, "main", b"p/d").header.uncommitted
+
+
+def test_nothing_there(repository: Repository, store: SigningStore) -> None:
+    commit_all(repository, CONTENTS)
+    for prefix in (b"p/a.csv", b"nothing", b"p/d/b"):
+        with pytest.raises(NotFound, match="no object at"):
+            read(repository, "main", prefix)
+    with pytest.raises(NotFound):
+        read(repository, "nowhere", b"p")
+
+
+def test_a_namespace_without_urls_is_refused_at_once(repository: Repository) -> None:
+    commit_all(repository, CONTENTS)
+    with pytest.raises(Unsupported) as raised:
+        read(repository, "main", b"p")
+    assert raised.value.hint
+
+
+def test_credentials_that_are_missing_stop_everything(
+    repository: Repository, store: SigningStore
+) -> None:
+    commit_all(repository, CONTENTS)
+    store.refuse = PermissionDenied("no credentials")
+    with pytest.raises(PermissionDenied):
+        read(repository, "main", b"p")
+
+
+def test_what_lies_elsewhere_may_fail_alone(
+    repository: Repository, store: SigningStore, tmp_path: object
+) -> None:
+    commit_all(repository, {b"p/b": b"2"})
+    elsewhere = replace(entry_of(b"1"), physical_address=f"local://{tmp_path}/other/a")
+    unknown = replace(entry_of(b"1"), physical_address="ftp://host/a")
+    Stager(repository, "main", kind="test").write(
+        [(b"p/a", encode_entry(elsewhere)), (b"p/c", encode_entry(unknown))]
+    )
+    handoff = read(repository, "main", b"p")
+    assert handoff.totals.count == 1
+    assert [path for path, _ in handoff.failures] == [b"p/a", b"p/c"]
+    assert all(why for _, why in handoff.failures)
+    stage(repository, "main", {b"p/b": None})
+    with pytest.raises(Unsupported):  # then it is no matter of single objects
+        read(repository, "main", b"p")
+
+
+def test_the_first_end_counts(
+    repository: Repository, store: SigningStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_all(repository, CONTENTS)
+    ends = iter([5, 3, 4])
+
+    def presign(_key: str, _request: object, *, now: datetime) -> PresignedUrl:
+        return PresignedUrl("https://x", now + next(ends) * HOUR)
+
+    monkeypatch.setattr(store, "presign", presign)
+    handoff = read(repository, "main", b"p")
+    assert handoff.totals.expires_at == handoff.header.created_at + 3 * HOUR
+
+
+def test_signatures_made_side_by_side_stay_in_order(
+    repository: Repository, store: SigningStore
+) -> None:
+    contents = {b"p/%04d" % number: b"%d" % number for number in range(600)}
+    commit_all(repository, contents)
+    repository.record = replace(repository.record, storage_namespace="gs://bucket/prefix")
+    with open_handoff(repository, "main", b"p", expires_in=HOUR) as handoff:
+        links = list(handoff)
+    assert [link.path for link in links] == sorted(contents)
+    assert all(f"{link.checksum[2:]}?" in link.url for link in links)
+
+
+def test_the_middle_of_a_document_does_not_stay_in_memory(
+    repository: Repository, store: SigningStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "IN_MEMORY", 10_000)
+    commit_all(repository, {b"p/%06d" % number: b"x" for number in range(1_500)})
+    monkeypatch.setattr(store, "requests", Forgetful())
+    for format_ in (*FORMATS.values(), *SCRIPTS.values()):
+        with (
+            Document(format_) as document,
+            open_handoff(repository, "main", b"p", expires_in=HOUR) as handoff,
+        ):
+            tracemalloc.start()
+            for link in handoff:
+                document.add(link)
+            kept = tracemalloc.take_snapshot().filter_traces(
+                [tracemalloc.Filter(inclusive=True, filename_pattern="*/handoff/*")]
+            )
+            tracemalloc.stop()
+            target = io.BytesIO()
+            document.write(target, handoff.header, handoff.totals)
+        assert len(target.getvalue()) > 1_500 * 60
+        assert sum(trace.size for trace in kept.traces) < 50_000
+
+
+class Forgetful(list):  # type: ignore[type-arg]
+    """A list that keeps nothing."""
+
+    def append(self, item: object) -> None:
+        """Forget it."""

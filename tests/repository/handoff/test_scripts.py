@@ -1,0 +1,447 @@
+"""Download scripts as a partner runs them: with a bare shell and curl, or Python alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.repository.handoff import scripts
+from tests.repository.handoff.links import (
+    DATA,
+    END,
+    EVIL_NAMES,
+    PREFIX,
+    evil_links,
+    link_to,
+    links_to,
+    write,
+    write_script,
+)
+from tests.support.partners import (
+    PYTHON,
+    FileServer,
+    Partner,
+    link_tools,
+    shell_tools,
+    wait_for_end,
+)
+from tests.support.tools import require_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lakecli.repository.handoff.links import Link
+
+    NewPartner = Callable[..., Partner]
+
+BIG = bytes(range(256)) * 4_000
+KINDS = ("dash", "bash", "python")
+
+
+@pytest.fixture
+def server() -> Iterator[FileServer]:
+    with FileServer({}) as running:
+        yield running
+
+
+@pytest.fixture
+def partner(tmp_path: Path) -> NewPartner:
+    """Makes partners: ``dash`` and ``bash`` have curl and python3, ``python`` nothing at all."""
+
+    def new(kind: str, *, verifies_by: str = "python3") -> Partner:
+        place = tmp_path / "place"
+        place.mkdir()
+        if kind == "python":
+            # Without site-packages: only the standard library.
+            command = [str(Path(sys.executable).resolve()), "-I", "-S"]
+            return Partner(command, place, link_tools(tmp_path / "bin", {}))
+        tools = shell_tools()
+        if verifies_by == "python3":
+            tools |= PYTHON
+        path = link_tools(tmp_path / "bin", tools)
+        if verifies_by == "b3sum":
+            fake_b3sum(path / "b3sum")
+        return Partner([require_tool(kind)], place, path, {"JOBS": "3"})
+
+    return new
+
+
+def fake_b3sum(path: Path) -> None:
+    """Make a program with the answers of b3sum."""
+    path.write_text(
+        f"#!{sys.executable}\n"
+        "import sys\nfrom blake3 import blake3\n"
+        "for name in sys.argv[1:] or ['-']:\n"
+        "    data = sys.stdin.buffer.read() if name == '-' else open(name, 'rb').read()\n"
+        "    print(blake3(data).hexdigest() + '  ' + name)\n"
+    )
+    path.chmod(0o700)
+
+
+IMPATIENCE = {
+    "python": {"                time.sleep(tries - left)\n": "                pass\n"},
+    "shell": {'sleep "$round"': "true", "'retry = 3'": "'retry = 0'"},
+}
+"""What makes scripts not wait before they try again."""
+
+
+def script_for(kind: str, links: Iterable[Link], tmp_path: Path) -> Path:
+    """Write a script for a kind of partner, who is in a hurry."""
+    is_python = kind == "python"
+    path = tmp_path / ("get.py" if is_python else "get.sh")
+    write_script("py" if is_python else "sh", links, path)
+    text = path.read_text()
+    for wait, nothing in IMPATIENCE["python" if is_python else "shell"].items():
+        assert text.count(wait) == 1
+        text = text.replace(wait, nothing)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hostile_names_are_only_names(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {**DATA, b"empty": b"", b"big": BIG}
+    links = [*links_to(server), *evil_links(server), link_to(b"void/", b"", "http://127.0.0.1:9/")]
+    script = script_for(kind, links, tmp_path)
+    machine = partner(kind)
+    done = machine.run(script)
+    assert done.returncode == 1, done.stderr
+    assert machine.files() == server.objects
+    assert (machine.directory / "void").is_dir()
+    complaints = done.stderr.splitlines()
+    assert len(complaints) == len(EVIL_NAMES) + 1
+    assert "\x1b" not in done.stderr
+    for name in ("../up", "/etc/lakecli-test", ".lakecli-parts/x"):
+        assert any(line.startswith(f"{name}: ") for line in complaints)
+    assert done.stdout == f"{len(links) - len(EVIL_NAMES)} of {len(links)} objects are complete\n"
+    assert not Path("/etc/lakecli-test").exists()
+    # What is complete is not fetched again, and what is not is said again.
+    server.requests.clear()
+    again = machine.run(script)
+    assert (again.returncode, again.stdout) == (1, done.stdout)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_is_there_and_nothing_else(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"a": b"1", b"d/b": BIG, b"d/e/c": b"", b"d": b""}
+    del server.objects[b"d"]
+    machine = partner(kind)
+    done = machine.run(script_for(kind, links_to(server), tmp_path), "else where/-x")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "3 of 3 objects are complete\n"
+    found = {name.decode(): data for name, data in machine.files().items()}
+    assert found == {
+        f"../else where/-x/{name.decode()}": data for name, data in server.objects.items()
+    }
+    assert {path.name for path in (machine.place / "else where/-x").iterdir()} == {"a", "d"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_objects_than_a_chunk(
+    kind: str,
+    partner: NewPartner,
+    server: FileServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scripts, "CHUNK", 4)
+    server.objects = {b"%d" % number: b"%d" % number for number in range(12)}
+    machine = partner(kind)
+    done = machine.run(script_for(kind, links_to(server), tmp_path))
+    assert (done.returncode, done.stdout) == (0, "12 of 12 objects are complete\n"), done.stderr
+    assert machine.files() == server.objects
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_transfer_that_breaks_off_goes_on(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"big": BIG, b"small": b"s"}
+    server.cuts = {b"big": 1}
+    machine = partner(kind)
+    done = machine.run(script_for(kind, links_to(server), tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert machine.files() == server.objects
+    assert server.asked(b"big") == ["", f"bytes={len(BIG) // 2}-"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_without_ranges_sends_everything_again(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"big": BIG}
+    server.cuts = {b"big": 1}
+    server.has_ranges = False
+    machine = partner(kind)
+    done = machine.run(script_for(kind, links_to(server), tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert machine.files() == server.objects
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_interrupted_goes_on(
+    kind: str, stop: signal.Signals, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"big": BIG, b"other": BIG[1:]}
+    server.gate = threading.Event()
+    script = script_for(kind, links_to(server), tmp_path)
+    machine = partner(kind)
+    with machine.start(script) as process:
+        deadline = time.monotonic() + 60
+        while len(server.requests) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)  # for the first byte to arrive
+        os.killpg(process.pid, stop)
+        _, errors = process.communicate(timeout=30)
+    if kind != "python" or stop is signal.SIGINT:
+        assert process.returncode == 130
+        assert "interrupted; run it again to go on" in errors
+    assert not set(machine.files()) & set(server.objects)
+    assert wait_for_end(process.pid)  # curl is gone too
+    server.gate.set()
+    server.gate = None
+    done = machine.run(script)
+    assert done.returncode == 0, done.stderr
+    assert machine.files() == server.objects
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_bytes_are_not_taken(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"good": b"good", b"bad": b"bad!"}
+    links = links_to(server)
+    server.objects[b"bad"] = b"evil"
+    machine = partner(kind)
+    script = script_for(kind, links, tmp_path)
+    done = machine.run(script)
+    assert done.returncode == 1
+    assert "bad: what came is not what was meant to" in done.stderr
+    assert machine.files() == {b"good": b"good"}
+    server.objects[b"bad"] = b"bad!"
+    assert machine.run(script).returncode == 0
+    assert machine.files() == server.objects
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_of_the_same_size_is_compared(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"a": b"new", b"b": b"same"}
+    machine = partner(kind)
+    machine.directory.mkdir()
+    (machine.directory / "a").write_bytes(b"old")
+    (machine.directory / "b").write_bytes(b"same")
+    done = machine.run(script_for(kind, links_to(server), tmp_path))
+    assert done.returncode == 0
+    assert machine.files() == server.objects
+    assert server.asked(b"b") == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_links_that_have_ended_are_told(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"a": b"1", b"b": b"2", b"c": b"3"}
+    server.statuses = {b"b": 403, b"c": 404}
+    over = END.replace(year=2020)
+    links = [
+        link_to(name, data, server.url(name), expires_at=over)
+        for name, data in server.objects.items()
+    ]
+    machine = partner(kind)
+    done = machine.run(script_for(kind, links, tmp_path))
+    assert done.returncode == 1
+    assert "by the clock of this machine these links have ended" in done.stderr
+    assert "b: the server refuses it (403)" in done.stderr
+    assert "c: the server refuses it (404)" in done.stderr
+    assert {name for name in machine.files() if name != b"a"} == set()
+    assert len(server.asked(b"b")) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_symbolic_links_lead_nowhere(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"d/a": b"1", b"f": b"2", b"e": b"3", b"g/h": b"4"}
+    machine = partner(kind)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("mine")
+    machine.directory.mkdir()
+    (machine.directory / "d").symlink_to(outside)
+    (machine.directory / "f").symlink_to(outside / "file")
+    (machine.directory / "e").symlink_to(outside)
+    (machine.directory / "g").write_text("in the way")
+    done = machine.run(script_for(kind, links_to(server), tmp_path))
+    assert done.returncode == 1
+    assert "d/a: a symbolic link is in the way" in done.stderr
+    assert "e: a directory has its name" in done.stderr
+    assert "g/h: " in done.stderr
+    assert [path.name for path in outside.iterdir()] == ["file"]
+    assert (outside / "file").read_text() == "mine"
+    assert (machine.directory / "f").read_bytes() == b"2"
+    assert not (machine.directory / "f").is_symlink()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_link_takes_the_place_of_unfinished_files(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"a": b"1"}
+    machine = partner(kind)
+    machine.directory.mkdir()
+    (machine.directory / ".lakecli-parts").symlink_to(tmp_path)
+    done = machine.run(script_for(kind, links_to(server), tmp_path))
+    assert done.returncode == 2
+    assert done.stderr == ".lakecli-parts is a symbolic link\n"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_a_digest_sizes_are_compared(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"a": b"123", b"b": b"456"}
+    links = [
+        link_to(name, data, server.url(name), checksum="an-etag")
+        for name, data in server.objects.items()
+    ]
+    server.statuses = {b"b": 404}
+    machine = partner(kind)
+    script = script_for(kind, links, tmp_path)
+    assert machine.run(script).returncode == 1
+    server.statuses.clear()
+    server.requests.clear()
+    done = machine.run(script)
+    assert done.returncode == 0, done.stderr
+    # Nobody can tell from its size that `a` is right, but that it was fetched to its end.
+    assert server.asked(b"a") == []
+    assert machine.files() == server.objects
+    (machine.directory / "a").write_bytes(b"xyz")
+    assert machine.run(script).returncode == 0
+    assert machine.files() == server.objects
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_that_is_gone(kind: str, partner: NewPartner, tmp_path: Path) -> None:
+    links = [link_to(b"%d" % n, b"x", "http://127.0.0.1:9/x?y=z") for n in range(2)]
+    machine = partner(kind)
+    done = machine.run(script_for(kind, links, tmp_path))
+    assert done.returncode == 1
+    assert "0: " in done.stderr
+    assert "2 are not; what is complete is kept: run it again to go on" in done.stderr
+
+
+def test_b3sum_verifies(partner: NewPartner, server: FileServer, tmp_path: Path) -> None:
+    server.objects = {b"good": BIG, b"bad": b"bad!", b"it's\\\n": b"odd"}
+    links = links_to(server)
+    server.objects[b"bad"] = b"evil"
+    machine = partner("dash", verifies_by="b3sum")
+    script = script_for("dash", links, tmp_path)
+    for _ in range(2):
+        done = machine.run(script)
+        assert done.returncode == 1
+        assert "bad: what came is not" in done.stderr
+        assert machine.files() == {b"good": BIG, b"it's\\\n": b"odd"}
+    assert len(server.asked(b"good")) == 1
+
+
+def test_without_anything_to_verify_it_says_so(
+    partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"good": b"good", b"short": b"12"}
+    links = links_to(server)
+    machine = partner("dash", verifies_by="nothing")
+    script = script_for("dash", links, tmp_path)
+    done = machine.run(script)
+    assert done.returncode == 3
+    assert "CHECKSUMS WERE NOT VERIFIED" in done.stderr
+    assert machine.files() == server.objects
+    server.objects[b"short"] = b"1"
+    assert machine.run(script).returncode == 1
+
+
+def test_a_broken_python_is_not_believed(
+    partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"a": b"1"}
+    machine = partner("dash", verifies_by="nothing")
+    (machine.path / "python3").write_text("#!/bin/sh\necho 0\n")
+    (machine.path / "python3").chmod(0o700)
+    assert machine.run(script_for("dash", links_to(server), tmp_path)).returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("jobs", "complaint"),
+    [("0", "JOBS"), ("x", "JOBS"), ("-1", "JOBS"), ("1000", "JOBS"), ("", "")],
+)
+def test_the_number_of_jobs(
+    partner: NewPartner, server: FileServer, tmp_path: Path, jobs: str, complaint: str
+) -> None:
+    server.objects = {b"a": b"1", b"b": b"2"}
+    machine = partner("dash")
+    machine.environment["JOBS"] = jobs
+    done = machine.run(script_for("dash", links_to(server), tmp_path))
+    assert done.returncode == (2 if complaint else 0)
+    assert complaint in done.stderr
+
+
+def test_what_the_shell_needs(partner: NewPartner, server: FileServer, tmp_path: Path) -> None:
+    script = script_for("dash", links_to(server), tmp_path)
+    machine = partner("dash")
+    assert machine.run(script, "a", "b").returncode == 2
+    (machine.place / "file").touch()
+    assert machine.run(script, "file").returncode == 2
+    (machine.path / "curl").unlink()
+    done = machine.run(script)
+    assert (done.returncode, done.stderr) == (2, "this script needs curl\n")
+
+
+def test_a_script_can_be_piped_into_the_shell(
+    partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"%d" % number: b"%d" % number for number in range(20)}
+    script = script_for("dash", links_to(server), tmp_path)
+    machine = partner("dash")
+    machine.command = ["/bin/sh", "-c", f'exec {machine.command[0]} < "$0"']
+    done = machine.run(script, "unused")
+    assert done.returncode == 0, done.stderr
+    assert {path.name: path.read_bytes() for path in machine.place.iterdir()} == {
+        name.decode(): data for name, data in server.objects.items()
+    }
+
+
+@pytest.mark.parametrize("kind", ["sh", "py"])
+def test_scripts_are_plain_text(server: FileServer, kind: str) -> None:
+    """Whatever the names are: ASCII, and no line that a name began."""
+    server.objects = dict(DATA)
+    text, left_out = write(kind, [*links_to(server), *evil_links(server)])
+    assert set(left_out) == {PREFIX + name for name in EVIL_NAMES}
+    assert text.isascii()
+    assert all(31 < byte < 127 or byte == 10 for byte in text)
+    lines = text.decode().splitlines()
+    start = {"sh": ("o ", "x ", "d "), "py": ("#: ",)}[kind]
+    assert sum(line.startswith(start) for line in lines) == len(DATA) + len(EVIL_NAMES)
+    assert not any("PWNED" in line and not line.startswith(start) for line in lines)
+
+
+def test_windows_has_names_of_its_own() -> None:
+    from lakecli.repository.handoff.partner.download import Failed, check_windows
+
+    check_windows("a/b c.csv")
+    for name in ("a\\..\\b", "c:x", "nul", "COM1.txt", "a/aux/b", "dot.", "blank ", "a\nb", "x*"):
+        with pytest.raises(Failed):
+            check_windows(name)

@@ -1,0 +1,51 @@
+"""A storage namespace with URLs, for tests that sign many and ask nobody."""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from lakecli.objectstore.base import PresignedUrl
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lakecli.objectstore.base import ObjectStore, PresignRequest
+    from lakecli.repository.lake import Repository
+
+
+class SigningStore:
+    """Another store, with URLs.
+
+    Attributes:
+        base: what URLs begin with.
+        longest: how long they live at most.
+        requests: what was signed, in its order.
+        refuse: raised instead, where it is set.
+    """
+
+    def __init__(self, store: ObjectStore, base: str = "https://signed.example") -> None:
+        self._store = store
+        self.base = base
+        self.longest = timedelta(days=7)
+        self.requests: list[tuple[str, PresignRequest]] = []
+        self.refuse: Exception | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+        if self.refuse is not None:
+            raise self.refuse
+        self.requests.append((key, request))
+        end = now.astimezone(UTC) + min(request.expires_in, self.longest)
+        url = f"{self.base}/{quote(key)}?X-Signature={len(self.requests)}"
+        return PresignedUrl(url, end)
+
+
+def let_sign(repository: Repository) -> SigningStore:
+    """Give the namespace of a repository URLs."""
+    store = SigningStore(repository.store)
+    vars(repository)["store"] = store
+    return store
