@@ -40,7 +40,7 @@ __lakecli_options() {
     'fs ls') REPLY='--after --amount -r --recursive' ;;
     'fs mv') REPLY='-r --recursive' ;;
     'fs presign') REPLY='--expires' ;;
-    'fs rm') REPLY='-r --recursive' ;;
+    'fs rm') REPLY='--dry-run -r --recursive' ;;
     'fs stat') REPLY='--expires --pre-sign' ;;
     'fs upload') REPLY='--content-type --dry-run --exclude --follow --include --meta --no-progress -p --parallelism -r --recursive -s --skip --source' ;;
     'fsck') REPLY='--data' ;;

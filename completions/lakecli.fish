@@ -146,6 +146,7 @@ function __lakecli_options
                 '--expires' 'How long the URL works: 90s, 30m, 12h, 7d'
         case 'fs rm'
             printf '%s\t%s\n' \
+                '--dry-run' 'Show what would be done, and do nothing' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
         case 'fs stat'

@@ -112,6 +112,10 @@ RECORDS: Final[dict[str, Record]] = {
         "expires_at": ("time", "when it really ends"),
     },
     "removed": {"removed": ("number", "objects")},
+    "removal plan": {
+        "objects": ("number", "that would be removed"),
+        "size": ("number", "their bytes"),
+    },
     "rearranged": {
         "source": ("text", "a URI"),
         "destination": ("text", "a URI"),
@@ -238,7 +242,7 @@ ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
     "fs ls": (Answer("listed", each=True),),
     "fs mv": (Answer("rearranged"),),
     "fs presign": (Answer("presigned"),),
-    "fs rm": (Answer("removed"),),
+    "fs rm": (Answer("removed"), Answer("removal plan", option="--dry-run")),
     "fs stat": (Answer("entry"), Answer("presigned entry", option="--pre-sign")),
     "fs upload": (
         Answer("entry"),

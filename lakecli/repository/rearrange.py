@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from lakecli.committed.values import decode_entry
 from lakecli.errors import UsageError
 from lakecli.repository.stage import Stager
 from lakecli.repository.view import branch_at, no_such_path, open_view
@@ -51,6 +52,24 @@ def remove_tree(repository: Repository, branch: str, path: bytes) -> int:
     if not removed:
         raise no_such_path(repository, branch, path)
     return removed
+
+
+def measure_tree(repository: Repository, branch: str, path: bytes) -> tuple[int, int]:
+    """Return how many objects `remove_tree` would remove, and of how many bytes.
+
+    Raises:
+        NotFound: no such branch, or nothing there.
+    """
+    count = size = 0
+    with repository.lake.kv.read() as txn:
+        branch_at(repository, txn, branch)
+    with open_view(repository, branch) as view:
+        for batch in _batches(view, path):
+            count += len(batch)
+            size += sum(decode_entry(value).size for _, value in batch)
+    if not count:
+        raise no_such_path(repository, branch, path)
+    return count, size
 
 
 def _batches(view: View, path: bytes) -> Iterator[list[tuple[bytes, bytes]]]:

@@ -64,3 +64,15 @@ def test_refused(cli: Cli, source: Path, golden: Golden) -> None:
         cli("fs", "download", f"{MAIN}/up/a.txt", "--exclude", "*.csv"),
         cli("fs", "upload", "-r", source, MAIN, "--exclude", "#comment"),
     )
+
+
+def test_remove(cli: Cli, source: Path, golden: Golden) -> None:
+    assert cli("fs", "upload", "-r", source, f"{MAIN}/up/").exit_code == 0
+    golden(
+        "fs_rm_dry_run",
+        cli("fs", "rm", "-r", f"{MAIN}/up/raw", "--dry-run"),
+        cli("fs", "rm", "-r", f"{MAIN}/up/", "--dry-run", "--json"),
+        cli("fs", "rm", "-r", f"{MAIN}/none/", "--dry-run"),
+        cli("fs", "rm", f"{MAIN}/up/a.txt", "--dry-run"),
+        cli("fs", "ls", f"{MAIN}/up/raw/", "--json"),
+    )

@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import BranchPathUri, Recursive
+from lakecli.cli.params import BranchPathUri, DryRun, Recursive
+from lakecli.cli.text import human_size
+from lakecli.cli.transfers import check_dry_run
 from lakecli.uri import path_of, ref_of
 
 
@@ -16,6 +18,7 @@ def fs_rm(
     path: BranchPathUri,
     *,
     recursive: Recursive = False,
+    dry_run: DryRun = False,
     concurrency: Annotated[
         int,
         typer.Option(
@@ -30,17 +33,30 @@ def fs_rm(
     """Remove an object from a branch, or all objects at and below a path.
 
     The removal is an uncommitted change of the branch; earlier commits keep the object. With -r,
-    data removes data and everything below data/, but not data.csv.
+    data removes data and everything below data/, but not data.csv; --dry-run tells how much that
+    is.
 
     Examples:
         lakecli fs rm lakefs://demo/main/reports/2025.csv
-        lakecli fs rm -r lakefs://demo/main/data/2025/
+        lakecli fs rm -r lakefs://demo/main/data/2025/ --dry-run
     """
     del concurrency
-    from lakecli.repository.rearrange import remove, remove_tree
+    check_dry_run(dry_run, recursive=recursive)
+    from lakecli.repository.rearrange import measure_tree, remove, remove_tree
 
     target = path.path or b"" if recursive else path_of(path, hint="all objects: -r")
     repository = context.repository(path)
+    if dry_run:
+        count, size = measure_tree(repository, ref_of(path), target)
+        context.out.emit(
+            {"objects": count, "size": size},
+            text=lambda: [
+                "Dry run, nothing was removed:",
+                "",
+                f"Objects: {count} ({human_size(size)})",
+            ],
+        )
+        return
     if recursive:
         removed = remove_tree(repository, ref_of(path), target)
         context.out.note(f"removed {removed} object{'s' if removed > 1 else ''}")
