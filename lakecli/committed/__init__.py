@@ -2,6 +2,7 @@
 
 ::
 
+    plain        the messages inside values, as lakecli writes them, read without protobuf
     values       what a record's value holds: an identity and an entry
     splitter     where a range ends: a function of the keys alone
     metaranges   a parsed metarange: the ranges of one tree, in key order

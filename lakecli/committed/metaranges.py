@@ -21,9 +21,9 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from lakecli.committed.plain import Shape, read_plain
 from lakecli.committed.values import MalformedValue, decode_value, encode_value
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
-from lakecli.proto import messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,6 +34,7 @@ _TREE = re.compile(rb"1;n=([0-9]{1,18})")
 _ID = re.compile(rb"[0-9a-f]{64}")
 _ID_FRAME = b"\x80\x01"
 """The length of an identity of 64 bytes."""
+_RANGE_DATA = Shape(numbers={3, 4}, strings={1, 2})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ def decode_tree_property(value: bytes | None) -> int | None:
 
 def encode_range_record(record: RangeRecord) -> bytes:
     """Return the value that stands for a range in a metarange."""
+    from lakecli.proto import messages
+
     message = messages.RangeData(
         min_key=record.min_key,
         max_key=record.max_key,
@@ -80,8 +83,21 @@ def decode_range_record(value: bytes) -> RangeRecord:
     Raises:
         MalformedValue: it stands for none.
     """
+    data = decode_value(value)[1]
+    fields = read_plain(data, _RANGE_DATA)
+    if fields is None:
+        return _decode_any(value, data)
+    strings, numbers = fields.strings.get, fields.numbers.get
+    return RangeRecord(
+        range_id_of(value), strings(1, b""), strings(2, b""), numbers(3, 0), numbers(4, 0)
+    )
+
+
+def _decode_any(value: bytes, data: bytes) -> RangeRecord:
+    from lakecli.proto import messages
+
     try:
-        message = messages.RangeData.FromString(decode_value(value)[1])
+        message = messages.RangeData.FromString(data)
     except messages.DecodeError:
         raise MalformedValue("no range") from None
     return RangeRecord(

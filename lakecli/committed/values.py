@@ -20,11 +20,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from lakecli.committed.plain import Shape, read_plain
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.identity import DIGEST_SIZE, entry_identity
 from lakecli.layout import data_key
 from lakecli.model import CLIENT_METADATA_PREFIX, Entry
-from lakecli.proto import messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +36,10 @@ _DIGEST_FRAME = 2 * DIGEST_SIZE
 """The one byte that announces an identity of 32 bytes, 0x40."""
 
 _DATA_START = 1 + DIGEST_SIZE
+
+_ENTRY = Shape(numbers={3, 6}, strings={1, 2, 4, 5, 7}, repeated={5})
+_TIMESTAMP = Shape(numbers={1, 2}, strings=())
+_PAIR = Shape(numbers=(), strings={1, 2})
 
 _MAX_VARINT_SIZE = 10
 _RELATIVE = 1
@@ -140,6 +144,8 @@ def encode_entry(entry: Entry) -> bytes:
     Raises:
         UsageError: some text of it is not UTF-8, which a message cannot hold.
     """
+    from lakecli.proto import messages
+
     address = entry.physical_address
     try:
         message = messages.Entry(
@@ -178,20 +184,57 @@ def decode_entry(value: bytes) -> Entry:
     Raises:
         MalformedValue: it records none.
     """
+    data = decode_value(value)[1]
+    return _read_plain_entry(data) or _read_any_entry(data)
+
+
+def _read_plain_entry(data: bytes) -> Entry | None:
+    """Return the entry of a message that looks as lakecli writes them, or ``None``."""
+    fields = read_plain(data, _ENTRY)
+    if fields is None:
+        return None
+    strings = fields.strings
+    modified_at = read_plain(strings.get(2, b""), _TIMESTAMP)
+    metadata: dict[str, str] = {}
     try:
-        message = messages.Entry.FromString(decode_value(value)[1])
+        for pair in fields.repeated.get(5, ()):
+            parts = read_plain(pair, _PAIR)
+            if parts is None:
+                return None
+            metadata[parts.strings.get(1, b"").decode()] = parts.strings.get(2, b"").decode()
+        if modified_at is None:
+            return None
+        return Entry(
+            strings.get(1, b"").decode(),
+            fields.numbers.get(3, 0),
+            strings.get(4, b"").decode(),
+            _time(modified_at.numbers.get(1, 0)),
+            strings.get(7, b"").decode(),
+            metadata,
+        )
+    except UnicodeDecodeError:
+        return None
+
+
+def _read_any_entry(data: bytes) -> Entry:
+    from lakecli.proto import messages
+
+    try:
+        message = messages.Entry.FromString(data)
     except messages.DecodeError:
         raise MalformedValue("no entry") from None
-    seconds = message.last_modified.seconds
-    try:
-        modified_at = datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):
-        raise MalformedValue(f"no entry, of no year: {seconds} s") from None
     return Entry(
         message.address,
         message.size,
         message.e_tag,
-        modified_at,
+        _time(message.last_modified.seconds),
         message.content_type,
         {pair.key: pair.value for pair in message.metadata},
     )
+
+
+def _time(seconds: int) -> datetime:
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        raise MalformedValue(f"no entry, of no year: {seconds} s") from None
