@@ -7,7 +7,7 @@ import weakref
 from contextlib import suppress
 from itertools import groupby
 from threading import Condition, Lock
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from lakecli.objectstore.directory import (
     TEMPORARY,
@@ -19,6 +19,7 @@ from lakecli.objectstore.directory import (
     write_all,
 )
 from lakecli.objectstore.nursery import Nursery
+from lakecli.objectstore.spool import Spool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +97,7 @@ class LocalBatch:
         """Open a temporary file."""
         with self._files.translated("temporary files"):
             temporary, descriptor = self._create()
-        return temporary, os.fdopen(descriptor, "wb")
+        return temporary, cast("BinaryIO", Spool(descriptor))
 
     def adopt(self, key: str, temporary: str) -> None:
         """Give a closed spool its final key."""

@@ -13,6 +13,7 @@ import os
 import stat
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import FileIO
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from blake3 import blake3
@@ -38,6 +39,9 @@ PIECE: Final = 1 << 20
 
 SENT_AT_ONCE: Final = 40 << 20
 """Memory that a store takes for one stream it sends: four parts in flight, and one being read."""
+
+COPY_PIECE: Final = 4 << 20
+"""And large files that are copied on this machine in pieces of this size."""
 
 WRITE_BACK: Final = 64 << 20
 """Bytes after which the system is told to get a large copy onto the disk."""
@@ -285,7 +289,7 @@ class Ingest:
         hasher = blake3()
         size = 0
         with target:
-            while piece := source.read(PIECE):
+            for piece in _pieces_of(source):
                 hasher.update(piece)
                 with self._writing():
                     target.write(piece)
@@ -395,6 +399,22 @@ class _Chained:
             piece, self._first = self._first[:size], self._first[size:]
             return piece
         return self._rest.read(size)
+
+
+def _pieces_of(source: BinaryIO | _Chained) -> Iterator[bytes | memoryview]:
+    """Yield what a stream gives; pieces of a file are overwritten by the next one.
+
+    These lie in whole pages of memory, so that the disk can take them from there.
+    """
+    if isinstance(source, FileIO):
+        import mmap
+
+        buffer = memoryview(mmap.mmap(-1, COPY_PIECE))
+        while size := source.readinto(buffer):
+            yield buffer[:size]
+        return
+    while piece := source.read(PIECE):
+        yield piece
 
 
 def _read_fully(source: BinaryIO, size: int) -> bytes:
