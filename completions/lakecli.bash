@@ -7,7 +7,7 @@ __lakecli_words() {
     '') REPLY='branch cherry-pick commit completion config diff doctor find-merge-base fs fsck log merge quickstart repo rev-parse show tag version' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
-    'fs') REPLY='cat cp download ls mv presign rm stat upload' ;;
+    'fs') REPLY='cat cp download ls mv presign rm stage stat upload' ;;
     'repo') REPLY='create delete list' ;;
     'show') REPLY='commit' ;;
     'tag') REPLY='create delete list show' ;;
@@ -39,8 +39,9 @@ __lakecli_options() {
     'fs download') REPLY='--dry-run --exclude --include --no-progress -p --parallelism -r --recursive' ;;
     'fs ls') REPLY='--after --amount -r --recursive' ;;
     'fs mv') REPLY='-r --recursive' ;;
-    'fs presign') REPLY='--expires' ;;
+    'fs presign') REPLY='--check --count --expires --format --manifest -n --put -r --recursive --script' ;;
     'fs rm') REPLY='--dry-run -r --recursive' ;;
+    'fs stage') REPLY='--checksum --content-type --incoming --location --meta --mtime --size' ;;
     'fs stat') REPLY='--expires --pre-sign' ;;
     'fs upload') REPLY='--content-type --dry-run --exclude --follow --include --meta --no-progress -p --parallelism -r --recursive -s --skip --source' ;;
     'fsck') REPLY='--data' ;;
@@ -86,7 +87,20 @@ __lakecli_value() {
     'fs download --parallelism') REPLY='nothing' ;;
     'fs ls --after') REPLY='nothing' ;;
     'fs ls --amount') REPLY='nothing' ;;
+    'fs presign --check') REPLY='file' ;;
+    'fs presign --count') REPLY='nothing' ;;
     'fs presign --expires') REPLY='nothing' ;;
+    'fs presign --format') REPLY='=json csv curl aria2 html' ;;
+    'fs presign --manifest') REPLY='file' ;;
+    'fs presign -n') REPLY='nothing' ;;
+    'fs presign --script') REPLY='file' ;;
+    'fs stage --checksum') REPLY='nothing' ;;
+    'fs stage --content-type') REPLY='nothing' ;;
+    'fs stage --incoming') REPLY='nothing' ;;
+    'fs stage --location') REPLY='nothing' ;;
+    'fs stage --meta') REPLY='nothing' ;;
+    'fs stage --mtime') REPLY='nothing' ;;
+    'fs stage --size') REPLY='nothing' ;;
     'fs stat --expires') REPLY='nothing' ;;
     'fs upload --content-type') REPLY='nothing' ;;
     'fs upload --exclude') REPLY='nothing' ;;
@@ -155,6 +169,7 @@ __lakecli_argument() {
     'fs mv 2') REPLY='path' ;;
     'fs presign 1') REPLY='path' ;;
     'fs rm 1') REPLY='path' ;;
+    'fs stage 1') REPLY='path' ;;
     'fs stat 1') REPLY='path' ;;
     'fs upload 1') REPLY='file' ;;
     'fs upload 2') REPLY='path' ;;

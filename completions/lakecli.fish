@@ -45,8 +45,9 @@ function __lakecli_words
                 'download' 'Download an object, or all objects below a path' \
                 'ls' 'List the objects whose paths begin with a prefix' \
                 'mv' 'Move an object, or all objects below a path, on a branch or to another one' \
-                'presign' 'Print a URL that reads an object without credentials, for a while' \
+                'presign' 'Print URLs that read objects without credentials, for a while' \
                 'rm' 'Remove an object from a branch, or all objects at and below a path' \
+                'stage' 'Stage an object whose bytes are in a bucket already' \
                 'stat' 'Show what is recorded of an object' \
                 'upload' 'Upload a file, a directory or standard input to a branch'
         case 'repo'
@@ -143,12 +144,30 @@ function __lakecli_options
                 '--recursive' 'All objects below the path'
         case 'fs presign'
             printf '%s\t%s\n' \
-                '--expires' 'How long the URL works: 90s, 30m, 12h, 7d'
+                '--check' 'Tell what has ended or changed since a manifest' \
+                '--count' 'With --put, how many' \
+                '--expires' 'How long the URL works: 90s, 30m, 12h, 7d' \
+                '--format' 'With -r, how to write the manifest; by its suffix' \
+                '--manifest' 'With -r, write all URLs to a file' \
+                '-n' 'With --put, how many' \
+                '--put' 'Print a URL that takes an object, see fs stage' \
+                '-r' 'All objects below the path' \
+                '--recursive' 'All objects below the path' \
+                '--script' 'With -r, write a script that downloads all: Python\'s if FILE ends in .py'
         case 'fs rm'
             printf '%s\t%s\n' \
                 '--dry-run' 'Show what would be done, and do nothing' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
+        case 'fs stage'
+            printf '%s\t%s\n' \
+                '--checksum' 'With --location, its BLAKE3 or ETag' \
+                '--content-type' 'Instead of what the suffix of PATH implies' \
+                '--incoming' 'Take in what came by fs presign --put' \
+                '--location' 'Record an object that lies elsewhere' \
+                '--meta' 'Metadata to record' \
+                '--mtime' 'With --location, when it was written, in unix seconds; by default now' \
+                '--size' 'With --location, how large it is'
         case 'fs stat'
             printf '%s\t%s\n' \
                 '--expires' 'How long the URL works: 90s, 30m, 12h, 7d' \
@@ -286,7 +305,33 @@ function __lakecli_value
             echo 'nothing'
         case 'fs ls --amount'
             echo 'nothing'
+        case 'fs presign --check'
+            echo 'file'
+        case 'fs presign --count'
+            echo 'nothing'
         case 'fs presign --expires'
+            echo 'nothing'
+        case 'fs presign --format'
+            echo '=json csv curl aria2 html'
+        case 'fs presign --manifest'
+            echo 'file'
+        case 'fs presign -n'
+            echo 'nothing'
+        case 'fs presign --script'
+            echo 'file'
+        case 'fs stage --checksum'
+            echo 'nothing'
+        case 'fs stage --content-type'
+            echo 'nothing'
+        case 'fs stage --incoming'
+            echo 'nothing'
+        case 'fs stage --location'
+            echo 'nothing'
+        case 'fs stage --meta'
+            echo 'nothing'
+        case 'fs stage --mtime'
+            echo 'nothing'
+        case 'fs stage --size'
             echo 'nothing'
         case 'fs stat --expires'
             echo 'nothing'
@@ -417,6 +462,8 @@ function __lakecli_argument
         case 'fs presign 1'
             echo 'path'
         case 'fs rm 1'
+            echo 'path'
+        case 'fs stage 1'
             echo 'path'
         case 'fs stat 1'
             echo 'path'

@@ -50,7 +50,7 @@ MEANINGS: Final = {
     ExitCode.UNREACHABLE: "store unreachable, or disk full",
     ExitCode.NOTHING_TO_DO: "nothing to do",
     ExitCode.OUTCOME_UNKNOWN: "it could not be found out whether the change was made",
-    ExitCode.DIFFERENCES: "there are differences (diff --exit-code)",
+    ExitCode.DIFFERENCES: "there are differences (diff --exit-code, fs presign --check)",
     ExitCode.INTERRUPTED: "interrupted",
     ExitCode.BROKEN_PIPE: "the reader of standard output went away",
 }

@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from lakecli.cli.context import Context
     from lakecli.model import Entry
     from lakecli.objectstore.base import PresignedUrl
@@ -13,6 +15,23 @@ if TYPE_CHECKING:
 
 _SLACK: Final = timedelta(seconds=2)
 """Signatures count in whole seconds."""
+
+
+def lifetime(context: Context, asked: timedelta | None) -> timedelta:
+    """Return how long a URL shall work: as asked, else as set."""
+    return context.settings.presign_expires if asked is None else asked
+
+
+def warn_of_early_end(context: Context, wanted: datetime, end: datetime, *, what: str) -> None:
+    """Warn where something, such as ``the URL ends``, is over earlier than was asked for."""
+    if end >= wanted - _SLACK:
+        return
+    from lakecli.cli.text import local_date
+
+    context.out.warn(
+        f"{what} earlier than asked for, at {local_date(end)}: the store's signatures or the "
+        "credentials last no longer"
+    )
 
 
 def presigned(
@@ -27,15 +46,10 @@ def presigned(
     Raises:
         Unsupported: the storage namespace has no URLs.
     """
-    from lakecli.cli.text import local_date
     from lakecli.repository.objects import presign_entry
 
-    wanted = context.settings.presign_expires if asked is None else asked
+    wanted = lifetime(context, asked)
     start = context.now()
     signed = presign_entry(repository, entry, path, expires_in=wanted)
-    if signed.expires_at < start + wanted - _SLACK:
-        context.out.warn(
-            f"the URL ends earlier than asked for, at {local_date(signed.expires_at)}: the "
-            "store's signatures or the credentials last no longer"
-        )
+    warn_of_early_end(context, start + wanted, signed.expires_at, what="the URL ends")
     return signed

@@ -67,6 +67,7 @@ COMMANDS: Final = {
         Command("fs mv"),
         Command("fs presign"),
         Command("fs rm"),
+        Command("fs stage"),
         Command("fs stat"),
         Command("fs upload"),
         Command("fsck"),

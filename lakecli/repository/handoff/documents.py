@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol, Self, cast
 
-from lakecli.errors import UsageError
+from lakecli.errors import NotFound, UsageError
 from lakecli.repository.destination import translated
 
 if TYPE_CHECKING:
@@ -152,15 +152,16 @@ class OutputFile:
 
         Raises:
             UsageError: it is a directory.
+            NotFound: there is no directory to put it into.
             PermissionDenied: not ours to write.
         """
-        name = os.fsencode(self.path)
-        if self.path.is_dir():
-            raise UsageError(f"{self.path} is a directory", hint="name a file")
-        if self._is_special():
-            return
-        with translated(name), tempfile.TemporaryFile(dir=self.path.parent):
-            pass
+        with translated(os.fsencode(self.path)):
+            if self.path.is_dir():
+                raise UsageError(f"{self.path} is a directory", hint="name a file")
+            if not self.path.parent.is_dir():
+                raise NotFound(f"no such directory: {self.path.parent}")
+            if not self._is_special():
+                tempfile.TemporaryFile(dir=self.path.parent).close()
 
     def write(self, document: Document, header: Header, totals: Totals) -> None:
         """Write a document to the file.

@@ -1,0 +1,114 @@
+"""``lakecli fs stage``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import NO_METADATA, Metadata, PathUri
+from lakecli.cli.records import entry_record
+from lakecli.cli.text import entry_lines
+from lakecli.errors import UsageError
+from lakecli.uri import ref_of
+
+
+def fs_stage(
+    context: Context,
+    path: PathUri,
+    *,
+    incoming: Annotated[
+        str | None,
+        typer.Option("--incoming", metavar="ID", help="Take in what came by fs presign --put"),
+    ] = None,
+    location: Annotated[
+        str | None,
+        typer.Option("--location", metavar="URI", help="Record an object that lies elsewhere"),
+    ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option("--size", min=0, metavar="BYTES", help="With --location, how large it is"),
+    ] = None,
+    checksum: Annotated[
+        str | None,
+        typer.Option("--checksum", metavar="TEXT", help="With --location, its BLAKE3 or ETag"),
+    ] = None,
+    mtime: Annotated[
+        int | None,
+        typer.Option(
+            "--mtime",
+            metavar="SECONDS",
+            help="With --location, when it was written, in unix seconds; by default now",
+        ),
+    ] = None,
+    content_type: Annotated[
+        str | None,
+        typer.Option(
+            "--content-type", metavar="TYPE", help="Instead of what the suffix of PATH implies"
+        ),
+    ] = None,
+    metadata: Metadata = NO_METADATA,
+) -> None:
+    """Stage an object whose bytes are in a bucket already.
+
+    With --incoming, what somebody sent to a URL of fs presign --put becomes the object at PATH:
+    it is read once to learn its checksum, and copied by the store itself to where the
+    repository keeps its data. The same command again after a crash finishes.
+
+    With --location, the object stays where it is, outside the repository's storage namespace,
+    and nothing is read or copied: it is for whoever owns it to keep it there unchanged.
+
+    Examples:
+        lakecli fs stage lakefs://demo/main/inbox/orders.csv --incoming ID
+        lakecli fs stage lakefs://demo/main/a.csv --location s3://other/a.csv --size 12 --checksum E
+    """
+    of_location = {"--size": size, "--checksum": checksum, "--mtime": mtime}
+    if (incoming is None) == (location is None):
+        raise UsageError("one of --incoming and --location is needed, and not both")
+    from lakecli.repository.address import full_address
+
+    repository, branch, name = context.repository(path), ref_of(path), path.path or b""
+    if incoming is not None:
+        surplus = [option for option, value in of_location.items() if value is not None]
+        if surplus:
+            raise UsageError(f"{surplus[0]} needs --location")
+        from lakecli.repository.handoff.incoming import take_in
+
+        entry, has_more = take_in(
+            repository, branch, name, incoming, content_type=content_type, metadata=metadata
+        )
+        if has_more:
+            context.out.warn(
+                "something else has come by the same link meanwhile, and is kept there"
+            )
+    else:
+        assert location is not None
+        if size is None or checksum is None or not checksum.strip():
+            raise UsageError("--location needs --size and --checksum")
+        from lakecli.repository.handoff.foreign import record_object
+
+        entry = record_object(
+            repository,
+            branch,
+            name,
+            location=location,
+            size=size,
+            checksum=checksum.strip(),
+            modified_at=None if mtime is None else _moment(mtime),
+            content_type=content_type,
+            metadata=metadata,
+        )
+    address = full_address(repository, entry)
+    context.out.emit(
+        entry_record(name, entry, physical_address=address),
+        text=lambda: entry_lines(name, entry, physical_address=address),
+    )
+
+
+def _moment(seconds: int) -> datetime:
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        raise UsageError(f"not a time in unix seconds: {seconds}") from None

@@ -1,0 +1,274 @@
+"""The forms of ``fs presign`` that hand over many objects, or receive some."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.presigned import lifetime, warn_of_early_end
+from lakecli.cli.text import human_size, local_date, quote_path
+from lakecli.errors import NotFound, UsageError
+from lakecli.uri import check_path, parse_repository, ref_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import timedelta
+    from pathlib import Path
+
+    from lakecli.cli.context import Context
+    from lakecli.repository.handoff.check import Checked
+    from lakecli.repository.handoff.documents import Document, Format, OutputFile
+    from lakecli.repository.handoff.incoming import IncomingLink
+    from lakecli.repository.handoff.links import Handoff, Link
+    from lakecli.uri import LakeUri
+
+_SCRIPT_MODE: Final = 0o700
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+
+
+def presign_tree(
+    context: Context,
+    uri: LakeUri,
+    asked: timedelta | None,
+    *,
+    format_name: str | None,
+    manifest: Path | None,
+    script: Path | None,
+) -> None:
+    """Sign a URL for everything below a path, and print the URLs or write them to files."""
+    from lakecli.repository.handoff.documents import Document
+    from lakecli.repository.handoff.links import open_handoff
+
+    targets = _targets(context, format_name, manifest, script)
+    repository = context.repository(uri)
+    wanted = lifetime(context, asked)
+    with ExitStack() as stack:
+        documents = [(file, stack.enter_context(Document(format_))) for file, format_ in targets]
+        handoff = stack.enter_context(
+            open_handoff(repository, ref_of(uri), uri.path or b"", expires_in=wanted)
+        )
+        links = _counted(context, handoff)
+        if documents:
+            for link in links:
+                for _, document in documents:
+                    document.add(link)
+        else:
+            context.out.stream(links, record=_link_record, text=lambda link: link.url)
+        for file, document in documents:
+            if file is None:
+                document.write(context.out.binary(), handoff.header, handoff.totals)
+            else:
+                file.write(document, handoff.header, handoff.totals)
+        if manifest is not None or script is not None:
+            _tell_files(context, handoff, manifest, script)
+        _tell_end(context, handoff, wanted)
+        _raise_failures(context, handoff, [document for _, document in documents])
+
+
+def _targets(
+    context: Context, format_name: str | None, manifest: Path | None, script: Path | None
+) -> list[tuple[OutputFile | None, Format]]:
+    """Return where to write what; ``None`` is standard output. Files can be written."""
+    from lakecli.repository.handoff.documents import FORMATS, OutputFile, format_of, script_of
+
+    targets: list[tuple[OutputFile | None, Format]] = []
+    if manifest is not None:
+        format_ = FORMATS[format_name] if format_name else format_of(manifest)
+        targets.append((OutputFile(manifest), format_))
+    elif format_name is not None:
+        if context.out.json:
+            raise UsageError("--format prints what --json cannot", hint="leave out one of them")
+        targets.append((None, FORMATS[format_name]))
+    if script is not None:
+        targets.append((OutputFile(script, _SCRIPT_MODE), script_of(script)))
+    for file, _ in targets:
+        if file is not None:
+            file.check()
+    return targets
+
+
+def _counted(context: Context, handoff: Handoff) -> Iterator[Link]:
+    with context.out.progress("presign") as shown:
+        for link in handoff:
+            yield link
+            shown.advance(items=1, size=link.size)
+
+
+def _link_record(link: Link) -> dict[str, object]:
+    return {
+        "path": link.path,
+        "size": link.size,
+        "checksum": link.checksum,
+        "url": link.url,
+        "expires_at": link.expires_at,
+    }
+
+
+def _tell_files(
+    context: Context, handoff: Handoff, manifest: Path | None, script: Path | None
+) -> None:
+    header, totals = handoff.header, handoff.totals
+    files = {"manifest": manifest, "script": script}
+
+    def lines() -> Iterator[str]:
+        for what, file in files.items():
+            if file is not None:
+                yield f"{what.capitalize()}: {quote_path(str(file))}"
+        yield f"Commit ID: {header.commit_id}"
+        yield f"Objects: {totals.count}"
+        yield f"Size: {human_size(totals.size)}"
+
+    context.out.emit(
+        {
+            "repository": header.repository,
+            "ref": header.ref,
+            "commit_id": header.commit_id,
+            "uncommitted": header.uncommitted,
+            "prefix": header.prefix,
+            "created_at": header.created_at,
+            "expires_at": totals.expires_at,
+            "count": totals.count,
+            "size": totals.size,
+            **files,
+        },
+        text=lines,
+    )
+
+
+def _tell_end(context: Context, handoff: Handoff, wanted: timedelta) -> None:
+    header, end = handoff.header, handoff.totals.expires_at
+    if header.uncommitted:
+        context.out.warn(
+            f"some of these are uncommitted changes of {header.ref}; "
+            f"{header.ref}@ has what is committed"
+        )
+    if end is None:
+        return
+    warn_of_early_end(context, header.created_at + wanted, end, what="the first URL ends")
+    if not context.out.json:
+        context.out.note(f"{_objects(handoff.totals.count)}, all work until {local_date(end)}")
+
+
+def _raise_failures(context: Context, handoff: Handoff, documents: Sequence[Document]) -> None:
+    from lakecli.cli.transfers import raise_failures
+
+    left_out = {path: why for document in documents for path, why in document.left_out}
+    failures = sorted([*handoff.failures, *left_out.items()])
+    raise_failures(context, failures, verb="hand over", hint="all others are handed over")
+
+
+def _objects(count: int) -> str:
+    return "1 object" if count == 1 else f"{count} objects"
+
+
+def check_manifest(context: Context, file: Path) -> ExitCode:
+    """Tell what has ended, or is another object now, since a manifest was written."""
+    from lakecli.repository.handoff.check import check
+    from lakecli.repository.handoff.manifest import read_manifest
+
+    counts: dict[str, int] = {}
+    now = context.now()
+    first_end: timedelta | None = None
+    try:
+        opened = file.open(encoding="utf-8", errors="surrogateescape", newline="")
+    except FileNotFoundError:
+        raise NotFound(f"no such file: {file}") from None
+    with opened:
+        source, items = read_manifest(opened)
+        repository = context.lake().repository(parse_repository(source.repository).repository)
+        for checked in check(repository, source, items, now=now):
+            words = _words(checked)
+            for word in words or ["fine"]:
+                counts[word] = counts.get(word, 0) + 1
+            first_end = checked.left if first_end is None else min(first_end, checked.left)
+            if context.out.json or words:
+                context.out.stream([checked], record=_checked_record, text=_checked_text)
+    fine, total = counts.pop("fine", 0), sum(counts.values())
+    context.out.say(
+        f"{fine} as in {source.repository}/{source.ref}"
+        + "".join(f", {count} {word}" for word, count in sorted(counts.items()))
+    )
+    if first_end is not None:
+        context.out.say(f"First to end: {local_date(now + first_end)}, {_duration(first_end)}")
+    return ExitCode.DIFFERENCES if total else ExitCode.OK
+
+
+def _words(checked: Checked) -> list[str]:
+    from lakecli.repository.handoff.check import State
+
+    words = [] if checked.state is State.SAME else [checked.state.value]
+    return [*words, "expired"] if checked.is_expired else words
+
+
+def _checked_text(checked: Checked) -> str:
+    return f"{', '.join(_words(checked))}\t{quote_path(checked.path)}"
+
+
+def _checked_record(checked: Checked) -> dict[str, object]:
+    return {
+        "path": checked.path,
+        "state": checked.state.value,
+        "expired": checked.is_expired,
+        "expires_at": checked.expires_at,
+        "seconds_left": int(checked.left.total_seconds()),
+    }
+
+
+def _duration(left: timedelta) -> str:
+    """Return how long something is from now, or was ago, in its two largest units."""
+    seconds = abs(int(left.total_seconds()))
+    parts: list[str] = []
+    for size, unit in _UNITS:
+        amount, seconds = divmod(seconds, size)
+        if amount or parts or unit == "s":
+            parts.append(f"{amount}{unit}")
+    text = " ".join(parts[:2])
+    return f"in {text}" if left.total_seconds() > 0 else f"{text} ago"
+
+
+def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, count: int) -> None:
+    """Print URLs that take an object each, and how what comes is taken in."""
+    from lakecli.refs.names import check_branch_name
+    from lakecli.repository.handoff.incoming import new_links
+
+    branch, path = ref_of(uri), uri.path or b""
+    check_branch_name(branch)
+    check_path(path)
+    wanted = lifetime(context, asked)
+    start = context.now()
+    repository = context.repository(uri)
+    links = new_links(repository, branch, count=count, expires_in=wanted)
+    link = next(links)
+    context.out.stream([link], record=_incoming_record, text=_incoming_text)
+    context.out.stream(
+        links, record=_incoming_record, text=lambda link: f"\n{_incoming_text(link)}"
+    )
+    warn_of_early_end(context, start + wanted, link.signed.expires_at, what="the URL ends")
+    if not context.out.json:
+        headers = "".join(f" -H '{name}: {value}'" for name, value in link.signed.headers.items())
+        place = shlex.quote(str(uri))
+        context.out.note(f"to send a file: curl -f -T FILE{headers} 'URL'")
+        context.out.note(f"to take it in then: lakecli fs stage {place} --incoming ID")
+
+
+def _incoming_record(link: IncomingLink) -> dict[str, object]:
+    return {
+        "id": link.id,
+        "url": link.signed.url,
+        "expires_at": link.signed.expires_at,
+        "headers": dict(link.signed.headers),
+        "physical_address": link.physical_address,
+    }
+
+
+def _incoming_text(link: IncomingLink) -> str:
+    lines = [
+        f"ID: {link.id}",
+        f"URL: {link.signed.url}",
+        *(f"Header: {name}: {value}" for name, value in link.signed.headers.items()),
+        f"Expires: {local_date(link.signed.expires_at)}",
+        f"Physical Address: {link.physical_address}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,368 @@
+"""``fs presign`` of many objects, its manifests and links for sending, and ``fs stage``.
+
+The partner's side is a shell with curl and nothing of ours, against a server that checks
+signatures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.cli.context import system_now
+from lakecli.cli.exit_codes import ExitCode
+from lakecli.identity import h
+from tests.support.partners import PYTHON, Partner, link_tools, shell_tools
+from tests.support.servers import SECRET_KEY, new_bucket
+from tests.support.tools import require_tool
+
+if TYPE_CHECKING:
+    from tests.support.demo import Demo
+    from tests.support.golden import Cli, Golden, Result
+
+MAIN = "lakefs://demo/main"
+CONTENTS = {
+    "a.csv": b"a,b\n1,2\n",
+    "100% odd?#'\"$(id)\n.txt": b"odd",
+    "empty": b"",
+    "large.bin": b"0123456789abcdef" * 300_000,
+    "sub/ünï": "ü".encode(),
+    "-rf": b"dash",
+}
+
+
+@pytest.fixture
+def lake(cli: Cli, rclone_endpoint: str, aws_environment: pytest.MonkeyPatch) -> Cli:
+    """A repository in a bucket of a server that checks signatures, with one commit."""
+    aws_environment.setenv("AWS_ENDPOINT_URL", rclone_endpoint)
+    cli.now = system_now()  # servers take no signature of another day
+    source = cli.directory / "source"
+    for name, data in CONTENTS.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes(data)
+    cli.ok("repo", "create", "lakefs://demo", f"s3://{new_bucket(rclone_endpoint)}/lake")
+    cli.ok("fs", "upload", "-r", source, f"{MAIN}/data/")
+    cli.ok("commit", MAIN, "-m", "first")
+    return cli
+
+
+def partner(directory: Path, shell: str = "dash") -> Partner:
+    place = directory / "place"
+    place.mkdir()
+    path = link_tools(directory / "bin", {**shell_tools(), **PYTHON})
+    return Partner([require_tool(shell)], place, path)
+
+
+def mode_of(file: Path) -> int:
+    return stat.S_IMODE(file.stat().st_mode)
+
+
+# Handing over
+
+
+def test_urls_of_everything_below(lake: Cli) -> None:
+    listed = lake.ok("fs", "presign", "-r", f"{MAIN}/data/")
+    assert len(listed.lines) == len(CONTENTS)
+    assert all(line.startswith("http://127.0.0.1:") for line in listed.lines)
+    assert listed.stderr.startswith(f"{len(CONTENTS)} objects, all work until ")
+    records = lake.ok("fs", "presign", "-r", f"{MAIN}/data", "--json", "--expires", "2h").json_lines
+    assert [record["path"] for record in records] == sorted(
+        (f"data/{name}" for name in CONTENTS), key=str.encode
+    )
+    for record in records:
+        data = CONTENTS[record["path"].removeprefix("data/")]
+        assert (record["size"], record["checksum"]) == (len(data), h(data).hex())
+        assert datetime.fromisoformat(record["expires_at"]) == lake.now.replace(
+            microsecond=0
+        ) + timedelta(hours=2)
+    curl = require_tool("curl")
+    for record in records:
+        got = subprocess.run(
+            [curl, "-sSf", record["url"]], capture_output=True, check=True, timeout=60
+        )
+        assert got.stdout == CONTENTS[record["path"].removeprefix("data/")]
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+def test_a_partner_downloads_with_a_shell_and_curl(lake: Cli, shell: str) -> None:
+    script = lake.directory / "get.sh"
+    told = lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--script", script)
+    assert told.stdout.splitlines()[0] == f"Script: {script}"
+    assert "http" not in told.stdout + told.stderr
+    assert mode_of(script) == 0o700
+    machine = partner(lake.directory, shell)
+    done = machine.run(script)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert machine.files() == {os.fsencode(name): data for name, data in CONTENTS.items()}
+
+
+def test_a_partner_downloads_with_python_alone(lake: Cli) -> None:
+    script = lake.directory / "get.py"
+    lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--script", script)
+    machine = partner(lake.directory)
+    machine.command = [str(Path(PYTHON["python3"]).resolve()), "-I", "-S"]
+    done = machine.run(script)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert machine.files() == {os.fsencode(name): data for name, data in CONTENTS.items()}
+
+
+def test_a_link_is_refused_once_it_has_ended(lake: Cli) -> None:
+    script = lake.directory / "get.sh"
+    lake.now -= timedelta(hours=1)
+    lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--script", script, "--expires", "10m")
+    done = partner(lake.directory).run(script)
+    assert done.returncode == 1
+    assert "these links have ended" in done.stderr
+    # An empty object needs no request.
+    assert done.stderr.count("the server refuses it") == len(CONTENTS) - 1
+
+
+@pytest.mark.parametrize("name", ["links.json", "links.csv", "links.html", "links.curl", "x.aria2"])
+def test_manifests_are_written_for_their_owner(lake: Cli, name: str) -> None:
+    file = lake.directory / name
+    file.write_text("what was there before")
+    file.chmod(0o644)
+    told = lake("fs", "presign", "-r", f"{MAIN}/data/", "--manifest", file, "--json")
+    assert told.exit_code == (ExitCode.PARTIAL if name == "x.aria2" else ExitCode.OK)
+    assert mode_of(file) == 0o600
+    urls = [
+        link["url"] for link in lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--json").json_lines
+    ]
+    text = file.read_text()
+    there = [url for url in urls if url.partition("?")[0] in text]
+    assert len(there) == len(CONTENTS) - (name == "x.aria2")
+    assert told.json["manifest"] == str(file)
+    assert told.json["script"] is None
+    assert (told.json["count"], told.json["prefix"]) == (len(CONTENTS), "data/")
+    assert told.json["commit_id"] == lake.ok("rev-parse", MAIN).stdout.strip()
+    assert "X-Amz-Signature" not in told.stdout + told.stderr
+    assert not list(lake.directory.glob(".lakecli-*"))
+
+
+def test_both_at_once_and_on_standard_output(lake: Cli) -> None:
+    manifest, script = lake.directory / "links", lake.directory / "get"
+    both = ("--manifest", manifest, "--format", "csv", "--script", script)
+    lake.ok("fs", "presign", "-r", f"{MAIN}/data/", *both)
+    assert manifest.read_text().startswith("# {")
+    assert script.read_text().startswith("#!/bin/sh\n")
+    printed = lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--format", "json")
+    assert json.loads(printed.stdout)["count"] == len(CONTENTS)
+    page = lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--format", "html")
+    assert page.stdout.startswith("<!DOCTYPE html>")
+    assert "works until" not in page.stdout.lower().partition("<body>")[0]
+
+
+def test_names_that_cannot_be_files_are_told(lake: Cli) -> None:
+    for name in ("../up", "a//b"):
+        lake.ok("fs", "cp", f"{MAIN}/data/a.csv", f"{MAIN}/data/{name}")
+    script = lake.directory / "get.sh"
+    told = lake("fs", "presign", "-r", f"{MAIN}/data/", "--script", script)
+    assert told.exit_code == ExitCode.PARTIAL
+    assert "cannot hand over data/../up: .. leads out of the directory" in told.stderr
+    assert "cannot hand over data/a//b: " in told.stderr
+    assert "some of these are uncommitted changes of main; main@ has what is" in told.stderr
+    machine = partner(lake.directory)
+    done = machine.run(script)
+    assert done.returncode == 1
+    assert machine.files() == {os.fsencode(name): data for name, data in CONTENTS.items()}
+    # A manifest is for programs, which know what to do about them.
+    lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--manifest", lake.directory / "m.json")
+
+
+def test_an_end_that_comes_early_is_told(lake: Cli) -> None:
+    told = lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--expires", "8d")
+    assert "warning: the first URL ends earlier than asked for, at " in told.stderr
+
+
+def test_where_files_cannot_be_written(lake: Cli) -> None:
+    for target, code in (
+        (lake.directory, ExitCode.USAGE),
+        (lake.directory / "a.csv" / "m.json", ExitCode.NOT_FOUND),
+        (lake.directory / "source" / "a.csv" / "m.json", ExitCode.NOT_FOUND),
+    ):
+        result = lake(
+            "fs", "presign", "-r", f"{MAIN}/data/", "--format", "json", "--manifest", target
+        )
+        assert result.exit_code == code, result
+        assert result.stdout == ""
+        assert "Traceback" not in result.stderr
+
+
+def test_a_device_is_written_to_and_not_replaced(lake: Cli) -> None:
+    lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--format", "json", "--manifest", "/dev/null")
+    assert Path("/dev/null").is_char_device()
+
+
+# Checking
+
+
+def test_a_manifest_is_checked(lake: Cli) -> None:
+    manifest = lake.directory / "links.json"
+    lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--manifest", manifest, "--expires", "1d")
+    check = ("fs", "presign", "--check", manifest)
+    fine = lake.ok(*check)
+    assert fine.lines[0] == f"{len(CONTENTS)} as in {MAIN}"
+    assert fine.lines[1].endswith("in 23h 59m")
+    lake.ok("fs", "upload", "-", f"{MAIN}/data/a.csv", stdin="other")
+    lake.ok("fs", "rm", f"{MAIN}/data/sub/ünï")
+    changed = lake(*check)
+    assert changed.exit_code == ExitCode.DIFFERENCES
+    assert changed.lines[:3] == [
+        "changed\tdata/a.csv",
+        "removed\tdata/sub/ünï",
+        f"{len(CONTENTS) - 2} as in {MAIN}, 1 changed, 1 removed",
+    ]
+    records = lake(*check, "--json").json_lines
+    assert {record["path"]: record["state"] for record in records} == {
+        **{f"data/{name}": "same" for name in CONTENTS},
+        "data/a.csv": "changed",
+        "data/sub/ünï": "removed",
+    }
+    assert all(86_000 < record["seconds_left"] <= 86_400 for record in records)
+    lake.now += timedelta(days=2)
+    over = lake(*check)
+    assert over.exit_code == ExitCode.DIFFERENCES
+    assert "changed, expired\tdata/a.csv" in over.lines
+    assert over.lines[-2] == f"0 as in {MAIN}, 1 changed, {len(CONTENTS)} expired, 1 removed"
+    assert over.lines[-1].endswith("1d 0h ago")
+    assert {record["expired"] for record in lake(*check, "--json").json_lines} == {True}
+
+
+def test_what_is_no_manifest(cli: Cli, golden: Golden) -> None:
+    other = cli.directory / "other.json"
+    other.write_text('{"a": 1}')
+    page = cli.directory / "page.html"
+    page.write_text("<!DOCTYPE html>")
+    damaged = cli.directory / "damaged.json"
+    damaged.write_text('{\n"manifest": 1,\n')
+    gone = cli.directory / "gone.json"
+    gone.write_text(
+        json.dumps(
+            {
+                "manifest": 1,
+                "repository": "lakefs://gone",
+                "uuid": "0" * 32,
+                "ref": "main",
+                "commit_id": "0" * 64,
+                "prefix": "",
+                "objects": [],
+            }
+        )
+    )
+    files = (other, page, damaged, gone, cli.directory / "missing.json")
+    golden("fs_presign_check_refuses", *(cli("fs", "presign", "--check", file) for file in files))
+
+
+# Receiving
+
+
+def test_a_partner_sends_an_object(lake: Cli) -> None:
+    asked = lake.ok("fs", "presign", "--put", f"{MAIN}/inbox/x.csv", "--expires", "1h")
+    fields = dict(line.split(": ", 1) for line in asked.lines)
+    assert fields["Physical Address"].endswith(f"/lake/_lakecli/incoming/{fields['ID']}")
+    assert "to send a file: curl -f -T FILE 'URL'" in asked.stderr
+    assert f"lakecli fs stage {MAIN}/inbox/x.csv --incoming ID" in asked.stderr
+    missing = lake("fs", "stage", f"{MAIN}/inbox/x.csv", "--incoming", fields["ID"])
+    assert missing.exit_code == ExitCode.NOT_FOUND
+    sent = lake.directory / "sent"
+    sent.write_bytes(b"from a partner")
+    command = [require_tool("curl"), "-sSf", "-T", str(sent), fields["URL"]]
+    subprocess.run(command, env={}, check=True, timeout=60)
+    stage = ("fs", "stage", f"{MAIN}/inbox/x.csv", "--incoming", fields["ID"], "--meta", "from=ada")
+    staged = lake.ok(*stage, "--json").json
+    assert staged["checksum"] == h(b"from a partner").hex()
+    assert staged["content_type"] == "text/csv"
+    assert staged["metadata"]["from"] == "ada"
+    assert lake.ok("fs", "cat", f"{MAIN}/inbox/x.csv").stdout_bytes == b"from a partner"
+    assert lake.ok(*stage, "--json").json == staged
+    lake.ok("commit", MAIN, "-m", "from a partner")
+    lake.ok("fsck", "lakefs://demo", "--data")
+
+
+def test_many_links_for_sending(lake: Cli) -> None:
+    asked = lake.ok("fs", "presign", "--put", f"{MAIN}/inbox/x", "-n", "3")
+    assert asked.stdout.count("\n\nID: ") == 2
+    assert asked.stdout.count("URL: ") == 3
+    records = lake.ok("fs", "presign", "--put", f"{MAIN}/x", "--count=2", "--json").json_lines
+    assert len({record["id"] for record in records}) == 2
+    assert all(record["id"] in record["url"] for record in records)
+    assert SECRET_KEY not in asked.stdout
+
+
+# Elsewhere
+
+
+def test_an_object_elsewhere_is_staged(demo: Demo, golden: Golden) -> None:
+    file = demo.cli.directory / "elsewhere.csv"
+    file.write_text("hello")
+    options = ("--size", "5", "--checksum", h(b"hello").hex(), "--mtime", "1600000000")
+    staged = demo.cli("fs", "stage", f"{MAIN}/b.csv", "--location", file, *options, "--meta", "k=v")
+    golden(
+        "fs_stage",
+        staged,
+        demo.cli("fs", "stat", f"{MAIN}/b.csv", "--json"),
+        demo.cli("fs", "cat", f"{MAIN}/b.csv"),
+    )
+
+
+def test_stage_refuses(demo: Demo, golden: Golden) -> None:
+    def run(*options: str, path: str = f"{MAIN}/b.csv") -> Result:
+        return demo.cli("fs", "stage", path, *options)
+
+    inside = f"{demo.namespace}/data/x"
+    golden(
+        "fs_stage_refuses",
+        run(),
+        run("--incoming", "0" * 32, "--location", "s3://b/k"),
+        run("--location", "s3://b/k"),
+        run("--location", "s3://b/k", "--size", "1", "--checksum", " "),
+        run("--location", "s3://b", "--size", "1", "--checksum", "e"),
+        run("--location", inside, "--size", "1", "--checksum", "e"),
+        run("--location", "s3://b/k", "--size", "1", "--checksum", "e", "--mtime", "9" * 15),
+        run("--incoming", "0" * 32, "--size", "1"),
+        run("--incoming", "x"),
+        run("--incoming", "0" * 32),
+        run("--incoming", "0" * 32, path="lakefs://demo/nowhere/a"),
+        run("--incoming", "0" * 32, path="lakefs://demo/main/"),
+    )
+
+
+# What cannot be
+
+
+def test_a_directory_has_no_urls(demo: Demo, golden: Golden) -> None:
+    demo.stage({"data/a": "1"})
+    golden(
+        "fs_presign_many_local",
+        demo.cli("fs", "presign", "-r", f"{MAIN}/data/"),
+        demo.cli("fs", "presign", "-r", f"{MAIN}/data/", "--json"),
+        demo.cli("fs", "presign", "-r", f"{MAIN}/nothing/"),
+        demo.cli("fs", "presign", "--put", f"{MAIN}/data/a"),
+    )
+
+
+def test_options_that_say_nothing_together(demo: Demo, golden: Golden) -> None:
+    path = f"{MAIN}/data/"
+    golden(
+        "fs_presign_usage",
+        demo.cli("fs", "presign"),
+        demo.cli("fs", "presign", path),
+        demo.cli("fs", "presign", MAIN),
+        demo.cli("fs", "presign", path, "-r", "--put"),
+        demo.cli("fs", "presign", path, "--check", "x"),
+        demo.cli("fs", "presign", "--check", "x", "--expires", "1h"),
+        demo.cli("fs", "presign", path, "--script", "x"),
+        demo.cli("fs", "presign", path, "-n", "2"),
+        demo.cli("fs", "presign", path, "--put"),
+        demo.cli("fs", "presign", "lakefs://demo/main~1/a", "--put"),
+        demo.cli("fs", "presign", "-r", path, "--manifest", "x.txt"),
+        demo.cli("fs", "presign", "-r", path, "--format", "csv", "--json"),
+        demo.cli("fs", "presign", "-r", path, "--format", "pdf"),
+    )
