@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytest.register_assert_rewrite("tests.support")
-pytest_plugins = ["tests.support.servers", "tests.support.gcs"]
+pytest_plugins = ["tests.support.servers", "tests.support.gcs", "tests.support.azurite"]
 
 SCRUBBED = ("AWS_", "AZURE_", "GCS_", "GIT_", "GOOGLE_", "LAKECLI_", "STORAGE_", "XDG_")
 KEPT = ("LAKECLI_LAKEFS_FIXTURES", "LAKECLI_REQUIRE_TOOLS")
@@ -60,6 +60,7 @@ def isolated_environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         # Without credentials an SDK would ask the machine it runs on; only loopback may be asked.
         "AWS_EC2_METADATA_DISABLED": "true",
         "NO_GCE_CHECK": "true",
+        "AZURE_TOKEN_CREDENTIALS": "EnvironmentCredential",
     }
     for name, value in settings.items():
         monkeypatch.setenv(name, value)

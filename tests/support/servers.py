@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -45,12 +46,20 @@ def free_port() -> int:
 
 @contextmanager
 def running(
-    command: Callable[[int], Sequence[str]], log: Path, *, environment: dict[str, str]
+    command: Callable[[int], Sequence[str]],
+    log: Path,
+    *,
+    environment: dict[str, str],
+    certificate: Path | None = None,
 ) -> Iterator[str]:
-    """Run a server and yield its URL once it answers; another port is tried if it exits early."""
+    """Run a server and yield its URL once it answers; another port is tried if it exits early.
+
+    With a `certificate` to trust it speaks TLS.
+    """
+    context = ssl.create_default_context(cafile=certificate) if certificate else None
     for attempt in range(3):
         port = free_port()
-        url = f"http://127.0.0.1:{port}"
+        url = f"{'https' if context else 'http'}://127.0.0.1:{port}"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command(port),
@@ -60,7 +69,7 @@ def running(
                 env=environment,
             )
         try:
-            if _wait_until_it_answers(process, url):
+            if _wait_until_it_answers(process, url, context):
                 yield url
                 return
         finally:
@@ -69,11 +78,13 @@ def running(
             pytest.fail(f"the server did not start:\n{log.read_text(errors='replace')[-2000:]}")
 
 
-def _wait_until_it_answers(process: subprocess.Popen[bytes], url: str) -> bool:
+def _wait_until_it_answers(
+    process: subprocess.Popen[bytes], url: str, context: ssl.SSLContext | None
+) -> bool:
     deadline = time.monotonic() + START_TIMEOUT
     while process.poll() is None and time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(url, timeout=5):
+            with urllib.request.urlopen(url, timeout=5, context=context):
                 return True
         except urllib.error.HTTPError as answer:
             answer.close()

@@ -1,0 +1,209 @@
+"""Azurite, Microsoft's emulator of Azure's blobs: installed on first use, then started."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+from base64 import urlsafe_b64encode
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from tests.support.servers import running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+VERSION = "3.35.0"  # later ones do not install
+ACCOUNT = "lakeclitests"
+KEY = "a2V5IG9mIHRoZSBhY2NvdW50IG9mIHRoZSB0ZXN0cw=="
+
+
+def connection_string(url: str, *, account: str = ACCOUNT, key: str = KEY) -> str:
+    """Return what the owner of an account is told by Azure."""
+    protocol = url.partition(":")[0]
+    return (
+        f"DefaultEndpointsProtocol={protocol};AccountName={account};AccountKey={key};"
+        f"BlobEndpoint={url}/{account};"
+    )
+
+
+def find_program(name: str) -> str:
+    """Return the path of ``node`` or ``npm``: the machine's, or the one from the test extra."""
+    beside = Path(sys.executable).with_name(name)
+    found = shutil.which(name) or (str(beside) if beside.exists() else None)
+    if found is None:
+        pytest.fail(f"{name} is missing; `pip install 'lakecli[test]'` installs it")
+    return found
+
+
+def cache_folder() -> Path:
+    """Return where downloads of the tests are kept between runs."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("lakecli-tests", ensure_exists=True)
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Let one process in at a time."""
+    with file.open("wb") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def install() -> Path:
+    """Return the program's script, having it installed by npm unless it is there."""
+    folder = cache_folder() / f"azurite-{VERSION}"
+    script = folder / "node_modules/azurite/dist/src/blob/main.js"
+    with locked(folder.with_name(f"{folder.name}.lock")):
+        if not script.exists():
+            partial = folder.with_name(f"{folder.name}.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            node = Path(find_program("node"))
+            installed = subprocess.run(
+                [
+                    *(find_program("npm"), "install", "--prefix", str(partial)),
+                    *("--no-audit", "--no-fund", "--ignore-scripts", f"azurite@{VERSION}"),
+                ],
+                env=os.environ | {"PATH": f"{node.parent}{os.pathsep}{os.environ['PATH']}"},
+                capture_output=True,
+                text=True,
+                timeout=280,
+                check=False,
+            )
+            if installed.returncode:
+                pytest.fail(f"npm could not install Azurite:\n{installed.stderr[-2000:]}")
+            shutil.rmtree(folder, ignore_errors=True)
+            partial.rename(folder)
+    return script
+
+
+def command_of(script: Path, port: int, *options: str) -> Sequence[str]:
+    return (
+        find_program("node"),
+        str(script),
+        *("--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence"),
+        *("--silent", "--disableTelemetry"),
+        "--skipApiVersionCheck",  # the SDK is ahead of it
+        *options,
+    )
+
+
+def server_environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AZUR")}
+    return kept | {"AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"}
+
+
+@pytest.fixture(scope="session")
+def azurite_script() -> Path:
+    """The installed program; asked for by a session, as each test has a home of its own."""
+    return install()
+
+
+@pytest.fixture(scope="session")
+def azurite(azurite_script: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of an Azurite, one for the whole session; use a container of your own."""
+    log = tmp_path_factory.mktemp("azurite") / "log"
+    environment = server_environment()
+    with running(
+        lambda port: command_of(azurite_script, port), log, environment=environment
+    ) as url:
+        yield url
+
+
+@pytest.fixture
+def azure_environment(azurite: str, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The owner's credentials for `azurite`; nobody else is ever asked."""
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection_string(azurite))
+    return monkeypatch
+
+
+def token_for(tenant: str = "tenant-of-the-tests") -> str:
+    """Return a token of a login as Azurite takes it, which does not look at signatures."""
+    now = int(datetime.now(UTC).timestamp())  # noqa: TID251 - tokens are for now
+    claims = {
+        "aud": "https://storage.azure.com",
+        "iss": f"https://sts.windows.net/{tenant}/",
+        "nbf": now - 60,
+        "iat": now - 60,
+        "exp": now + 3_600,
+        "oid": str(uuid4()),
+        "tid": tenant,
+    }
+    parts = ({"alg": "HS256", "typ": "JWT"}, claims, "signature")
+    return ".".join(
+        urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts
+    )
+
+
+def new_container(url: str) -> str:
+    """Create a container with a name of its own and return the name."""
+    from azure.storage.blob import BlobServiceClient
+
+    name = f"container-{uuid4().hex}"
+    with BlobServiceClient.from_connection_string(connection_string(url)) as service:
+        service.create_container(name)
+    return name
+
+
+@dataclass(frozen=True)
+class SecureServer:
+    """Where a server listens that takes logins, and the certificate to trust."""
+
+    url: str
+    certificate: Path
+
+
+@pytest.fixture
+def azurite_https(azurite_script: Path, tmp_path: Path) -> Iterator[SecureServer]:
+    """An Azurite that speaks TLS and takes tokens, which the SDK does not send without TLS."""
+    certificate, key = write_certificate(tmp_path)
+    options = ("--oauth", "basic", "--cert", str(certificate), "--key", str(key))
+    with running(
+        lambda port: command_of(azurite_script, port, *options),
+        tmp_path / "log",
+        environment=server_environment(),
+        certificate=certificate,
+    ) as url:
+        yield SecureServer(url, certificate)
+
+
+def write_certificate(folder: Path) -> tuple[Path, Path]:
+    """Make a certificate for the loopback address; return its file and that of its key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)  # noqa: TID251 - certificates are for today
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    certificate, key_file = folder / "certificate.pem", folder / "key.pem"
+    certificate.write_bytes(made.public_bytes(Encoding.PEM))
+    key_file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return certificate, key_file
