@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 # A backend is one row here, its scheme in `uri.parse`, and its module with these two functions.
 ADAPTERS = {
+    "az": "lakecli.objectstore.azure",
     "gs": "lakecli.objectstore.gs",
     "local": "lakecli.objectstore.local",
     "s3": "lakecli.objectstore.s3",

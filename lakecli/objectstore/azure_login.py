@@ -1,0 +1,137 @@
+"""Who we are to Azure, and where an account's blobs are, from the variables that its tools read.
+
+In this order: ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_KEY``,
+``AZURE_STORAGE_SAS_TOKEN``, and else whatever `DefaultAzureCredential` finds: a service principal
+in ``AZURE_CLIENT_ID`` and its sisters, a workload's identity, or who is logged in with ``az``.
+``AZURE_STORAGE_ACCOUNT`` says whose the key or the token is, and
+``AZURE_STORAGE_SERVICE_ENDPOINT`` where the blobs are, if not at the account's usual place.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from lakecli.errors import PermissionDenied, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CONNECTION_STRING: Final = "AZURE_STORAGE_CONNECTION_STRING"
+KEY: Final = "AZURE_STORAGE_KEY"
+SAS_TOKEN: Final = "AZURE_STORAGE_SAS_TOKEN"  # noqa: S105 - the name of a variable
+ACCOUNT: Final = "AZURE_STORAGE_ACCOUNT"
+ENDPOINT: Final = "AZURE_STORAGE_SERVICE_ENDPOINT"
+
+DOMAIN: Final = "core.windows.net"
+
+HOW_TO_LOG_IN: Final = (
+    f"set {CONNECTION_STRING}, or {ACCOUNT} and {KEY}, or {SAS_TOKEN}, or run `az login`; on a "
+    "machine of Azure with an identity of its own, set "
+    "AZURE_TOKEN_CREDENTIALS=ManagedIdentityCredential"
+)
+
+# The emulator's account and key are the same everywhere, and in Azure's documentation.
+_EMULATOR: Final = {
+    "accountname": "devstoreaccount1",
+    "accountkey": "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/"
+    "K1SZFPTOtr/KBHBeksoGMGw==",
+    "blobendpoint": "http://127.0.0.1:10000/devstoreaccount1",
+}
+_URL: Final = re.compile(r"https?://[^/?#]+(/[^?#]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class AzureLogin:
+    """How the blobs of one account are reached.
+
+    Attributes:
+        account: its name.
+        endpoint: URL of its blobs, without a slash at the end.
+        key: of the account, or ``""``.
+        sas_token: without a question mark, or ``""``; without either, the login decides.
+        source: the variable that the key or the token came from.
+    """
+
+    account: str
+    endpoint: str
+    key: str = ""
+    sas_token: str = ""
+    source: str = ""
+
+    @property
+    def host(self) -> str:
+        """Where requests go, for messages: no path, no credentials."""
+        return urlsplit(self.endpoint).netloc.rpartition("@")[2]
+
+
+def find_login(account: str, variables: Mapping[str, str]) -> AzureLogin:
+    """Return how an account is reached.
+
+    Args:
+        account: its name.
+        variables: of the environment.
+
+    Raises:
+        PermissionDenied: what is set belongs to another account.
+        UsageError: a variable that is malformed.
+    """
+    if variables.get(CONNECTION_STRING):
+        return _of_connection_string(account, variables[CONNECTION_STRING])
+    endpoint = variables.get(ENDPOINT) or f"https://{account}.blob.{DOMAIN}"
+    _check_endpoint(endpoint, ENDPOINT)
+    endpoint = endpoint.rstrip("/")
+    for name in (KEY, SAS_TOKEN):
+        secret = variables.get(name, "").strip().lstrip("?")
+        if not secret:
+            continue
+        owner = variables.get(ACCOUNT) or account
+        if owner != account:
+            raise _other_account(ACCOUNT, owner, account)
+        if name == KEY:
+            return AzureLogin(account, endpoint, key=secret, source=name)
+        return AzureLogin(account, endpoint, sas_token=secret, source=name)
+    return AzureLogin(account, endpoint)
+
+
+def _of_connection_string(account: str, text: str) -> AzureLogin:
+    pairs = [pair.partition("=") for pair in text.strip().strip(";").split(";")]
+    settings = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    if settings.get("usedevelopmentstorage", "").lower() == "true":
+        settings = _EMULATOR | settings
+    owner = settings.get("accountname", "")
+    endpoint = settings.get("blobendpoint", "").rstrip("/")
+    if endpoint:
+        _check_endpoint(endpoint, CONNECTION_STRING)
+        owner = owner or urlsplit(endpoint).netloc.partition(".blob.")[0]
+    elif owner:
+        protocol = settings.get("defaultendpointsprotocol", "https")
+        endpoint = f"{protocol}://{owner}.blob.{settings.get('endpointsuffix', DOMAIN)}"
+    key = settings.get("accountkey", "")
+    sas_token = settings.get("sharedaccesssignature", "").lstrip("?")
+    if not endpoint or not (key or sas_token):
+        raise UsageError(
+            f"{CONNECTION_STRING} is malformed",
+            hint="copy it from `az storage account show-connection-string`, or unset it",
+        )
+    if owner != account:
+        raise _other_account(CONNECTION_STRING, owner, account)
+    return AzureLogin(
+        account, endpoint, key=key, sas_token="" if key else sas_token, source=CONNECTION_STRING
+    )
+
+
+def _check_endpoint(endpoint: str, name: str) -> None:
+    if not _URL.fullmatch(endpoint):
+        raise UsageError(
+            f"no URL of a server in {name}", hint=f"https://ACCOUNT.blob.{DOMAIN}, or unset it"
+        )
+
+
+def _other_account(name: str, owner: str, account: str) -> PermissionDenied:
+    return PermissionDenied(
+        f"{name} is for the storage account {owner!r}, not for {account!r}",
+        hint=f"set it for {account!r}, or unset it to use your own login",
+    )

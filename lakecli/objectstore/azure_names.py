@@ -1,0 +1,97 @@
+"""What Azure cannot hold as it is: names of blobs, and keys of their metadata.
+
+Azure, the clients and the proxies on the way take the name of a blob for a path. A backslash
+becomes a slash, ``.`` and ``..`` are resolved and dots at the end of a segment are cut off, so
+such keys would meet other blobs than were meant; lakecli refuses them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lakecli.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LONGEST_NAME = 1_024
+"""Characters, as UTF-16 counts them."""
+
+_NOT_IN_XML = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
+_DOTS_AT_AN_END = re.compile(r"\.(/|\Z)")
+
+# Metadata: names of C# variables are legal. Everything else is written as .NET writes XML names.
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_ESCAPE = re.compile(r"_x([0-9a-f]{4}|10[0-9a-f]{4}|[0-9a-f]{5})_")
+_LIKE_AN_ESCAPE = re.compile(r"_(?=x[0-9a-f]{4})")
+_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?", re.ASCII)
+
+
+def check_name(name: str, key: str) -> None:
+    """Refuse the name of a blob that Azure would change.
+
+    Args:
+        name: of the blob, in full.
+        key: as the caller knows it, for the message.
+
+    Raises:
+        UsageError: Azure cannot hold it.
+    """
+    try:
+        size = len(name.encode("utf-16-le")) // 2
+    except UnicodeEncodeError:
+        reason = "it is not UTF-8"
+    else:
+        if "\\" in name:
+            reason = "it has a backslash"
+        elif _DOTS_AT_AN_END.search(name):
+            reason = "a part of it ends with a dot"
+        elif name.endswith("/"):
+            reason = "it ends with a slash"
+        elif _NOT_IN_XML.search(name):
+            reason = "it has control characters"
+        elif size > LONGEST_NAME:
+            reason = f"it is longer than {LONGEST_NAME} characters"
+        else:
+            return
+    raise UsageError(f"Azure cannot hold an object of this key, {reason}: {key!r}")
+
+
+def encode_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return metadata in the form that Azure keeps.
+
+    Keys are Azure's where they can be; other characters become ``_xHHHH_``, by their number.
+
+    Raises:
+        UsageError: a value that no HTTP header can carry, or an empty key.
+    """
+    for key, value in metadata.items():
+        if not key or (value and not _VALUE.fullmatch(value)):
+            raise UsageError(
+                f"Azure cannot hold this metadata: {key!r}: {value!r}",
+                hint="values are printable ASCII without blanks around them",
+            )
+    return {_encode_key(key): value for key, value in metadata.items()}
+
+
+def decode_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return metadata as it was given to `encode_metadata`."""
+    return {
+        _ESCAPE.sub(lambda found: chr(int(found[1], 16)), key): value
+        for key, value in metadata.items()
+    }
+
+
+def _encode_key(key: str) -> str:
+    key = _LIKE_AN_ESCAPE.sub("_x005f_", key)
+    if _PLAIN_KEY.fullmatch(key):
+        return key
+    return "".join(
+        character if _is_plain(character, position) else f"_x{ord(character):04x}_"
+        for position, character in enumerate(key)
+    )
+
+
+def _is_plain(character: str, position: int) -> bool:
+    return _PLAIN_KEY.fullmatch(character if position == 0 else f"_{character}") is not None
