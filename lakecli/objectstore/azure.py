@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from azure.storage.blob import BlobProperties, StorageStreamDownloader
 
+    from lakecli.objectstore.access import Access
     from lakecli.objectstore.azure_client import AzureClient
     from lakecli.objectstore.azure_login import AzureLogin
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
@@ -230,6 +231,21 @@ class AzureStore:
                 now=now,
                 delegated=delegated,
             )
+
+    def access(self) -> Access:
+        """Tell which credentials are in use, and where; see `lakecli.objectstore.access`."""
+        from lakecli.objectstore.azure_access import describe
+
+        return describe(self._login(), os.environ)
+
+    def put_garbled(self, key: str, body: bytes) -> None:
+        """Send `body` with the checksum of other bytes; see `probe_objects.check_checksums`.
+
+        Raises:
+            IntegrityError: as it should be.
+        """
+        with self._translated(key) as full:
+            self._sdk().write_garbled(full, body)
 
     def local_path(self, key: str) -> Path | None:
         """Return ``None``: the bytes are elsewhere."""

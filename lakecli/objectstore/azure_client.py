@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from base64 import b64encode
+from hashlib import md5
 from threading import RLock
 from time import sleep
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -130,6 +132,11 @@ class AzureClient:
             **condition,
         )
         return answer["etag"]
+
+    def write_garbled(self, name: str, data: bytes) -> None:
+        """Write a blob by a request with the checksum of other bytes."""
+        wrong = b64encode(md5(data + b"other", usedforsecurity=False).digest()).decode()
+        self._blob(name).upload_blob(data, overwrite=True, headers={"Content-MD5": wrong})
 
     def write_stream(
         self,

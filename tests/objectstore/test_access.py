@@ -11,10 +11,12 @@ import pytest
 
 from lakecli.errors import PermissionDenied
 from lakecli.objectstore.access import Access, access_of, beginning_of
+from lakecli.objectstore.azure import AzureStore
 from lakecli.objectstore.gs import GsStore
 from lakecli.objectstore.local import LocalStore
 from lakecli.objectstore.memory import MemoryStore
 from lakecli.objectstore.s3 import S3Store
+from tests.support.azurite import KEY
 from tests.support.gcs import ACCOUNT, write_key
 from tests.support.servers import ACCESS_KEY, SECRET_KEY
 
@@ -137,6 +139,56 @@ def test_google_credentials_of_a_kind_that_says_nothing(monkeypatch: pytest.Monk
 def test_no_google_credentials(home: Path) -> None:
     with pytest.raises(PermissionDenied, match="no credentials for Google"):
         gs_access()
+
+
+SAS = "sv=2026-02-06&se={end}&sig=signature-of-the-tests"
+
+
+def azure_access() -> Access:
+    access = access_of(AzureStore("lake", "container"))
+    assert access is not None
+    assert "signature-of-the-tests" not in repr(access)
+    assert KEY not in repr(access)
+    return access
+
+
+def test_azure_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_KEY", KEY)
+    assert azure_access() == Access(
+        "account key", "of lake", "AZURE_STORAGE_KEY", endpoint="lake.blob.core.windows.net"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("2026-03-01T12:00:00Z", datetime(2026, 3, 1, 12, tzinfo=UTC)),
+        ("2026-03-01", datetime(2026, 3, 1, tzinfo=UTC)),
+        ("", None),
+        ("soon", None),
+    ],
+)
+def test_azure_tokens_and_their_end(
+    text: str, end: datetime | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", SAS.format(end=text))
+    access = azure_access()
+    assert (access.kind, access.source) == ("SAS token", "AZURE_STORAGE_SAS_TOKEN")
+    assert access.expires_at == end
+
+
+def test_azure_logins(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert azure_access().kind == "your own login"
+    monkeypatch.setenv("AZURE_CLIENT_ID", "00112233-4455-6677-8899-aabbccddeeff")
+    access = azure_access()
+    assert (access.kind, access.identity, access.source) == ("client", "0011…", "AZURE_CLIENT_ID")
+
+
+def test_azure_keys_of_another_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_KEY", KEY)
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", "other")
+    with pytest.raises(PermissionDenied, match="'other'"):
+        azure_access()
 
 
 def test_a_directory_is_accessed_as_somebody(

@@ -11,6 +11,7 @@ import pytest
 
 from lakecli.cli.context import random_id, system_now
 from lakecli.errors import ErrorKind, PermissionDenied, Refused, Unreachable, UsageError
+from lakecli.objectstore.azure import AzureStore
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.check import Check, Verdict
 from lakecli.objectstore.gs import GsStore
@@ -18,6 +19,7 @@ from lakecli.objectstore.local import LocalStore
 from lakecli.objectstore.probe import NAMES, REQUESTS, Instruments, Probe
 from lakecli.objectstore.probe_url import MAX_BODY, Fetched, fetch
 from lakecli.objectstore.s3 import S3Store
+from tests.support.azurite import ACCOUNT, new_container
 from tests.support.gcs import GcsServer, new_gcs_bucket
 from tests.support.servers import Answer, StubServer, free_port, new_bucket, s3_error
 
@@ -105,6 +107,17 @@ def test_google(gcs_environment: pytest.MonkeyPatch, gcs_server: GcsServer) -> N
     assert not_well(found) == {"multipart": SKIPPED}
     assert found["credentials"].details["source"] == "STORAGE_EMULATOR_HOST"
     assert [info.key for info in GsStore(bucket).list()] == ["name/space/theirs"]
+
+
+def test_azure(azure_environment: pytest.MonkeyPatch, azurite: str) -> None:
+    del azure_environment
+    container = new_container(azurite)
+    store = AzureStore(ACCOUNT, container, "name/space")
+    store.put("theirs", b"theirs", ANY)
+    found = probe(store)
+    assert not_well(found) == {"multipart": SKIPPED}
+    assert found["credentials"].details["identity"] == f"of {ACCOUNT}"
+    assert [info.key for info in AzureStore(ACCOUNT, container).list()] == ["name/space/theirs"]
 
 
 def test_a_directory(tmp_path: Path) -> None:
