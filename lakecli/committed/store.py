@@ -28,6 +28,7 @@ from lakecli.objectstore.base import ObjectNotFound
 from lakecli.sstable.reader import BytesSource, CorruptTable, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from lakecli.committed.cache import SstableCache
@@ -238,6 +239,12 @@ class TreeStore:
             return len(body) if path is None else path.stat().st_size
         except OSError:
             return len(body)
+
+    def drop_copies(self, existing: Iterable[str]) -> None:
+        """Forget cached copies of ours where the namespace had the table already: its is read."""
+        if self._cache is not None:
+            for key in existing:
+                self._cache.drop(key.removeprefix(layout.SSTABLES))
 
     def remember(self, metarange: Metarange) -> None:
         """Keep a metarange just written, as if it had been opened."""

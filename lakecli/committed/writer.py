@@ -140,7 +140,7 @@ class TreeWriter:
         table.add_many(self._keys, self._values)
         self._write(tree.id, table.finish())
         self._trees.counts.metaranges_written += 1
-        self._open_batch().flush()
+        self._trees.drop_copies(self._open_batch().flush())
         self._trees.remember(tree)
         return tree.id
 

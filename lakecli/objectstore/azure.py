@@ -258,18 +258,19 @@ class AzureStore:
 
         return ParallelBatch(self)
 
-    def put_new(self, key: str, body: bytes) -> None:
+    def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key is there; for content-addressed keys: a retry is safe."""
         from lakecli.objectstore.azure_client import SINGLE_LIMIT, Attributes, if_absent
 
         try:
             if len(body) > SINGLE_LIMIT:
                 self.put(key, body, Absent())
-                return
+                return True
             with self._translated(key, is_write=True) as full:
                 self._sdk().write(full, body, Attributes("", {}), if_absent())
         except ConditionFailed:
-            return
+            return False
+        return True
 
     def _login(self) -> AzureLogin:
         with self._lock:

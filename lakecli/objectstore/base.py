@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol
 from lakecli.errors import LostRace, NotFound, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from datetime import datetime, timedelta
     from pathlib import Path
 
@@ -177,11 +177,11 @@ class ObjectStore(Protocol):
             ConditionFailed: `condition` did not hold.
         """
 
-    def put_new(self, key: str, body: bytes) -> None:
-        """Write `body` unless the key is there already, which is fine.
+    def put_new(self, key: str, body: bytes) -> bool:
+        """Write `body` unless the key is there already, which is fine; tell whether it was absent.
 
         For keys that say what their bytes are: unlike a conditional `put`, it is sent again after
-        a reply that was lost.
+        a reply that was lost, and then it may find its own object there.
         """
 
     def head(self, key: str) -> ObjectInfo:
@@ -239,5 +239,10 @@ class Batch(Protocol):
             Unsupported: the store cannot rename; hash first, then put.
         """
 
-    def flush(self) -> None:
-        """Make everything so far durable and visible, in order: content first, then names."""
+    def flush(self) -> Collection[str]:
+        """Make everything so far durable and visible, in order: content first, then names.
+
+        Returns:
+            The keys that were there already and stayed as they were, where the answers of the
+            store say so; a directory of this machine, whose files nobody copies, names none.
+        """

@@ -252,7 +252,7 @@ class GsStore:
 
         return ParallelBatch(self)
 
-    def put_new(self, key: str, body: bytes) -> None:
+    def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key is there; for content-addressed keys: a retry is safe."""
         from lakecli.objectstore.gs_client import Attributes
 
@@ -261,7 +261,8 @@ class GsStore:
                 attributes = Attributes("", {})
                 self._sdk().write(full, body, attributes, generation=0, may_repeat=True)
         except ConditionFailed:
-            return
+            return False
+        return True
 
     def _sdk(self) -> GsClient:
         with self._lock:

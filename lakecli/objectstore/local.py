@@ -107,10 +107,13 @@ class LocalStore:
         del content_type, metadata
         return self._put(key, condition, lambda descriptor: _write(descriptor, body))
 
-    def put_new(self, key: str, body: bytes) -> None:
-        """Write `body` unless the key is there."""
-        with suppress(ConditionFailed):
+    def put_new(self, key: str, body: bytes) -> bool:
+        """Write `body` unless the key is there; tell whether it was absent."""
+        try:
             self.put(key, body, ABSENT)
+        except ConditionFailed:
+            return False
+        return True
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""

@@ -22,7 +22,7 @@ from lakecli.objectstore.nursery import Nursery
 from lakecli.objectstore.spool import Spool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from lakecli.objectstore.directory import Directory
 
@@ -107,7 +107,7 @@ class LocalBatch:
         with self._lock:
             self._pending.append((names, temporary))
 
-    def flush(self) -> None:
+    def flush(self) -> Collection[str]:
         """Make everything so far durable, then visible, then durably visible.
 
         After an error, what was not yet published is kept for another flush.
@@ -121,7 +121,7 @@ class LocalBatch:
                     self._idle.wait()
             count = len(pending) + sum(nursery.count for nursery in nurseries)
             if not count:
-                return
+                return ()
             pending.sort()
             try:
                 with self._files.translated("new objects"):
@@ -131,6 +131,7 @@ class LocalBatch:
                 with self._lock:
                     self._pending += [item for item in pending if item[1] in self._unpublished]
                 raise
+            return ()
 
     def _create(self) -> tuple[str, int]:
         temporary, descriptor = self._files.create_temporary(self._temporaries)

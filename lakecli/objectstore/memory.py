@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from threading import RLock
@@ -24,7 +23,7 @@ from lakecli.objectstore.base import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
@@ -139,10 +138,13 @@ class MemoryStore:
 
         return MemoryUploads(self, self._bucket, self._prefix)
 
-    def put_new(self, key: str, body: bytes) -> None:
-        """Write `body` unless the key is there."""
-        with suppress(ConditionFailed):
+    def put_new(self, key: str, body: bytes) -> bool:
+        """Write `body` unless the key is there; tell whether it was absent."""
+        try:
             self.put(key, body, ABSENT)
+        except ConditionFailed:
+            return False
+        return True
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""
@@ -255,16 +257,18 @@ class _MemoryBatch:
                 raise ValueError(f"{temporary} is still open")
             self._pending.append((key, spool.body))
 
-    def flush(self) -> None:
+    def flush(self) -> Collection[str]:
         """Write everything queued; an existing object stays as it is."""
+        existing: set[str] = set()
         with self._lock:
             pending, self._pending = self._pending, []
         for number, (key, body) in enumerate(pending):
             try:
                 self.store.put(key, body, ABSENT)
             except ConditionFailed:
-                continue
+                existing.add(key)
             except BaseException:
                 with self._lock:
                     self._pending[:0] = pending[number:]
                 raise
+        return existing

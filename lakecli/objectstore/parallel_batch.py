@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from lakecli.errors import Unsupported
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from concurrent.futures import Future
 
 WORKERS = 16
@@ -20,7 +22,7 @@ class _Creator(Protocol):
     @property
     def uri(self) -> str: ...
 
-    def put_new(self, key: str, body: bytes) -> None: ...
+    def put_new(self, key: str, body: bytes) -> bool: ...
 
 
 class ParallelBatch:
@@ -35,6 +37,7 @@ class ParallelBatch:
         self._slots = BoundedSemaphore(WORKERS + WAITING)
         self._pool: ThreadPoolExecutor | None = None
         self._error: BaseException | None = None
+        self._existing: set[str] = set()
 
     def put_new(self, key: str, body: bytes) -> None:
         """Send `body`, or wait until there is room for it; errors are raised by `flush`."""
@@ -47,7 +50,7 @@ class ParallelBatch:
         except BaseException:
             self._slots.release()
             raise
-        future.add_done_callback(self._finished)
+        future.add_done_callback(partial(self._finished, key))
 
     def spool(self) -> tuple[str, BinaryIO]:
         """Refuse: a bucket renames nothing."""
@@ -57,7 +60,7 @@ class ParallelBatch:
         """Refuse: there are no spools."""
         raise ValueError(f"not a spool of this batch: {temporary!r}, for {key!r}")
 
-    def flush(self) -> None:
+    def flush(self) -> Collection[str]:
         """Wait for every request, then raise the first error there was."""
         with self._lock:
             pool, self._pool = self._pool, None
@@ -66,9 +69,14 @@ class ParallelBatch:
         error, self._error = self._error, None
         if error is not None:
             raise error
+        existing, self._existing = self._existing, set()
+        return existing
 
-    def _finished(self, future: Future[None]) -> None:
+    def _finished(self, key: str, future: Future[bool]) -> None:
         self._slots.release()
         error = future.exception()
-        if error is not None and self._error is None:
+        if error is None:
+            if not future.result():
+                self._existing.add(key)
+        elif self._error is None:
             self._error = error

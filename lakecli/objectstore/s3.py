@@ -314,7 +314,7 @@ class S3Store:
 
         return S3Uploads(self, self._connection, self._bucket, self._start)
 
-    def put_new(self, key: str, body: bytes) -> None:
+    def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key is there; for content-addressed keys, where a retry is safe.
 
         Raises:
@@ -322,22 +322,23 @@ class S3Store:
         """
         if self._has_conditions:
             try:
-                self._put_new(key, body)
+                return self._put_new(key, body)
             except Unsupported:
                 self._has_conditions = False
-            else:
-                return
         try:
             self.head(key)
         except ObjectNotFound:
             self.put(key, body, ANY)
+            return True
+        return False
 
-    def _put_new(self, key: str, body: bytes) -> None:
+    def _put_new(self, key: str, body: bytes) -> bool:
         from botocore.exceptions import ClientError
 
         with self.translated(key) as full:
-            if self._requests.create(full, body):
-                return
+            created = self._requests.create(full, body)
+        if created is not None:
+            return created
         for delay in (0.1, 0.4, 1.6, None):
             with self.translated(key) as full:
                 try:
@@ -346,13 +347,14 @@ class S3Store:
                     )
                 except ClientError as error:
                     if status_of(error) == HTTPStatus.PRECONDITION_FAILED:
-                        return
+                        return False
                     # Somebody else is writing this key and may yet fail, so look again.
                     if status_of(error) != HTTPStatus.CONFLICT or delay is None:
                         raise
                     sleep(delay)
                 else:
-                    return
+                    return True
+        raise AssertionError("the last delay ends the loop")
 
     def _read(self, full: str, start: int, length: int | None) -> bytes:
         from botocore.exceptions import ClientError

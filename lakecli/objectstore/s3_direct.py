@@ -32,6 +32,7 @@ _PLAIN_KEY = re.compile(r"(?!.*(?://|/\.))[A-Za-z0-9_][A-Za-z0-9_./-]*", re.ASCI
 _EMPTY_SHA256 = hashlib.sha256().hexdigest()
 _UNSIGNED = "UNSIGNED-PAYLOAD"
 _FOR_THE_SDK = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE})
+_CREATED = {HTTPStatus.OK: True, HTTPStatus.PRECONDITION_FAILED: False}
 _SERVER_FAULT = 500
 
 
@@ -76,16 +77,19 @@ class DirectRequests:
             return None
         return body if _is_undamaged(body, answer.headers) else None
 
-    def create(self, full: str, body: bytes) -> bool:
-        """Write an object unless it is there; tell whether it is there now."""
+    def create(self, full: str, body: bytes) -> bool | None:
+        """Write an object unless it is there; tell whether it was absent.
+
+        Returns:
+            ``None`` where the SDK itself has to ask.
+        """
         headers = {"if-none-match": "*"}
         if self._connection.has_checksums:
             headers["x-amz-checksum-crc32c"] = _crc32c(body)
         answer = self._send("PUT", full, headers, body)
-        return answer is not None and answer.status_code in {
-            HTTPStatus.OK,
-            HTTPStatus.PRECONDITION_FAILED,
-        }
+        if answer is None:
+            return None
+        return _CREATED.get(answer.status_code)
 
     def _send(self, method: str, full: str, headers: dict[str, str], body: bytes) -> Any:  # noqa: ANN401 - the SDK is not typed
         """Return the SDK's answer, or ``None`` where the SDK itself has to ask."""

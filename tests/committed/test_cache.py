@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakecli import layout
+from lakecli.committed.apply import apply
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.recent import Recent
-from lakecli.committed.scan import find, iter_ranges
+from lakecli.committed.scan import find, iter_ranges, scan
+from lakecli.committed.store import TreeStore
+from lakecli.committed.values import encode_entry
 from lakecli.errors import IntegrityError
-from lakecli.model import EMPTY_TREE
+from lakecli.model import EMPTY_TREE, Entry
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.local import LocalStore
+from lakecli.objectstore.memory import MemoryBucket, MemoryStore
 from tests.committed.trees import (
     RecordingStore,
     build,
@@ -195,3 +200,24 @@ def test_recent_keeps_what_was_used_last() -> None:
     recent.put(5, "five", 1)
     recent.clear()
     assert recent.get(5) is None
+
+
+def test_the_buckets_copy_of_a_table_counts(tmp_path: Path) -> None:
+    """Another clone wrote the same entries at other times: one name, other bytes."""
+    bucket = MemoryBucket()
+    theirs = TreeStore(MemoryStore(bucket), cache=None, range_entries=16)
+    entries = {b"a": entry(seconds=1), b"b": entry(seconds=2)}
+    tree = apply(theirs, EMPTY_TREE, entries.items()).metarange_id
+
+    def ours() -> TreeStore:
+        cache = SstableCache(tmp_path)
+        return TreeStore(MemoryStore(bucket), cache=cache, range_entries=16)
+
+    later = {path: entry(seconds=9) for path in entries}
+    assert apply(ours(), EMPTY_TREE, later.items()).metarange_id == tree
+    assert dict(scan(ours(), tree)) == entries
+
+
+def entry(*, seconds: int) -> bytes:
+    at = datetime.fromtimestamp(seconds, UTC)
+    return encode_entry(Entry("data/x", 1, "checksum", at))

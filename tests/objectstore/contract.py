@@ -69,6 +69,9 @@ class ObjectStoreContract(ABC):
     is_conditional = True
     """Conditions are honoured, as opposed to ignored by the server under test."""
 
+    names_existing = True
+    """A flushed batch tells which of its keys were there already."""
+
     odd_names = ODD_NAMES
 
     many = 300
@@ -342,8 +345,8 @@ class ObjectStoreContract(ABC):
     # Writes that are new or not at all
 
     def test_put_new(self, store: ObjectStore) -> None:
-        store.put_new("data/00/new", b"first")
-        store.put_new("data/00/new", b"second")
+        assert store.put_new("data/00/new", b"first")
+        assert not store.put_new("data/00/new", b"second")
         assert store.get("data/00/new") == b"first"
 
     # Batches
@@ -356,7 +359,8 @@ class ObjectStoreContract(ABC):
             batch.put_new(key, body)
         batch.put_new("data/00/old", b"newer")
         batch.put_new("data/00/0", b"again")
-        batch.flush()
+        existing = set(batch.flush())
+        assert existing == ({"data/00/old", "data/00/0"} if self.names_existing else set())
         listed = {info.key for info in store.list()}
         assert listed == {*expected, "data/00/old"}
         assert store.get("data/00/old") == b"old"

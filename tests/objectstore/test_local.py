@@ -42,6 +42,8 @@ TEMPORARY = "_lakecli/tmp"
 
 
 class TestLocalStore(SpoolContract, ObjectStoreContract):
+    names_existing = False
+
     keeps_metadata = False
     odd_names = (*ODD_NAMES, "new\nline", "\x01\x7f", "not-utf-8-\udcff", "n" * 255)
     clashing = ("a", "a/b")  # beside a/b/c

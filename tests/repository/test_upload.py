@@ -276,14 +276,14 @@ class Failing(MemoryStore):
         self._error, self._after, self._left = error, after, times
         self._mutex = threading.Lock()
 
-    def put_new(self, key: str, body: bytes) -> None:
+    def put_new(self, key: str, body: bytes) -> bool:
         with self._mutex:
             self._after -= 1
             fails = self._after < 0 and self._left > 0
             self._left -= fails
         if fails:
             raise self._error
-        super().put_new(key, body)
+        return super().put_new(key, body)
 
 
 def many(tmp_path: Path, count: int = 100) -> Path:
