@@ -7,6 +7,7 @@ section ``Examples:`` holds command lines as they are typed.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -158,7 +159,7 @@ def _describe_option(
 ) -> OptionHelp:
     metavar = "" if option.is_flag else option.metavar or "|".join(choices) or "VALUE"
     shown = "" if default in (None, False, "", inspect.Parameter.empty) else str(default)
-    if isinstance(default, (list, tuple, dict)) or (option.is_flag and not option.secondary_opts):
+    if isinstance(default, (list, tuple, Mapping)) or (option.is_flag and not option.secondary_opts):
         shown = ""
     return OptionHelp(
         flags=tuple(sorted(option.opts, key=len)),
