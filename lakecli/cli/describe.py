@@ -159,7 +159,9 @@ def _describe_option(
 ) -> OptionHelp:
     metavar = "" if option.is_flag else option.metavar or "|".join(choices) or "VALUE"
     shown = "" if default in (None, False, "", inspect.Parameter.empty) else str(default)
-    if isinstance(default, (list, tuple, Mapping)) or (option.is_flag and not option.secondary_opts):
+    if isinstance(default, (list, tuple, Mapping)) or (
+        option.is_flag and not option.secondary_opts
+    ):
         shown = ""
     return OptionHelp(
         flags=tuple(sorted(option.opts, key=len)),
