@@ -140,19 +140,19 @@ class GsStore:
     ) -> Version:
         """Write an object; see `ObjectStore.put`.
 
-        Streams of 8 MiB or more go in chunks, one after the other.
+        Bodies of 8 MiB or more go in chunks, one after the other.
         """
+        from io import BytesIO
+
         from lakecli.objectstore.gs_client import Attributes
 
         attributes = Attributes(content_type, metadata or {})
         generation = _generation_for(condition)
         if isinstance(body, bytes | bytearray | memoryview):
-            first, is_whole = bytes(body), True
-        else:
-            first = read_exactly(body, PART_SIZE)
-            is_whole = len(first) < PART_SIZE
-        if not is_whole:
-            return self._put_stream(key, first, cast("BinaryIO", body), attributes, generation)
+            body = BytesIO(body)
+        first = read_exactly(body, PART_SIZE)
+        if len(first) == PART_SIZE:
+            return self._put_stream(key, first, body, attributes, generation)
         with self._translated(key, is_write=True) as full:
             blob = self._sdk().write(
                 full, first, attributes, generation=generation, may_repeat=generation is None

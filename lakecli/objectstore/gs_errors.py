@@ -63,12 +63,12 @@ _BY_STATUS = {
     403: _DENIED,
     404: _MISSING,
     405: _UNABLE,
+    409: _BUSY,  # somebody else is at it and may yet fail, so nothing is decided
     410: _VANISHED,
     412: _LOST,
     501: _UNABLE,
 }
 _BY_REASON = dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded"), _BUSY)
-_LOST_STATUS = frozenset({409, 412})
 _SERVER_FAULT = 500
 
 _SILENT = Words(Unreachable, "{host} did not answer in time: {what}", _AGAIN)
@@ -181,9 +181,7 @@ class Translator:
             return None
         reason, text = _explained(error, response)
         words = _BY_REASON.get(reason) or _BY_STATUS.get(status)
-        if is_write and status in _LOST_STATUS:
-            words = _LOST
-        elif status == 400 and _MISMATCH.search(text):  # noqa: PLR2004 - Bad Request
+        if status == 400 and _MISMATCH.search(text):  # noqa: PLR2004 - Bad Request
             words = _GARBLED
         elif words is None:
             is_busy = status >= _SERVER_FAULT or status in TRANSIENT_STATUS
