@@ -278,17 +278,17 @@ class S3Store:
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Sign a URL offline; see `s3_presign.presign`."""
-        from lakecli.objectstore.s3_presign import presign
+        from lakecli.objectstore.s3_presign import find_keys, presign
 
-        with self.translated(key) as full:
-            config = self._connection.config
-            return presign(
-                self._connection.session,
-                request,
-                url=config.object_url(self._bucket, full),
-                region=config.region,
-                now=now,
-            )
+        plain = self._connection.plain_access
+        if plain is not None:
+            config, keys, keys_end = plain.config, plain.keys, None
+        else:
+            with self.translated(key):
+                config = self._connection.config
+                keys, keys_end = find_keys(self._connection.session)
+        url = config.object_url(self._bucket, self._full(key))
+        return presign(keys, request, url=url, region=config.region, now=now, keys_end=keys_end)
 
     def access(self) -> Access:
         """Tell which credentials are in use, and where; see `lakecli.objectstore.access`."""

@@ -19,6 +19,8 @@ from lakecli.errors import UsageError
 if TYPE_CHECKING:
     from botocore.session import Session
 
+    from lakecli.objectstore.s3_plain import PlainAccess
+
 ATTEMPTS = 5
 """Of one request, unless ``AWS_MAX_ATTEMPTS`` or the profile says otherwise."""
 
@@ -121,7 +123,15 @@ def _configured_endpoint(session: Session) -> str:
         of_s3.get("endpoint_url") if isinstance(of_s3, dict) else None,
         profile.get("endpoint_url"),
     )
-    endpoint = next((str(found) for found in candidates if found), "")
+    return check_endpoint(next((str(found) for found in candidates if found), ""))
+
+
+def check_endpoint(endpoint: str) -> str:
+    """Return an endpoint, which may be empty.
+
+    Raises:
+        UsageError: it is no URL of a server.
+    """
     split = urlsplit(endpoint)
     if endpoint and not (split.scheme in {"http", "https"} and split.hostname and not split.query):
         shown = endpoint.partition("?")[0].rpartition("@")[2]
@@ -144,6 +154,8 @@ class S3Connection:
         self._lock = RLock()
         self._session: Any = None
         self._config: S3Config | None = None
+        self._plain: PlainAccess | None = None
+        self._is_plain_sought = False
         self._clients: dict[bool, Any] = {}
 
     def move(self, region: str) -> None:
@@ -153,6 +165,22 @@ class S3Connection:
             if self._config is not None and self._config.region != region:
                 self._config = None
                 self._clients.clear()
+            self._is_plain_sought = False
+
+    @property
+    def plain_access(self) -> PlainAccess | None:
+        """Keys and places that are found without the SDK, where they can be.
+
+        Raises:
+            UsageError: an endpoint that is no URL of a server.
+        """
+        with self._lock:
+            if not self._is_plain_sought:
+                from lakecli.objectstore.s3_plain import find_plain_access
+
+                self._plain = find_plain_access(os.environ, region=self.region)
+                self._is_plain_sought = True
+            return self._plain
 
     @property
     def session(self) -> Any:  # noqa: ANN401 - the SDK is not typed
