@@ -248,7 +248,7 @@ def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, coun
     warn_of_early_end(context, start + wanted, link.signed.expires_at, what="the URL ends")
     if not context.out.json:
         headers = "".join(f" -H '{name}: {value}'" for name, value in link.signed.headers.items())
-        place = shlex.quote(str(uri))
+        place = shlex.quote(str(uri)) if str(uri).isprintable() else "PATH"
         context.out.note(f"to send a file: curl -f -T FILE{headers} 'URL'")
         context.out.note(f"to take it in then: lakecli fs stage {place} --incoming ID")
 

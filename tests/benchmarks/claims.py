@@ -42,6 +42,7 @@ class Claim(NamedTuple):
 
 START: Final = "python -c pass"
 LIST: Final = "lakecli branch list"
+STAT: Final = "lakecli fs stat"
 COPY: Final = "cp -r + sync"
 RCLONE: Final = "rclone copy"
 ONE_MILLION: Final = "the same ratio at one million"
@@ -90,6 +91,12 @@ CLAIMS: Final = {
     "4 of 256 MiB down": Claim(Bound.AT_MOST, 1.2, "x", RCLONE),
     "4 of 256 MiB down, processor": Claim(Bound.AT_MOST, 2, "x", RCLONE),
     "4 of 256 MiB down, memory": Claim(Bound.BELOW, 250, "MiB"),
+    # Handing over 10,000 objects, a manifest and a script, everything included.
+    "presign of 10,000, S3": Claim(Bound.BELOW, 3, "s"),
+    "presign of 10,000, GCS": Claim(Bound.BELOW, 5, "s"),
+    "presign of 10,000, Azure": Claim(Bound.BELOW, 3, "s"),
+    "presign of 10,000, memory": Claim(Bound.BELOW, 100, "MiB"),
+    "fs stat --pre-sign": Claim(Bound.AT_MOST, 1.5, "x", STAT),
     # Point reads in one process, at one million entries.
     "point reads": Claim(Bound.AT_LEAST, 100_000, "reads/s"),
 }
