@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SLOW_TO_SIGN: Final = "gs://"
 """Google's signatures are made by RSA, outside the interpreter, or even by Google's IAM."""
 
-SIGNERS: Final = 16
+SIGNERS: Final = 8
 """So many of them are made at a time."""
 
 BATCH: Final = 256
