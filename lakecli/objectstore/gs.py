@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.access import Access
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
     from lakecli.objectstore.gs_client import Attributes, GsClient, Piece
+    from lakecli.objectstore.gs_uploads import GsUploads
     from lakecli.objectstore.parallel_batch import ParallelBatch
     from lakecli.objectstore.uri import NamespaceUri
 
@@ -251,6 +252,17 @@ class GsStore:
         from lakecli.objectstore.parallel_batch import ParallelBatch
 
         return ParallelBatch(self)
+
+    def uploads(self) -> GsUploads:
+        """Return the uploads in parts; see `lakecli.objectstore.uploads`."""
+        from lakecli.objectstore.gs_uploads import GsUploads
+
+        return GsUploads(
+            self._translated,
+            sdk=self._sdk,
+            find_version=lambda key: self.head(key).version,
+            start=self._start,
+        )
 
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key is there; for content-addressed keys: a retry is safe."""

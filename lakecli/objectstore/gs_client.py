@@ -9,6 +9,8 @@ from __future__ import annotations
 from base64 import b64encode
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from urllib.parse import quote, urlencode
+from xml.etree.ElementTree import fromstring
 
 import requests
 import urllib3
@@ -16,6 +18,7 @@ from google.api_core.exceptions import (
     GoogleAPICallError,
     NotFound,
     RequestRangeNotSatisfiable,
+    from_http_status,
 )
 from google.api_core.retry import Retry
 from google.auth.exceptions import TransportError
@@ -30,7 +33,7 @@ from lakecli.objectstore.gs_streams import CountedStream
 from lakecli.objectstore.streams import PART_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from google.cloud.storage import Blob, Bucket
 
@@ -116,6 +119,7 @@ class GsClient:
     """
 
     def __init__(self, login: GsLogin, bucket: str, *, attempts: int) -> None:
+        self._login = login
         self._client = _new_client(login)
         self._bucket: Bucket = self._client.bucket(bucket)
         self._attempts = attempts
@@ -261,6 +265,41 @@ class GsClient:
             if token is None:
                 return
 
+    def ask_xml(
+        self,
+        method: str,
+        name: str,
+        query: Mapping[str, str],
+        *,
+        body: bytes | Iterable[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+        may_repeat: bool = True,
+    ) -> requests.Response:
+        """Send a request of the XML API, which alone has uploads in parts.
+
+        Args:
+            method: of HTTP.
+            name: of an object; ``""`` asks about the bucket.
+            query: the URL's.
+            body: with a length; it may be sent again.
+            headers: to send with it.
+            may_repeat: send it again after a failure, although the first try may have had effect.
+        """
+        path = quote(self._bucket.name) + (f"/{quote(name, safe='~')}" if name else "")
+        url = f"{self._login.endpoint}/{path}?{urlencode(query)}"
+
+        def send() -> requests.Response:
+            session = self._client._http  # noqa: SLF001 - it adds the credentials
+            answer: requests.Response = session.request(
+                method, url, data=body, headers=headers, timeout=TIMEOUT
+            )
+            if answer.status_code >= HTTPStatus.BAD_REQUEST:
+                raise _explained(answer)
+            return answer
+
+        sent: requests.Response = (self._retry(send) if may_repeat else send)()
+        return sent
+
     def _new_blob(self, name: str, attributes: Attributes) -> Blob:
         blob = self._bucket.blob(name, chunk_size=PART_SIZE)
         if attributes.content_type:
@@ -308,6 +347,22 @@ def _new_client(login: GsLogin) -> Client:
         if type(session.get_adapter(scheme)) is HTTPAdapter:  # not one with a client certificate
             session.mount(scheme, HTTPAdapter(pool_maxsize=CONNECTIONS))
     return client
+
+
+def _explained(answer: requests.Response) -> GoogleAPICallError:
+    """Return the SDK's error for an answer of the XML API, with what that says."""
+    try:
+        told = fromstring(answer.content)  # noqa: S314 - by the store that holds all our data
+        code = told.findtext("{*}Code") or ""
+        texts = (told.findtext("{*}Message"), told.findtext("{*}Details"))
+    except SyntaxError:
+        code, texts = "", (None, None)
+    text = " ".join(each for each in texts if each)
+    errors = [{"reason": code, "message": text}]
+    error: GoogleAPICallError = from_http_status(  # type: ignore[no-untyped-call]
+        answer.status_code, text, errors=errors, response=answer
+    )
+    return error
 
 
 def _is_transient(error: BaseException) -> bool:

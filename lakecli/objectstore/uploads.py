@@ -120,6 +120,7 @@ class Uploads(Protocol):
         Raises:
             UploadNotFound: the store does not know the upload, or not these parts.
             ConditionFailed: `condition` did not hold; the upload is as it was.
+            Unsupported: the store joins parts under no condition, so it has to be `ANY`.
         """
 
     def abort(self, key: str, upload: UploadId) -> None:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pytest
+from google_crc32c import value
 
 from lakecli.errors import IntegrityError, Unsupported, UsageError
 from lakecli.objectstore.base import (
@@ -20,7 +22,9 @@ from lakecli.objectstore.gs import GsStore
 from lakecli.objectstore.gs_streams import READ_SIZE
 from lakecli.objectstore.registry import prepare_namespace
 from lakecli.objectstore.streams import PART_SIZE
+from lakecli.objectstore.uploads import UploadNotFound
 from tests.objectstore.contract import ODD_NAMES, Chunked, ObjectStoreContract
+from tests.objectstore.uploads_contract import CheckedPartsContract
 from tests.support.gcs import GcsServer, new_gcs_bucket
 from tests.support.proxies import tampering
 
@@ -40,7 +44,8 @@ def store(bucket: str) -> GsStore:
     return GsStore(bucket, "prefix")
 
 
-class TestGsStore(ObjectStoreContract):
+class TestGsStore(CheckedPartsContract, ObjectStoreContract):
+    has_conditions = False
     odd_names = (*ODD_NAMES, "\x01\x7f", "n" * 500, "x/../y", "x/./y", "a//b")
 
     @pytest.fixture
@@ -134,6 +139,37 @@ def test_an_object_that_is_replaced_while_it_is_read(store: GsStore) -> None:
         store.put("k", chunked(3 * READ_SIZE), ANY)
         with pytest.raises(ConditionFailed, match="replaced while it was read"):
             stream.read()
+
+
+# Uploads in parts
+
+
+def test_unfinished_uploads_come_in_pages(store: GsStore, bucket: str) -> None:
+    GsStore(bucket).uploads().start("prefix-of-others/k")
+    uploads = store.uploads()
+    keys = [f"odd & <{number}>/ü%20+ 1/../x" for number in range(4)] * 2
+    started = sorted((key, uploads.start(key)) for key in keys)
+    assert [(each.key, each.id) for each in uploads.iter_unfinished()] == started
+    key, upload = started[0]
+    for number in range(1, 9):
+        uploads.put_part(key, upload, number, b"%d" % number, crc32c=value(b"%d" % number))
+    assert [part.number for part in uploads.parts(key, upload)] == list(range(1, 9))
+    last = list(uploads.parts(key, upload))[-1:]
+    assert uploads.complete(key, upload, last, ANY) == store.head(key).version
+    assert store.get(key) == b"8"
+    assert store.head(key).etag
+
+
+def test_parts_that_are_not_there_are_not_joined(store: GsStore) -> None:
+    uploads = store.uploads()
+    upload = uploads.start("k")
+    part = uploads.put_part("k", upload, 1, b"x", crc32c=value(b"x"))
+    for parts in ([replace(part, number=2)], [replace(part, tag="0" * 32)], [part, part]):
+        with pytest.raises(UploadNotFound):
+            uploads.complete("k", upload, parts, ANY)
+    with pytest.raises(UploadNotFound):
+        list(uploads.parts("other", upload))
+    uploads.complete("k", upload, [part], ANY)
 
 
 # Checksums

@@ -9,7 +9,7 @@ from lakecli.errors import Unsupported
 from lakecli.objectstore.base import ANY, PresignRequest
 from lakecli.objectstore.memory import MemoryBucket, MemoryStore
 from tests.objectstore.contract import ObjectStoreContract, SpoolContract
-from tests.objectstore.uploads_contract import UploadsContract
+from tests.objectstore.uploads_contract import CheckedPartsContract
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
 
 
-class TestMemoryStore(UploadsContract, SpoolContract, ObjectStoreContract):
+class TestMemoryStore(CheckedPartsContract, SpoolContract, ObjectStoreContract):
     @pytest.fixture
     def make_store(self) -> Callable[[], ObjectStore]:
         bucket = MemoryBucket()

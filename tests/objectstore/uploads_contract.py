@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import google_crc32c
 import pytest
 
-from lakecli.errors import NotFound
+from lakecli.errors import IntegrityError, NotFound, Unsupported
 from lakecli.objectstore.base import ABSENT, ANY, BucketNotFound, ConditionFailed, ObjectNotFound
 from lakecli.objectstore.uploads import UploadId, UploadNotFound, uploads_of
 
@@ -33,6 +33,9 @@ class UploadsContract:
 
     knows_dropped_uploads = True
     """Parts of an upload that was dropped are refused, as opposed to breaking the server."""
+
+    has_conditions = True
+    """Parts can be joined under a condition."""
 
     @pytest.fixture
     def uploads(self, make_store: Callable[[], ObjectStore]) -> Uploads:
@@ -102,11 +105,12 @@ class UploadsContract:
         upload = uploads.start("k")
         part = part_of(uploads, "k", upload, 1, b"slow")
         make_store().put("k", b"fast", ANY)
-        with pytest.raises(ConditionFailed):
+        with pytest.raises(ConditionFailed if self.has_conditions else Unsupported):
             uploads.complete("k", upload, [part], ABSENT)
         assert make_store().get("k") == b"fast"
+        assert [each.number for each in uploads.parts("k", upload)] == [1]
         make_store().delete(["k"])
-        uploads.complete("k", upload, [part], ABSENT)
+        uploads.complete("k", upload, [part], ABSENT if self.has_conditions else ANY)
         assert make_store().get("k") == b"slow"
 
     def test_what_was_dropped_is_gone(
@@ -151,3 +155,15 @@ class UploadsContract:
         assert uploads is not None
         with pytest.raises(BucketNotFound):
             uploads.start("k")
+
+
+class CheckedPartsContract(UploadsContract):
+    """For stores that compare the checksum of a part."""
+
+    def test_a_part_with_other_bytes_is_refused(self, uploads: Uploads) -> None:
+        upload = uploads.start("k")
+        part = part_of(uploads, "k", upload, 1, b"right")
+        for body in (b"wrong", io.BytesIO(b"wrong")):
+            with pytest.raises(IntegrityError):
+                uploads.put_part("k", upload, 2, body, crc32c=google_crc32c.value(b"right"))
+        assert [each.tag for each in uploads.parts("k", upload)] == [part.tag]

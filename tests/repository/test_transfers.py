@@ -17,6 +17,7 @@ from lakecli.kv import transfers
 from lakecli.objectstore.uploads import uploads_of
 from lakecli.repository import repo
 from tests.repository.transfer_worker import PART_SIZE
+from tests.support.gcs import GcsServer, new_gcs_bucket
 from tests.support.lakes import Numbered, checksums, open_lake, read
 from tests.support.servers import new_bucket
 
@@ -64,9 +65,7 @@ class Place(NamedTuple):
         return open_lake(self.directory, new_id=Numbered("look"))
 
 
-@pytest.fixture
-def place(tmp_path: Path, aws_environment: pytest.MonkeyPatch, moto_endpoint: str) -> Place:
-    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+def new_place(tmp_path: Path, namespace: str) -> Place:
     contents = {}
     for name, size in SIZES.items():
         path = tmp_path / "source" / name
@@ -75,12 +74,35 @@ def place(tmp_path: Path, aws_environment: pytest.MonkeyPatch, moto_endpoint: st
         path.write_bytes(data)
         contents[os.fsencode(name)] = data
     with open_lake(tmp_path) as lake:
-        repo.create(lake, "demo", f"s3://{new_bucket(moto_endpoint)}/prefix", range_entries=16)
+        repo.create(lake, "demo", namespace, range_entries=16)
     return Place(tmp_path, contents)
+
+
+@pytest.fixture
+def place(tmp_path: Path, aws_environment: pytest.MonkeyPatch, moto_endpoint: str) -> Place:
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    return new_place(tmp_path, f"s3://{new_bucket(moto_endpoint)}/prefix")
+
+
+@pytest.fixture
+def google_place(
+    tmp_path: Path, gcs_environment: pytest.MonkeyPatch, gcs_server: GcsServer
+) -> Place:
+    del gcs_environment
+    return new_place(tmp_path, f"gs://{new_gcs_bucket(gcs_server)}/prefix")
 
 
 @pytest.mark.parametrize("parallelism", [1, 4])
 def test_an_upload_goes_on_after_a_kill(place: Place, parallelism: int) -> None:
+    check_that_an_upload_goes_on(place, parallelism)
+
+
+@pytest.mark.parametrize("parallelism", [1, 4])
+def test_an_upload_to_google_goes_on_after_a_kill(google_place: Place, parallelism: int) -> None:
+    check_that_an_upload_goes_on(google_place, parallelism)
+
+
+def check_that_an_upload_goes_on(place: Place, parallelism: int) -> None:
     killed = place.run("upload", "first", parallelism=parallelism, kill_after=4)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     with place.open() as lake, lake.kv.read() as txn:

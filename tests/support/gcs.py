@@ -65,12 +65,12 @@ def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
     """A strict server, one for the whole session; use a bucket of your own."""
     folder = tmp_path_factory.mktemp("gcs")
     key_file, public_file = write_key(folder)
-    program = Path(__file__).with_name("gcs_server.py")
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
 
     def command(port: int) -> Sequence[str]:
-        return (sys.executable, str(program), str(port), str(public_file))
+        return (sys.executable, "-m", "tests.support.gcs_server", str(port), str(public_file))
 
-    with running(command, folder / "log", environment=dict(os.environ)) as url:
+    with running(command, folder / "log", environment=environment) as url:
         yield GcsServer(url, key_file)
 
 

@@ -2,10 +2,11 @@
 
 The emulator keeps buckets and objects. What it leaves out is added here: preconditions on every
 verb, pages, generations as headers and as a parameter, ranges with 416, the checksum announced
-for a resumable upload, V4 signatures and their expiry, several requests at once, and names that
-are not paths.
+for a resumable upload, uploads in parts, V4 signatures and their expiry, several requests at once,
+and names that are not paths.
 
-Usage: ``gcs_server.py PORT PUBLIC_KEY.pem``; the key is the one that signed URLs must be made with.
+Usage: ``python -m tests.support.gcs_server PORT PUBLIC_KEY.pem``; the key is the one that signed
+URLs must be made with.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from gcp_storage_emulator import server as emulator
 from gcp_storage_emulator.exceptions import NotFound
 from gcp_storage_emulator.handlers import objects
 from gcp_storage_emulator.storage import Storage
+
+from tests.support.gcs_parts import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -248,7 +251,8 @@ def download(request: Any, response: Any, storage: StrictStorage) -> None:
         return
     response["X-Goog-Generation"] = made["generation"]
     response["X-Goog-Metageneration"] = made["metageneration"]
-    response["X-Goog-Hash"] = f"crc32c={made['crc32c']},md5={made['md5Hash']}"
+    digest = made.get("md5Hash")
+    response["X-Goog-Hash"] = f"crc32c={made['crc32c']}" + (f",md5={digest}" if digest else "")
     wanted = re.fullmatch(r"bytes=(\d*)-(\d*)", request.get_header("range") or "")
     if wanted and (wanted[1] or wanted[2]):
         size = len(body)
@@ -418,14 +422,23 @@ def strict_handlers(gate: Gate) -> tuple[tuple[str, dict[str, Handler]], ...]:
         objects.rewrite: conditional(objects.rewrite, destination_of),
     }
     public = {objects.download: gate.guarded(download), objects.xml_upload: gate.guarded(put)}
+    parts = Parts()
 
     def route(path: str, handlers: dict[str, Handler]) -> tuple[str, dict[str, Handler]]:
-        chosen = public if path.startswith("^/(?P<bucket_name>") else strict
+        if not path.startswith("^/(?P<bucket_name>"):
+            return path, {
+                method: one_by_one(strict.get(handler, handler))
+                for method, handler in handlers.items()
+            }
+        guarded = {method: public[handler] for method, handler in handlers.items()}
         return path, {
-            method: one_by_one(chosen.get(handler, handler)) for method, handler in handlers.items()
+            method: one_by_one(parts.or_else(guarded.get(method), method))
+            for method in ("GET", "PUT", "POST", "DELETE")
         }
 
-    return tuple(route(path, handlers) for path, handlers in emulator.HANDLERS)
+    routes = tuple(route(path, handlers) for path, handlers in emulator.HANDLERS)
+    of_bucket = {"GET": one_by_one(parts.or_else(None, "GET"))}
+    return (*routes, (r"^/(?P<bucket_name>[-.\w]+)$", of_bucket))
 
 
 def put(request: Any, response: Any, storage: StrictStorage) -> None:
