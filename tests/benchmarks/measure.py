@@ -5,7 +5,8 @@ machines drift, and other programs run beside a benchmark. What is measured, of 
 its start until it is reaped:
 
 - seconds: by the wall clock, what somebody who waits for the command sees;
-- written: bytes that the process gave to the disk, by the kernel's own count (``ru_oublock``);
+- written: bytes that the process gave to system calls that write, by the kernel's own count
+  (``wchar`` of ``/proc/PID/io``);
 - anonymous memory: the largest ``RssAnon`` of ``/proc/PID/status``, looked at every millisecond
   while the process runs. It is what the process itself needs: pages of files, such as those of
   the memory-mapped local store, are the system's to take away, and do not count;
@@ -40,9 +41,6 @@ MIB: Final = 1 << 20
 PYTHON: Final = sys.executable
 LAKECLI: Final = str(Path(sysconfig.get_path("scripts"), "lakecli"))
 """The program as it was installed."""
-
-_BLOCK: Final = 512
-"""What ``ru_oublock`` counts in, on Linux."""
 
 _LOOK_EVERY: Final = 0.001
 
@@ -90,10 +88,14 @@ class Machine:
         """
         start = time.perf_counter()
         pid = self._start(argv)
-        _, status, usage = os.wait4(pid, 0)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         seconds = time.perf_counter() - start
+        counts = dict(
+            line.split(": ") for line in Path(f"/proc/{pid}/io").read_text("utf-8").splitlines()
+        )
+        _, status, usage = os.wait4(pid, 0)
         self._check(argv, status)
-        return Usage(seconds, usage.ru_utime + usage.ru_stime, usage.ru_oublock * _BLOCK)
+        return Usage(seconds, usage.ru_utime + usage.ru_stime, int(counts["wchar"]))
 
     def memory(self, *argv: str | Path) -> Memory:
         """Run a program to its end, looking at its memory.
