@@ -19,6 +19,8 @@ import pytest
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.identity import h
+from tests.support.azurite import ACCOUNT, new_container
+from tests.support.gcs import new_gcs_bucket
 from tests.support.partners import PYTHON, Partner, link_tools, shell_tools
 from tests.support.servers import SECRET_KEY, new_bucket
 from tests.support.tools import require_tool
@@ -50,6 +52,21 @@ def lake(cli: Cli, rclone_endpoint: str, aws_environment: pytest.MonkeyPatch) ->
     cli.ok("repo", "create", "lakefs://demo", f"s3://{new_bucket(rclone_endpoint)}/lake")
     cli.ok("fs", "upload", "-r", source, f"{MAIN}/data/")
     cli.ok("commit", MAIN, "-m", "first")
+    return cli
+
+
+@pytest.fixture(params=["gs", "az"])
+def other_cloud(request: pytest.FixtureRequest, cli: Cli) -> Cli:
+    """The same in the two other clouds, as their emulators are, which check signatures too."""
+    if request.param == "gs":
+        request.getfixturevalue("gcs_environment")
+        namespace = f"gs://{new_gcs_bucket(request.getfixturevalue('gcs_server'))}/lake"
+    else:
+        request.getfixturevalue("azure_environment")
+        container = new_container(request.getfixturevalue("azurite"))
+        namespace = f"az://{ACCOUNT}/{container}/lake"
+    cli.now = system_now()
+    cli.ok("repo", "create", "lakefs://demo", namespace)
     return cli
 
 
@@ -332,6 +349,33 @@ def test_stage_refuses(demo: Demo, golden: Golden) -> None:
         run("--incoming", "0" * 32, path="lakefs://demo/nowhere/a"),
         run("--incoming", "0" * 32, path="lakefs://demo/main/"),
     )
+
+
+# In other clouds
+
+
+def test_a_partner_of_another_cloud(other_cloud: Cli) -> None:
+    cli = other_cloud
+    source = cli.directory / "source"
+    contents = {"a.csv": b"a,b\n", "it's $(odd)/ü": b"odd", "large": b"0123456789" * 100_000}
+    for name, data in contents.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes(data)
+    cli.ok("fs", "upload", "-r", source, f"{MAIN}/data/")
+    script, manifest = cli.directory / "get.sh", cli.directory / "links.json"
+    cli.ok("fs", "presign", "-r", f"{MAIN}/data", "--script", script, "--manifest", manifest)
+    machine = partner(cli.directory)
+    done = machine.run(script)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert machine.files() == {os.fsencode(name): data for name, data in contents.items()}
+    cli.ok("fs", "presign", "--check", manifest)
+    asked = cli.ok("fs", "presign", "--put", f"{MAIN}/inbox/x.csv", "--json").json
+    command = [require_tool("curl"), "-sSf", "-T", str(source / "a.csv"), asked["url"]]
+    for name, value in asked["headers"].items():
+        command += ["-H", f"{name}: {value}"]
+    subprocess.run(command, env={}, check=True, timeout=60)
+    cli.ok("fs", "stage", f"{MAIN}/inbox/x.csv", "--incoming", asked["id"])
+    assert cli.ok("fs", "cat", f"{MAIN}/inbox/x.csv").stdout_bytes == contents["a.csv"]
 
 
 # What cannot be

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from tests.repository.handoff.links import (
     DATA,
     END,
     EVIL_NAMES,
+    HEADER,
     PREFIX,
     evil_links,
     link_to,
@@ -422,6 +424,23 @@ def test_a_script_can_be_piped_into_the_shell(
     assert {path.name: path.read_bytes() for path in machine.place.iterdir()} == {
         name.decode(): data for name, data in server.objects.items()
     }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_script_says_of_itself_is_not_obeyed(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"a": b"1"}
+    evil = '\n\'"""; touch PWNED; $(touch PWNED) \\'
+    header = replace(HEADER, ref=evil, prefix=evil.encode() + b"\xff\n/")
+    script = tmp_path / "get"
+    script.write_bytes(
+        write("py" if kind == "python" else "sh", links_to(server), header=header)[0]
+    )
+    machine = partner(kind)
+    done = machine.run(script)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert machine.files() == server.objects
 
 
 @pytest.mark.parametrize("kind", ["sh", "py"])
