@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.access import Access
     from lakecli.objectstore.azure_client import AzureClient
     from lakecli.objectstore.azure_login import AzureLogin
+    from lakecli.objectstore.azure_uploads import AzureUploads
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
     from lakecli.objectstore.parallel_batch import ParallelBatch
     from lakecli.objectstore.uri import NamespaceUri
@@ -257,6 +258,18 @@ class AzureStore:
         from lakecli.objectstore.parallel_batch import ParallelBatch
 
         return ParallelBatch(self)
+
+    def uploads(self) -> AzureUploads:
+        """Return the uploads in parts; see `lakecli.objectstore.uploads`."""
+        from lakecli.objectstore.azure_uploads import AzureUploads
+
+        return AzureUploads(
+            self._translated,
+            sdk=self._sdk,
+            find_version=lambda key: self.head(key).version,
+            options_of=_options_of,
+            start=self._start,
+        )
 
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key is there; for content-addressed keys: a retry is safe."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
+from email.utils import parsedate_to_datetime
 from hashlib import md5
 from threading import RLock
 from time import sleep
@@ -68,6 +69,13 @@ class Attributes(NamedTuple):
         if self.metadata:
             options["metadata"] = dict(self.metadata)
         return options
+
+
+class StagedBlock(NamedTuple):
+    """A block that nobody has committed: its name, and its size in bytes."""
+
+    name: str
+    size: int
 
 
 class AzureClient:
@@ -164,6 +172,64 @@ class AzureClient:
             blocks, validate_content=True, **attributes.options(), **condition
         )
         return answer["etag"]
+
+    def stage(
+        self,
+        name: str,
+        block: str,
+        body: bytes | BinaryIO,
+        *,
+        size: int,
+        md5: str = "",
+        may_repeat: bool = False,
+    ) -> datetime:
+        """Send a block by one request; return when the store got it.
+
+        Args:
+            name: of the blob.
+            block: name of the block; all of a blob have the same length.
+            body: its bytes, from where a stream stands.
+            size: how many.
+            md5: of them in Base64, which the store compares.
+            may_repeat: send it again after a failure; not for streams.
+        """
+        options: dict[str, Any] = {} if may_repeat else dict(ONCE)
+        if md5:
+            options["headers"] = {"Content-MD5": md5}
+        answer = self._blob(name).stage_block(block, body, length=size, **options)
+        moment: datetime = answer["date"]
+        return moment
+
+    def staged(self, name: str) -> list[StagedBlock]:
+        """Return the blocks of a blob that nobody has committed."""
+        _, blocks = self._blob(name).get_block_list("uncommitted")
+        return [StagedBlock(block.id, block.size) for block in blocks]
+
+    def commit(self, name: str, blocks: Sequence[str], condition: dict[str, Any]) -> str:
+        """Make a blob of blocks; return its ETag. Other blocks of it are dropped."""
+        answer = self._blob(name).commit_block_list(
+            [BlobBlock(block) for block in blocks], validate_content=True, **condition
+        )
+        return str(answer["etag"])
+
+    def uncommitted_pages(self, prefix: str) -> Iterator[Iterator[BlobProperties]]:
+        """Yield pages of the blobs under `prefix`, with those that have blocks only."""
+        return self._container.list_blobs(
+            name_starts_with=prefix or None,
+            include=["uncommittedblobs"],
+            results_per_page=PAGE_SIZE,
+        ).by_page()
+
+    def ask_for_time(self) -> datetime:
+        """Return the store's time; needs a container and no right but to list it."""
+        told: list[datetime] = []
+
+        def note(response: Any) -> None:  # noqa: ANN401 - the SDK's
+            told.append(parsedate_to_datetime(response.http_response.headers["Date"]))
+
+        listed = self._container.list_blobs(results_per_page=1, raw_response_hook=note)
+        next(listed.by_page(), None)
+        return told[-1]
 
     def pages(self, prefix: str) -> Iterator[Iterator[BlobProperties]]:
         """Yield pages of the blobs under `prefix`."""

@@ -6,10 +6,10 @@ whose answers were lost, so that whoever goes on sends again only what was under
 
 How a store that is not S3 does it:
 
-- Azure: blocks are staged under the number of their part and listed as uncommitted; the id is the
-  key's own, as a blob has one set of uncommitted blocks, and the store forgets them after a week.
-- Google Cloud Storage: the XML API's multipart uploads, which are S3's; a resumable session takes
-  its parts one after the other and is no way to use several connections.
+- Azure: parts are blocks whose names tell the upload and the number, and which are listed as
+  uncommitted; the store forgets them after a week.
+- Google Cloud Storage: the XML API's multipart uploads, which are S3's but know no conditions; a
+  resumable session takes its parts one after the other and is no way to use several connections.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from io import BytesIO
 from time import sleep
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -27,7 +28,9 @@ from lakecli.objectstore.base import (
 )
 from lakecli.objectstore.registry import prepare_namespace
 from lakecli.objectstore.streams import PART_SIZE
+from lakecli.objectstore.uploads import UploadNotFound
 from tests.objectstore.contract import ODD_NAMES, Chunked, ObjectStoreContract
+from tests.objectstore.uploads_contract import CheckedPartsContract, part_of
 from tests.support.azurite import ACCOUNT, KEY, connection_string, new_container
 from tests.support.proxies import tampering
 
@@ -49,7 +52,9 @@ def store(container: str) -> AzureStore:
     return AzureStore(ACCOUNT, container, "prefix")
 
 
-class TestAzureStore(ObjectStoreContract):
+class TestAzureStore(CheckedPartsContract, ObjectStoreContract):
+    knows_dropped_uploads = False  # the blocks of a blob are taken, whatever their names are
+    outlives_others = False
     odd_names = (
         *(name for name in ODD_NAMES if name not in IMPOSSIBLE),
         "\x7f",
@@ -178,6 +183,89 @@ def test_an_object_that_is_replaced_while_it_is_read(store: AzureStore) -> None:
         store.put("k", chunked(3 * READ_SIZE), ANY)
         with pytest.raises(ConditionFailed, match="replaced while it was read"):
             stream.read()
+
+
+# Uploads in parts
+
+
+def test_parts_are_joined_under_a_condition(store: AzureStore) -> None:
+    first = store.put("k", b"first", ANY)
+    uploads = store.uploads()
+    upload = uploads.start("k")
+    part = part_of(uploads, "k", upload, 1, b"second")
+    conditions: tuple[Condition, ...] = (ABSENT, Match(Version("0x1")))
+    for condition in conditions:
+        with pytest.raises(ConditionFailed):
+            uploads.complete("k", upload, [part], condition)
+    assert store.get("k") == b"first"
+    assert [each.tag for each in uploads.parts("k", upload)] == [part.tag]
+    version = uploads.complete("k", upload, [part], Match(first))
+    assert (store.get("k"), store.head("k").version) == (b"second", version)
+
+
+def test_a_dropped_upload_is_not_joined(store: AzureStore) -> None:
+    uploads = store.uploads()
+    upload, other = uploads.start("k"), uploads.start("k")
+    part = part_of(uploads, "k", upload, 1, b"never")
+    kept = part_of(uploads, "k", other, 1, b"kept")
+    uploads.abort("k", upload)
+    with pytest.raises(UploadNotFound):
+        uploads.complete("k", upload, [part], ANY)
+    assert [each.id for each in uploads.iter_unfinished()] == [other]
+    with pytest.raises(UploadNotFound):
+        uploads.complete("k", other, [replace(kept, number=2, tag=part.tag[:-1] + "x")], ANY)
+    uploads.complete("k", other, [kept], ABSENT)
+    assert store.get("k") == b"kept"
+    uploads.abort("k", other)
+    assert list(uploads.iter_unfinished()) == []
+
+
+def test_an_upload_gets_along_with_blocks_of_a_stream(store: AzureStore) -> None:
+    class Broken(Chunked):
+        def read(self, size: int = -1) -> bytes:
+            data = super().read(size)
+            if not data:
+                raise IntegrityError("changed while it was read")
+            return data
+
+    with pytest.raises(IntegrityError):
+        store.put("k", cast("BinaryIO", Broken(2 * PART_SIZE)), ANY)
+    uploads = store.uploads()
+    store.put("empty", b"", ANY)
+    assert list(uploads.iter_unfinished()) == []
+    upload = uploads.start("k")
+    part = part_of(uploads, "k", upload, 1, b"x")
+    assert list(uploads.parts("k", upload)) == [replace(part, crc32c=None)]
+    assert [each.id for each in uploads.iter_unfinished()] == [upload]
+    # Who writes the object drops the blocks of others; that a condition does not hold says more.
+    store.put("k", chunked(PART_SIZE), ANY)
+    with pytest.raises(UploadNotFound):
+        list(uploads.parts("k", upload))
+    with pytest.raises(ConditionFailed):
+        uploads.complete("k", upload, [part], ABSENT)
+    with pytest.raises(ConditionFailed):
+        uploads.complete("k", upload, [part], Match(Version("0x1")))
+    conditions: tuple[Condition, ...] = (ANY, Match(store.head("k").version))
+    for condition in conditions:
+        with pytest.raises(UploadNotFound):
+            uploads.complete("k", upload, [part], condition)
+    assert store.head("k").size == PART_SIZE
+
+
+def test_a_part_that_was_sent_again_counts_as_it_was_sent_last(store: AzureStore) -> None:
+    uploads = store.uploads()
+    upload = uploads.start("k")
+    first = part_of(uploads, "k", upload, 1, b"first")
+    sleep(1.1)  # the store tells the time in seconds
+    later = store.uploads()
+    second = part_of(later, "k", upload, 1, b"again")
+    assert first.tag != second.tag
+    assert [each.tag for each in uploads.parts("k", upload)] == [second.tag]
+    changed, (begun,) = uploads.changed_at("k", upload), uploads.iter_unfinished()
+    assert changed is not None
+    assert changed > begun.started_at
+    uploads.complete("k", upload, [second], ANY)
+    assert store.get("k") == b"again"
 
 
 # Checksums

@@ -17,6 +17,7 @@ from lakecli.kv import transfers
 from lakecli.objectstore.uploads import uploads_of
 from lakecli.repository import repo
 from tests.repository.transfer_worker import PART_SIZE
+from tests.support.azurite import ACCOUNT, new_container
 from tests.support.gcs import GcsServer, new_gcs_bucket
 from tests.support.lakes import Numbered, checksums, open_lake, read
 from tests.support.servers import new_bucket
@@ -92,6 +93,12 @@ def google_place(
     return new_place(tmp_path, f"gs://{new_gcs_bucket(gcs_server)}/prefix")
 
 
+@pytest.fixture
+def azure_place(tmp_path: Path, azure_environment: pytest.MonkeyPatch, azurite: str) -> Place:
+    del azure_environment
+    return new_place(tmp_path, f"az://{ACCOUNT}/{new_container(azurite)}/prefix")
+
+
 @pytest.mark.parametrize("parallelism", [1, 4])
 def test_an_upload_goes_on_after_a_kill(place: Place, parallelism: int) -> None:
     check_that_an_upload_goes_on(place, parallelism)
@@ -100,6 +107,11 @@ def test_an_upload_goes_on_after_a_kill(place: Place, parallelism: int) -> None:
 @pytest.mark.parametrize("parallelism", [1, 4])
 def test_an_upload_to_google_goes_on_after_a_kill(google_place: Place, parallelism: int) -> None:
     check_that_an_upload_goes_on(google_place, parallelism)
+
+
+@pytest.mark.parametrize("parallelism", [1, 4])
+def test_an_upload_to_azure_goes_on_after_a_kill(azure_place: Place, parallelism: int) -> None:
+    check_that_an_upload_goes_on(azure_place, parallelism)
 
 
 def check_that_an_upload_goes_on(place: Place, parallelism: int) -> None:
