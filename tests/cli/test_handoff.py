@@ -27,6 +27,7 @@ from tests.support.tools import require_tool
 
 if TYPE_CHECKING:
     from tests.support.demo import Demo
+    from tests.support.gcs import GcsServer
     from tests.support.golden import Cli, Golden, Result
 
 MAIN = "lakefs://demo/main"
@@ -56,15 +57,21 @@ def lake(cli: Cli, rclone_endpoint: str, aws_environment: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture(params=["gs", "az"])
-def other_cloud(request: pytest.FixtureRequest, cli: Cli) -> Cli:
-    """The same in the two other clouds, as their emulators are, which check signatures too."""
+def other_cloud(
+    request: pytest.FixtureRequest,
+    cli: Cli,
+    *,
+    gcs_server: GcsServer,
+    gcs_environment: pytest.MonkeyPatch,
+    azurite: str,
+    azure_environment: pytest.MonkeyPatch,
+) -> Cli:
+    """A repository in another cloud; their emulators check signatures too."""
+    del gcs_environment, azure_environment
     if request.param == "gs":
-        request.getfixturevalue("gcs_environment")
-        namespace = f"gs://{new_gcs_bucket(request.getfixturevalue('gcs_server'))}/lake"
+        namespace = f"gs://{new_gcs_bucket(gcs_server)}/lake"
     else:
-        request.getfixturevalue("azure_environment")
-        container = new_container(request.getfixturevalue("azurite"))
-        namespace = f"az://{ACCOUNT}/{container}/lake"
+        namespace = f"az://{ACCOUNT}/{new_container(azurite)}/lake"
     cli.now = system_now()
     cli.ok("repo", "create", "lakefs://demo", namespace)
     return cli
