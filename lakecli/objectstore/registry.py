@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 # A backend is one row here, its scheme in `uri.parse`, and its module with these two functions.
 ADAPTERS = {
-    "az": "lakecli.objectstore.azure",
-    "gs": "lakecli.objectstore.gs",
-    "local": "lakecli.objectstore.local",
-    "s3": "lakecli.objectstore.s3",
+    "az": "lakecli.objectstore.azure.store",
+    "gs": "lakecli.objectstore.gs.store",
+    "local": "lakecli.objectstore.local.store",
+    "s3": "lakecli.objectstore.s3.store",
 }
 
 

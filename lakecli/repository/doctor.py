@@ -1,6 +1,6 @@
 """Looking at all that a repository stands on: this machine, the storage namespace, the way there.
 
-What is tried in the namespace is `lakecli.objectstore.probe`'s business; here comes what lies
+What is tried in the namespace is `lakecli.objectstore.probe.run`'s business; here comes what lies
 around it: the local store, its memory map, the cache, free disk space, and whose the namespace is.
 """
 
@@ -27,9 +27,9 @@ from lakecli.errors import (
     Unreachable,
     UsageError,
 )
-from lakecli.objectstore import probe
 from lakecli.objectstore.base import ObjectNotFound
-from lakecli.objectstore.check import Check, Verdict, failed, ok, skipped, warning
+from lakecli.objectstore.probe import run as probe
+from lakecli.objectstore.probe.check import Check, Verdict, failed, ok, skipped, warning
 from lakecli.objectstore.registry import open_store, prepare_namespace
 from lakecli.objectstore.uri import is_local, parse
 from lakecli.repository.namespace import owner_of
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.usage import Usage
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.objectstore.probe import Instruments
+    from lakecli.objectstore.probe.run import Instruments
     from lakecli.repository.lake import Home, Lake, Repository
 
 FAMILIES: Final[tuple[type[LakeError], ...]] = (

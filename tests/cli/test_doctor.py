@@ -13,7 +13,7 @@ import pytest
 
 from lakecli.cli.context import system_now
 from lakecli.cli.output import STYLES
-from lakecli.objectstore.local import LocalStore
+from lakecli.objectstore.local.store import LocalStore
 from tests.support.golden import Cli
 from tests.support.servers import (
     ACCESS_KEY,
@@ -193,7 +193,7 @@ def test_real_interruptions(cli: Cli, home: Path) -> None:
     script.write_text(
         "import sys, time\n"
         "from lakecli.cli import app\n"
-        "from lakecli.objectstore.local import LocalStore\n"
+        "from lakecli.objectstore.local.store import LocalStore\n"
         "put = LocalStore.put\n"
         "def slow(*arguments, **options):\n"
         "    if 'race-' in arguments[1]:\n"

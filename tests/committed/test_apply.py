@@ -12,7 +12,7 @@ from lakecli.committed.values import MalformedValue
 from lakecli.committed.writer import TreeWriter
 from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE, MetarangeId
-from lakecli.objectstore.memory import MemoryStore
+from lakecli.objectstore.memory.store import MemoryStore
 from tests.committed.trees import (
     Changes,
     Model,

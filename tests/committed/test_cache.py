@@ -18,8 +18,8 @@ from lakecli.committed.values import encode_entry
 from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE, Entry
 from lakecli.objectstore.base import ANY
-from lakecli.objectstore.local import LocalStore
-from lakecli.objectstore.memory import MemoryBucket, MemoryStore
+from lakecli.objectstore.local.store import LocalStore
+from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from tests.committed.trees import (
     RecordingStore,
     build,

@@ -19,7 +19,7 @@ from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.model import EMPTY_TREE, Entry, MetarangeId, RangeId
 from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory import MemoryStore
+from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.sstable.writer import TableWriter
 from tests.committed.trees import Model, boundaries, build, key, new_trees
 

@@ -18,7 +18,7 @@ from lakecli.committed.scan import find, iter_ranges
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId, RangeId
 from lakecli.objectstore.base import ABSENT
-from lakecli.objectstore.memory import MemoryStore
+from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.sstable.reader import BytesSource, Table
 from tests.committed.trees import (
     Changes,

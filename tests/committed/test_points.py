@@ -12,7 +12,7 @@ from lakecli.committed.points import FETCH_AFTER, PointReader
 from lakecli.committed.scan import find, iter_ranges
 from lakecli.committed.store import MissingTable
 from lakecli.objectstore.base import ANY
-from lakecli.objectstore.local import LocalStore
+from lakecli.objectstore.local.store import LocalStore
 from tests.committed.trees import (
     RecordingStore,
     build,

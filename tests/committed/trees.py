@@ -14,7 +14,7 @@ from lakecli.committed.values import encode_value
 from lakecli.identity import h
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.objectstore.base import ABSENT
-from lakecli.objectstore.memory import MemoryStore
+from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.sstable.writer import TableWriter
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import pytest
 
 from lakecli.errors import PermissionDenied
 from lakecli.objectstore.access import Access, access_of, beginning_of
-from lakecli.objectstore.azure import AzureStore
-from lakecli.objectstore.gs import GsStore
-from lakecli.objectstore.local import LocalStore
-from lakecli.objectstore.memory import MemoryStore
-from lakecli.objectstore.s3 import S3Store
+from lakecli.objectstore.azure.store import AzureStore
+from lakecli.objectstore.gs.store import GsStore
+from lakecli.objectstore.local.store import LocalStore
+from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.objectstore.s3.store import S3Store
 from tests.support.azurite import KEY
 from tests.support.gcs import ACCOUNT, write_key
 from tests.support.servers import ACCESS_KEY, SECRET_KEY
@@ -129,7 +129,7 @@ def test_google_credentials_of_a_kind_that_says_nothing(monkeypatch: pytest.Monk
     from google.auth.credentials import AnonymousCredentials
 
     monkeypatch.setattr(
-        "lakecli.objectstore.gs_credentials._default_credentials", AnonymousCredentials
+        "lakecli.objectstore.gs.credentials._default_credentials", AnonymousCredentials
     )
     access = gs_access()
     assert access.kind == "AnonymousCredentials"

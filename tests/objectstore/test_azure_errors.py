@@ -18,7 +18,7 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.objectstore.azure import AzureStore
+from lakecli.objectstore.azure.store import AzureStore
 from lakecli.objectstore.base import (
     ABSENT,
     ANY,
@@ -335,7 +335,7 @@ def test_copies_that_take_their_time(
     store: AzureStore, server: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("lakecli.objectstore.azure_client.sleep", waited.append)
+    monkeypatch.setattr("lakecli.objectstore.azure.client.sleep", waited.append)
 
     def copy(status: str) -> Answer:
         headers = FOUND | {"x-ms-copy-status": status, "x-ms-copy-id": "1"}

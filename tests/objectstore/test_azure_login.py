@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, UsageError
-from lakecli.objectstore.azure import AzureStore
-from lakecli.objectstore.azure_client import AzureClient
-from lakecli.objectstore.azure_login import AzureLogin, find_login
+from lakecli.objectstore.azure.client import AzureClient
+from lakecli.objectstore.azure.login import AzureLogin, find_login
+from lakecli.objectstore.azure.store import AzureStore
 
 USUAL = "https://account.blob.core.windows.net"
 STRING = "AZURE_STORAGE_CONNECTION_STRING"

@@ -18,8 +18,8 @@ from lakecli.objectstore.base import (
     Match,
     Version,
 )
-from lakecli.objectstore.gs import GsStore
-from lakecli.objectstore.gs_streams import READ_SIZE
+from lakecli.objectstore.gs.store import GsStore
+from lakecli.objectstore.gs.streams import READ_SIZE
 from lakecli.objectstore.registry import prepare_namespace
 from lakecli.objectstore.streams import PART_SIZE
 from lakecli.objectstore.uploads import UploadNotFound

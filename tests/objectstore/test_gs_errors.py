@@ -28,9 +28,9 @@ from lakecli.objectstore.base import (
     ObjectNotFound,
     Version,
 )
-from lakecli.objectstore.gs import GsStore
-from lakecli.objectstore.gs_errors import Translator
-from lakecli.objectstore.gs_streams import READ_SIZE
+from lakecli.objectstore.gs.errors import Translator
+from lakecli.objectstore.gs.store import GsStore
+from lakecli.objectstore.gs.streams import READ_SIZE
 from lakecli.objectstore.streams import PART_SIZE
 from tests.support.servers import Answer, StubServer, free_port
 
@@ -84,7 +84,7 @@ def store(server: StubServer) -> GsStore:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for nothing between attempts."""
-    monkeypatch.setattr("lakecli.objectstore.gs_client.FIRST_DELAY", 0.0)
+    monkeypatch.setattr("lakecli.objectstore.gs.client.FIRST_DELAY", 0.0)
 
 
 def methods(server: StubServer) -> list[str]:

@@ -21,7 +21,6 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.objectstore import directory, local_batch
 from lakecli.objectstore.base import (
     ABSENT,
     ANY,
@@ -30,7 +29,9 @@ from lakecli.objectstore.base import (
     ObjectNotFound,
     PresignRequest,
 )
-from lakecli.objectstore.local import LocalStore
+from lakecli.objectstore.local import batch as local_batch
+from lakecli.objectstore.local import directory
+from lakecli.objectstore.local.store import LocalStore
 from tests.objectstore.contract import ODD_NAMES, ObjectStoreContract, SpoolContract
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ def test_a_spool_is_adopted_once_and_by_its_own_batch(store: LocalStore) -> None
 CRASHING = """
 import os, sys
 from lakecli.objectstore.base import ABSENT, ANY, Match
-from lakecli.objectstore.local import LocalStore
+from lakecli.objectstore.local.store import LocalStore
 
 left = int(sys.argv[2])
 def crashing(call):
@@ -322,7 +323,8 @@ def test_content_is_durable_before_names_and_names_before_success(
     store.put("data/00/x", b"", ANY)  # so that no directory is missing
     for name in ("write", "link", "rename"):
         record(os, name)
-    from lakecli.objectstore import local, nursery
+    from lakecli.objectstore.local import nursery
+    from lakecli.objectstore.local import store as local
 
     for module in (local, local_batch, directory, nursery):
         for name in ("sync_file", "sync_names", "sync_file_system"):

@@ -7,7 +7,7 @@ import pytest
 
 from lakecli.errors import Unsupported
 from lakecli.objectstore.base import ANY, PresignRequest
-from lakecli.objectstore.memory import MemoryBucket, MemoryStore
+from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from tests.objectstore.contract import ObjectStoreContract, SpoolContract
 from tests.objectstore.uploads_contract import CheckedPartsContract
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import Refused, Unreachable, Unsupported
-from lakecli.objectstore import local_batch
 from lakecli.objectstore.base import ANY
-from lakecli.objectstore.directory import write_all
-from lakecli.objectstore.local import LocalStore
+from lakecli.objectstore.local import batch as local_batch
+from lakecli.objectstore.local.directory import write_all
+from lakecli.objectstore.local.store import LocalStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,7 +84,7 @@ def test_the_second_of_a_key_counts_where_the_first_failed(
         real(descriptor, body[:1])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lakecli.objectstore.nursery.write_all", fails_late)
+    monkeypatch.setattr("lakecli.objectstore.local.nursery.write_all", fails_late)
     failures: list[Exception] = []
 
     def first() -> None:
@@ -119,7 +119,7 @@ def test_a_flush_waits_for_files_that_are_being_written(
         assert go_on.wait(20)
         real(descriptor, body[2:])
 
-    monkeypatch.setattr("lakecli.objectstore.nursery.write_all", slowly)
+    monkeypatch.setattr("lakecli.objectstore.local.nursery.write_all", slowly)
     threads = [threading.Thread(target=batch.put_new, args=("data/00/b", b"slow"))]
     threads[0].start()
     assert writing.wait(20)

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from lakecli.errors import PermissionDenied, Unsupported, UsageError
-from lakecli.objectstore.azure import AzureStore
+from lakecli.objectstore.azure.store import AzureStore
 from lakecli.objectstore.base import ABSENT, ANY, PresignRequest
 from lakecli.objectstore.presigning import content_disposition
 from tests.objectstore.contract import ODD_NAMES

@@ -18,7 +18,7 @@ import pytest
 
 from lakecli.errors import PermissionDenied, Unreachable, Unsupported, UsageError
 from lakecli.objectstore.base import ABSENT, ANY, PresignRequest
-from lakecli.objectstore.gs import GsStore
+from lakecli.objectstore.gs.store import GsStore
 from lakecli.objectstore.presigning import content_disposition
 from tests.objectstore.contract import ODD_NAMES
 from tests.support.gcs import ACCOUNT, GcsServer, new_gcs_bucket, write_key

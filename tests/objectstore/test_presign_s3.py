@@ -17,7 +17,7 @@ import pytest
 from lakecli.errors import PermissionDenied, UsageError
 from lakecli.objectstore.base import ANY, PresignRequest
 from lakecli.objectstore.presigning import content_disposition
-from lakecli.objectstore.s3 import S3Store
+from lakecli.objectstore.s3.store import S3Store
 from tests.objectstore.contract import ODD_NAMES
 from tests.support.servers import SECRET_KEY, new_bucket
 

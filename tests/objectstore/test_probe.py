@@ -12,8 +12,8 @@ import pytest
 
 from lakecli.errors import ErrorKind, IntegrityError, LakeError, Unsupported
 from lakecli.objectstore.base import ABSENT, ANY, BucketNotFound
-from lakecli.objectstore.check import Check, Verdict
-from lakecli.objectstore.probe import NAMES, REQUESTS, TIME_LIMIT, Instruments, Probe
+from lakecli.objectstore.probe.check import Check, Verdict
+from lakecli.objectstore.probe.run import NAMES, REQUESTS, TIME_LIMIT, Instruments, Probe
 from tests.support.faulty import NOW, FaultyStore, denied, unreachable
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ OK, WARNING, FAILED, SKIPPED = Verdict.OK, Verdict.WARNING, Verdict.FAILED, Verd
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakecli.objectstore.probe_conditions.PAUSE", 0)
+    monkeypatch.setattr("lakecli.objectstore.probe.conditions.PAUSE", 0)
 
 
 def probe(

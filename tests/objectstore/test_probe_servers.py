@@ -11,14 +11,14 @@ import pytest
 
 from lakecli.cli.context import random_id, system_now
 from lakecli.errors import ErrorKind, PermissionDenied, Refused, Unreachable, UsageError
-from lakecli.objectstore.azure import AzureStore
+from lakecli.objectstore.azure.store import AzureStore
 from lakecli.objectstore.base import ANY
-from lakecli.objectstore.check import Check, Verdict
-from lakecli.objectstore.gs import GsStore
-from lakecli.objectstore.local import LocalStore
-from lakecli.objectstore.probe import NAMES, REQUESTS, Instruments, Probe
-from lakecli.objectstore.probe_url import MAX_BODY, Fetched, fetch
-from lakecli.objectstore.s3 import S3Store
+from lakecli.objectstore.gs.store import GsStore
+from lakecli.objectstore.local.store import LocalStore
+from lakecli.objectstore.probe.check import Check, Verdict
+from lakecli.objectstore.probe.run import NAMES, REQUESTS, Instruments, Probe
+from lakecli.objectstore.probe.url import MAX_BODY, Fetched, fetch
+from lakecli.objectstore.s3.store import S3Store
 from tests.support.azurite import ACCOUNT, new_container
 from tests.support.gcs import GcsServer, new_gcs_bucket
 from tests.support.servers import Answer, StubServer, free_port, new_bucket, s3_error

@@ -6,9 +6,9 @@ import pytest
 
 from lakecli.objectstore import ranges
 from lakecli.objectstore.base import ANY, ObjectNotFound
-from lakecli.objectstore.memory import MemoryStore
+from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.objectstore.ranges import open_range
-from lakecli.objectstore.s3 import S3Store
+from lakecli.objectstore.s3.store import S3Store
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:

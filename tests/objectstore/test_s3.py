@@ -23,7 +23,7 @@ from lakecli.objectstore.base import (
     Version,
 )
 from lakecli.objectstore.registry import prepare_namespace
-from lakecli.objectstore.s3 import S3Store
+from lakecli.objectstore.s3.store import S3Store
 from lakecli.objectstore.streams import PART_SIZE, parts_of
 from tests.objectstore.contract import ODD_NAMES, Chunked, ObjectStoreContract
 from tests.objectstore.uploads_contract import UploadsContract
@@ -54,7 +54,7 @@ class TestS3Store(UploadsContract, ObjectStoreContract):
 
     @pytest.fixture(autouse=True)
     def small_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("lakecli.objectstore.s3.PAGE_SIZE", 25)
+        monkeypatch.setattr("lakecli.objectstore.s3.store.PAGE_SIZE", 25)
 
     @pytest.fixture
     def make_store(self, bucket: str) -> Callable[[], ObjectStore]:
@@ -129,8 +129,8 @@ def test_objects_above_the_limit_are_copied_in_parts(
     # No server refuses copies above 5 GiB within the time and disk of a test.
     body = bytes(range(256)) * 25_000
     store.put("from", body, ANY, content_type="a/b", metadata={"k": "v"})
-    monkeypatch.setattr("lakecli.objectstore.s3.SINGLE_LIMIT", len(body) - 1)
-    monkeypatch.setattr("lakecli.objectstore.s3_multipart.COPY_PART_SIZE", 5 << 20)
+    monkeypatch.setattr("lakecli.objectstore.s3.store.SINGLE_LIMIT", len(body) - 1)
+    monkeypatch.setattr("lakecli.objectstore.s3.multipart.COPY_PART_SIZE", 5 << 20)
     from botocore.exceptions import ClientError
 
     def refuse(**_: object) -> None:
@@ -146,7 +146,7 @@ def test_objects_above_the_limit_are_copied_in_parts(
     assert store.head("to").content_type == "a/b"
     assert store.head("to").metadata == {"k": "v"}
     assert "-" in store.head("to").etag
-    monkeypatch.setattr("lakecli.objectstore.s3.SINGLE_LIMIT", len(body))
+    monkeypatch.setattr("lakecli.objectstore.s3.store.SINGLE_LIMIT", len(body))
     with pytest.raises(Refused, match="InvalidRequest"):
         store.copy("from", "to2")
 

@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
 from lakecli.objectstore.base import ANY, ObjectNotFound
-from lakecli.objectstore.s3 import S3Store
+from lakecli.objectstore.s3.store import S3Store
 from tests.support.servers import Answer, StubServer, new_bucket, s3_error
 
 if TYPE_CHECKING:

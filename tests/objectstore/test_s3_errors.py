@@ -26,8 +26,8 @@ from lakecli.objectstore.base import (
     ObjectNotFound,
     Version,
 )
-from lakecli.objectstore.s3 import S3Store
-from lakecli.objectstore.s3_direct import DirectRequests
+from lakecli.objectstore.s3.direct import DirectRequests
+from lakecli.objectstore.s3.store import S3Store
 from lakecli.objectstore.streams import PART_SIZE
 from tests.support.servers import (
     ACCESS_KEY,

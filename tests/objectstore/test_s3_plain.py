@@ -11,8 +11,8 @@ import pytest
 from botocore.session import Session
 
 from lakecli.errors import UsageError
-from lakecli.objectstore.s3_config import resolve_config
-from lakecli.objectstore.s3_plain import PlainAccess, find_plain_access
+from lakecli.objectstore.s3.config import resolve_config
+from lakecli.objectstore.s3.plain import PlainAccess, find_plain_access
 
 if TYPE_CHECKING:
     from pathlib import Path

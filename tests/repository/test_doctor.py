@@ -9,11 +9,11 @@ import pytest
 from lakecli.cli.context import random_id, system_now
 from lakecli.errors import ErrorKind, LakeError, NotFound, Refused, UsageError
 from lakecli.kv.usage import Usage
-from lakecli.objectstore import probe
 from lakecli.objectstore.base import ANY
-from lakecli.objectstore.check import Check, Verdict, failed, ok, skipped, warning
-from lakecli.objectstore.local import LocalStore
-from lakecli.objectstore.probe import Instruments
+from lakecli.objectstore.local.store import LocalStore
+from lakecli.objectstore.probe import run as probe
+from lakecli.objectstore.probe.check import Check, Verdict, failed, ok, skipped, warning
+from lakecli.objectstore.probe.run import Instruments
 from lakecli.repository import doctor
 from lakecli.repository.lake import Home
 

@@ -15,7 +15,7 @@ from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.model import CLIENT_MTIME, Entry
 from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory import MemoryStore
+from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository.destination import NoRoom
 from lakecli.repository.download import (
     DownloadOptions,

@@ -13,7 +13,7 @@ from lakecli.errors import IntegrityError, NotFound, PermissionDenied, Unreachab
 from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory import MemoryStore
+from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository.destination import Destination, NoRoom, State, UnsafeName
 from lakecli.repository.download import DownloadOptions, download_object, download_tree
 from lakecli.repository.parallel import TRIES

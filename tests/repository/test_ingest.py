@@ -12,8 +12,8 @@ from blake3 import blake3
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.identity import h
 from lakecli.layout import data_key
-from lakecli.objectstore.local import LocalStore
-from lakecli.objectstore.memory import MemoryStore
+from lakecli.objectstore.local.store import LocalStore
+from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository.ingest import SMALL, FileChanged, Ingest, SpecialFile, VerifyingReader
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.model import Entry
 from lakecli.objectstore.base import ANY, PresignedUrl, PresignRequest
-from lakecli.objectstore.memory import MemoryStore
+from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import read as reading
 from lakecli.repository.commit import commit
 from lakecli.repository.objects import listing, presign, stat

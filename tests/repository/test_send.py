@@ -14,8 +14,8 @@ from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.identity import h
 from lakecli.kv import transfers
 from lakecli.layout import data_key
-from lakecli.objectstore.memory import MemoryBucket, MemoryStore
-from lakecli.objectstore.memory_uploads import MemoryUploads
+from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
+from lakecli.objectstore.memory.uploads import MemoryUploads
 from lakecli.objectstore.uploads import MAX_PARTS, PART_SIZE, UploadNotFound, part_size_of
 from lakecli.repository import ingest, send
 from lakecli.repository.ingest import FileChanged

@@ -13,7 +13,7 @@ from lakecli.errors import NotFound, PermissionDenied, Refused, Unreachable, Usa
 from lakecli.identity import h
 from lakecli.layout import DATA, data_key
 from lakecli.model import CLIENT_MTIME, MAX_PATH_SIZE
-from lakecli.objectstore.memory import MemoryStore
+from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import branch as branches
 from lakecli.repository import upload as module
 from lakecli.repository.commit import commit

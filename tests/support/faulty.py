@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.objectstore.base import ABSENT, ANY, Match, ObjectNotFound, PresignedUrl, Version
-from lakecli.objectstore.memory import MemoryBucket, MemoryStore
-from lakecli.objectstore.memory_uploads import MemoryUploads
-from lakecli.objectstore.probe_url import Fetched
+from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
+from lakecli.objectstore.memory.uploads import MemoryUploads
+from lakecli.objectstore.probe.url import Fetched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lakecli.cli.output import Output
-    from lakecli.objectstore.check import Check
+    from lakecli.objectstore.probe.check import Check
     from lakecli.repository.doctor import Examination
 
 _STYLES: Final = {"ok": "green", "warning": "yellow", "failed": "bright red", "skipped": "dim"}
@@ -93,7 +93,7 @@ def doctor(
 
 
 def _examine(context: Context, target: LakeUri | str) -> Examination:
-    from lakecli.objectstore.probe import Instruments
+    from lakecli.objectstore.probe.run import Instruments
     from lakecli.repository import doctor as library
     from lakecli.repository.lake import Home
 

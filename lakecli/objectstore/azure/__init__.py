@@ -1,0 +1,1 @@
+"""Azure Blob Storage: `store` is the adapter."""

@@ -1,0 +1,44 @@
+"""Which credentials are in use for Azure, and which variable they came from."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+from lakecli.objectstore.access import Access, beginning_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakecli.objectstore.azure.login import AzureLogin
+
+_CLIENT = "AZURE_CLIENT_ID"
+
+
+def describe(login: AzureLogin, variables: Mapping[str, str]) -> Access:
+    """Return what is in use; a login through Azure's own service is not tried.
+
+    Args:
+        login: as it was found.
+        variables: of the environment.
+    """
+    identity, host = f"of {login.account}", login.host
+    if login.key:
+        return Access("account key", identity, login.source, endpoint=host)
+    if login.sas_token:
+        end = _end_of(login.sas_token)
+        return Access("SAS token", identity, login.source, endpoint=host, expires_at=end)
+    client = variables.get(_CLIENT, "")
+    if client:
+        return Access("client", beginning_of(client), _CLIENT, endpoint=host)
+    return Access("your own login", "", "`az login`, or this machine's identity", endpoint=host)
+
+
+def _end_of(sas_token: str) -> datetime | None:
+    """Return when a token ends; one that refers to a policy of the container does not say."""
+    try:
+        end = datetime.fromisoformat(parse_qs(sas_token)["se"][0])
+    except (KeyError, ValueError):
+        return None
+    return end if end.tzinfo else end.replace(tzinfo=UTC)

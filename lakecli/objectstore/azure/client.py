@@ -1,0 +1,384 @@
+"""The SDK of Azure Blob Storage, as lakecli uses it; importing this module loads the SDK."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from email.utils import parsedate_to_datetime
+from hashlib import md5
+from threading import RLock
+from time import sleep
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from uuid import uuid4
+
+import requests
+from azure.core import MatchConditions
+from azure.core.exceptions import AzureError, ClientAuthenticationError
+from azure.core.pipeline.transport import RequestsTransport
+from azure.storage.blob import BlobBlock, BlobServiceClient, ContentSettings, ExponentialRetry
+from requests.adapters import HTTPAdapter
+
+from lakecli.errors import PermissionDenied, Unreachable
+from lakecli.objectstore.azure.login import HOW_TO_LOG_IN
+from lakecli.objectstore.azure.presign import LONGEST, end_of
+from lakecli.objectstore.streams import parts_of, send_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from azure.core.credentials import AccessToken, TokenCredential
+    from azure.storage.blob import (
+        BlobClient,
+        BlobProperties,
+        StorageStreamDownloader,
+        UserDelegationKey,
+    )
+
+    from lakecli.objectstore.azure.login import AzureLogin
+
+CONNECTIONS = 32
+"""In the client's pool: more threads than that open and close their own."""
+
+SINGLE_LIMIT = 64 << 20
+"""Bytes in one PUT, at most; more are sent in blocks."""
+
+READ_SIZE = 4 << 20
+"""Bytes that a download asks for at once, and holds."""
+
+PAGE_SIZE = 1_000
+
+COPY_POLLS = (0.1, 0.2, 0.5, 1.0, 2.0)
+"""Seconds between questions whether a copy is done; the last for ever."""
+
+ONCE = {"retry_total": 0, "retry_connect": 0, "retry_read": 0, "retry_status": 0}
+"""Options of a request that is not repeated."""
+
+
+class Attributes(NamedTuple):
+    """What a blob is written with."""
+
+    content_type: str
+    metadata: Mapping[str, str]
+
+    def options(self) -> dict[str, Any]:
+        """Return them as the SDK takes them."""
+        options: dict[str, Any] = {}
+        if self.content_type:
+            options["content_settings"] = ContentSettings(content_type=self.content_type)
+        if self.metadata:
+            options["metadata"] = dict(self.metadata)
+        return options
+
+
+class StagedBlock(NamedTuple):
+    """A block that nobody has committed: its name, and its size in bytes."""
+
+    name: str
+    size: int
+
+
+class AzureClient:
+    """Requests about the blobs of one container.
+
+    Args:
+        login: to the account.
+        container: its name.
+        attempts: of each request that may be repeated.
+
+    Every method raises the SDK's own errors.
+    """
+
+    def __init__(self, login: AzureLogin, container: str, *, attempts: int) -> None:
+        self._service = _new_service(login, attempts=attempts)
+        self._container = self._service.get_container_client(container)
+        self._lock = RLock()
+        self._delegated: UserDelegationKey | None = None
+
+    def download(
+        self, name: str, *, start: int = 0, length: int | None = None, etag: str = ""
+    ) -> StorageStreamDownloader[bytes]:
+        """Begin to read bytes ``[start, start + length)`` as they are stored.
+
+        Args:
+            name: of the blob.
+            start: of the range.
+            length: of the range; ``None`` reads to the end.
+            etag: that the blob must have, or ``""``.
+        """
+        is_whole = start == 0 and length is None
+        return self._blob(name).download_blob(
+            offset=None if is_whole else start,
+            length=length,
+            max_concurrency=1,
+            decompress=False,
+            **_if_match(etag),
+        )
+
+    def describe(self, name: str) -> BlobProperties:
+        """Return a blob's properties."""
+        return self._blob(name).get_blob_properties()
+
+    def write(
+        self, name: str, data: bytes, attributes: Attributes, condition: dict[str, Any]
+    ) -> object:
+        """Write a blob by one request of at most `SINGLE_LIMIT` bytes; return its ETag.
+
+        Args:
+            name: of the blob.
+            data: all of it.
+            attributes: of the blob.
+            condition: `if_absent`, `if_match` or ``{}``, with `ONCE` if that shall be so.
+        """
+        answer = self._blob(name).upload_blob(
+            data,
+            length=len(data),
+            overwrite=True,
+            max_concurrency=1,
+            validate_content=True,
+            **attributes.options(),
+            **condition,
+        )
+        return answer["etag"]
+
+    def write_garbled(self, name: str, data: bytes) -> None:
+        """Write a blob by a request with the checksum of other bytes."""
+        wrong = b64encode(md5(data + b"other", usedforsecurity=False).digest()).decode()
+        self._blob(name).upload_blob(data, overwrite=True, headers={"Content-MD5": wrong})
+
+    def write_stream(
+        self,
+        name: str,
+        first: bytes,
+        rest: BinaryIO,
+        attributes: Attributes,
+        condition: dict[str, Any],
+    ) -> object:
+        """Write a blob in blocks, several side by side; return its ETag.
+
+        Blocks that nobody commits are dropped by the store after a week.
+        """
+        blob = self._blob(name)
+        # Uploads of the same blob share one set of blocks, so each has names of its own.
+        upload = uuid4().hex
+
+        def stage(number: int, part: bytes) -> BlobBlock:
+            block = f"{upload}-{number:05}"
+            blob.stage_block(block, part, length=len(part), validate_content=True)
+            return BlobBlock(block)
+
+        blocks = send_all(parts_of(first, rest), stage)
+        answer = blob.commit_block_list(
+            blocks, validate_content=True, **attributes.options(), **condition
+        )
+        return answer["etag"]
+
+    def stage(
+        self,
+        name: str,
+        block: str,
+        body: bytes | BinaryIO,
+        *,
+        size: int,
+        md5: str = "",
+        may_repeat: bool = False,
+    ) -> datetime:
+        """Send a block by one request; return when the store got it.
+
+        Args:
+            name: of the blob.
+            block: name of the block; all of a blob have the same length.
+            body: its bytes, from where a stream stands.
+            size: how many.
+            md5: of them in Base64, which the store compares.
+            may_repeat: send it again after a failure; not for streams.
+        """
+        options: dict[str, Any] = {} if may_repeat else dict(ONCE)
+        if md5:
+            options["headers"] = {"Content-MD5": md5}
+        answer = self._blob(name).stage_block(block, body, length=size, **options)
+        moment: datetime = answer["date"]
+        return moment
+
+    def staged(self, name: str) -> list[StagedBlock]:
+        """Return the blocks of a blob that nobody has committed."""
+        _, blocks = self._blob(name).get_block_list("uncommitted")
+        return [StagedBlock(block.id, block.size) for block in blocks]
+
+    def commit(self, name: str, blocks: Sequence[str], condition: dict[str, Any]) -> str:
+        """Make a blob of blocks; return its ETag. Other blocks of it are dropped."""
+        answer = self._blob(name).commit_block_list(
+            [BlobBlock(block) for block in blocks], validate_content=True, **condition
+        )
+        return str(answer["etag"])
+
+    def uncommitted_pages(self, prefix: str) -> Iterator[Iterator[BlobProperties]]:
+        """Yield pages of the blobs under `prefix`, with those that have blocks only."""
+        return self._container.list_blobs(
+            name_starts_with=prefix or None,
+            include=["uncommittedblobs"],
+            results_per_page=PAGE_SIZE,
+        ).by_page()
+
+    def ask_for_time(self) -> datetime:
+        """Return the store's time; needs a container and no right but to list it."""
+        told: list[datetime] = []
+
+        def note(response: Any) -> None:  # noqa: ANN401 - the SDK's
+            told.append(parsedate_to_datetime(response.http_response.headers["Date"]))
+
+        listed = self._container.list_blobs(results_per_page=1, raw_response_hook=note)
+        next(listed.by_page(), None)
+        return told[-1]
+
+    def pages(self, prefix: str) -> Iterator[Iterator[BlobProperties]]:
+        """Yield pages of the blobs under `prefix`."""
+        return self._container.list_blobs(
+            name_starts_with=prefix or None, include=["metadata"], results_per_page=PAGE_SIZE
+        ).by_page()
+
+    def ask_for_container(self) -> None:
+        """Send a request that fails without a container, and needs no right but to list it."""
+        next(self._container.list_blobs(results_per_page=1).by_page(), None)
+
+    def delete(self, names: Sequence[str]) -> list[tuple[str, int, str]]:
+        """Delete blobs by one request; return those that failed, with a status and a code."""
+        answers = self._container.delete_blobs(
+            *names, delete_snapshots="include", raise_on_any_failure=False
+        )
+        return [
+            (name, answer.status_code, answer.headers.get("x-ms-error-code", ""))
+            for name, answer in zip(names, answers, strict=True)
+            if answer.status_code >= 400  # noqa: PLR2004 - where errors begin
+        ]
+
+    def copy(self, source: str, target: str) -> str:
+        """Copy a blob inside the account; return how it ended, in the store's words."""
+        copied = self._blob(target)
+        status = str(copied.start_copy_from_url(self._blob(source).url)["copy_status"])
+        polls = iter(COPY_POLLS)
+        while status == "pending":
+            sleep(next(polls, COPY_POLLS[-1]))
+            status = str(copied.get_blob_properties().copy.status)
+        return status
+
+    def delegated_key(self, *, now: datetime, lifetime: timedelta) -> UserDelegationKey:
+        """Return a key that signs for the caller's identity, as long as it may; asked for once."""
+        from datetime import timedelta
+
+        with self._lock:
+            known = self._delegated
+            if known is None or end_of(known) < now + min(lifetime, LONGEST) - timedelta(hours=1):
+                # A start in the past allows for clocks that differ.
+                start = now - timedelta(minutes=5)
+                known = self._service.get_user_delegation_key(start, start + LONGEST)
+                self._delegated = known
+            return known
+
+    def _blob(self, name: str) -> BlobClient:
+        return self._container.get_blob_client(name)
+
+
+def if_absent() -> dict[str, Any]:
+    """Return the condition that there is no such blob."""
+    return {"match_condition": MatchConditions.IfMissing}
+
+
+def if_match(etag: str) -> dict[str, Any]:
+    """Return the condition that the blob has this ETag, given without its quotes."""
+    return {"match_condition": MatchConditions.IfNotModified, "etag": f'"{etag}"'}
+
+
+def _if_match(etag: str) -> dict[str, Any]:
+    return if_match(etag) if etag else {}
+
+
+class _Retry(ExponentialRetry):
+    """The SDK's, without leaving open the answers after which it tries again."""
+
+    def increment(
+        self,
+        settings: dict[str, Any],
+        request: Any,  # noqa: ANN401 - inherited
+        response: Any = None,  # noqa: ANN401 - inherited
+        error: AzureError | None = None,
+    ) -> bool:
+        """Count an attempt; return whether there may be another."""
+        may_repeat = super().increment(settings, request, response, error)
+        if may_repeat and response is not None:
+            response.internal_response.close()
+        return may_repeat
+
+
+class _Login:
+    """The caller's identity; not having one is no fault of the network, to be tried again."""
+
+    def __init__(self, credential: TokenCredential) -> None:
+        self._credential = credential
+
+    def get_token(self, *scopes: str, **options: Any) -> AccessToken:  # noqa: ANN401 - as the SDK has it
+        """Return a token for requests.
+
+        Raises:
+            PermissionDenied: nobody is logged in, or the login is not accepted.
+            Unreachable: the login service does not answer.
+        """
+        try:
+            return self._credential.get_token(*scopes, **options)
+        except ClientAuthenticationError as error:
+            raise PermissionDenied(
+                "no credentials for Azure, or they are not accepted", hint=HOW_TO_LOG_IN
+            ) from error
+        except AzureError as error:
+            raise Unreachable(
+                "cannot reach Azure to log in", hint="wait and repeat the command"
+            ) from error
+
+
+def _new_service(login: AzureLogin, *, attempts: int) -> BlobServiceClient:
+    import logging
+
+    # Without a handler Python would print what they warn of.
+    for name in ("azure", "msal", "urllib3"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
+    session = requests.Session()
+    for scheme in ("https://", "http://"):
+        session.mount(scheme, HTTPAdapter(pool_maxsize=CONNECTIONS))
+    retries = attempts - 1
+    return BlobServiceClient(
+        login.endpoint,
+        credential=_credential_of(login),
+        transport=RequestsTransport(
+            session=session,
+            connection_timeout=10,
+            read_timeout=60,
+            connection_data_block_size=256 << 10,
+        ),
+        retry_policy=_Retry(
+            initial_backoff=0,
+            increment_base=2,
+            random_jitter_range=2,
+            retry_total=retries,
+            retry_connect=retries,
+            retry_read=retries,
+            retry_status=retries,
+        ),
+        max_single_put_size=SINGLE_LIMIT,
+        max_single_get_size=READ_SIZE,
+        max_chunk_get_size=READ_SIZE,
+    )
+
+
+def _credential_of(login: AzureLogin) -> dict[str, str] | str | _Login:
+    if login.key:
+        return {"account_name": login.account, "account_key": login.key}
+    if login.sas_token:
+        return login.sas_token
+    from azure.identity import DefaultAzureCredential
+
+    # To ask whether this machine has an identity of its own takes a second where it has none.
+    chosen = os.environ.get("AZURE_TOKEN_CREDENTIALS", "").strip()
+    announced = any(os.environ.get(name) for name in ("IDENTITY_ENDPOINT", "MSI_ENDPOINT"))
+    if chosen or announced:
+        return _Login(DefaultAzureCredential())
+    return _Login(DefaultAzureCredential(exclude_managed_identity_credential=True))

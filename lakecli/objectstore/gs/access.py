@@ -1,0 +1,47 @@
+"""Which credentials are in use for Google Cloud Storage, and where the SDK found them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakecli.objectstore.access import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakecli.objectstore.gs.credentials import GsLogin
+
+_EMULATOR = "STORAGE_EMULATOR_HOST"
+_UNKNOWN = "the application default credentials"
+
+
+def describe(login: GsLogin) -> Access:
+    """Return what is in use.
+
+    Raises:
+        google.auth.exceptions.GoogleAuthError: there are no credentials, or they cannot be read.
+        UsageError: the emulator's variable is no URL.
+    """
+    if login.emulator:
+        return Access("no credentials", "", _EMULATOR, endpoint=login.host)
+    credentials = login.credentials
+    told = _told_by(credentials)
+    identity = told.get("principal") or getattr(credentials, "service_account_email", None) or ""
+    return Access(
+        kind=str(told.get("credential_type") or type(credentials).__name__),
+        identity=str(identity),
+        source=_shortened(str(told.get("credential_source") or _UNKNOWN)),
+        endpoint=login.host,
+    )
+
+
+def _told_by(credentials: Any) -> Mapping[str, object]:  # noqa: ANN401 - one of the SDK's many classes
+    """Return what the SDK says of credentials; older ones say nothing, as do rare kinds."""
+    tell = getattr(credentials, "get_cred_info", None)
+    return (tell() if tell is not None else None) or {}
+
+
+def _shortened(source: str) -> str:
+    """Return the SDK's words for a file in ours: ``GOOGLE_APPLICATION_CREDENTIALS (/key.json)``."""
+    file, found, _ = source.partition(" file via the GOOGLE_APPLICATION_CREDENTIALS")
+    return f"GOOGLE_APPLICATION_CREDENTIALS ({file})" if found else source

@@ -1,0 +1,384 @@
+"""The SDK of Google Cloud Storage, as lakecli uses it; importing this module loads the SDK.
+
+Generations are numbers here, and always explicit: the SDK takes ``None`` for "no condition", and
+what it remembers of an object after a download may be ``None`` where a proxy removed a header.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from urllib.parse import quote, urlencode
+from xml.etree.ElementTree import fromstring
+
+import requests
+import urllib3
+from google.api_core.exceptions import (
+    GoogleAPICallError,
+    NotFound,
+    RequestRangeNotSatisfiable,
+    from_http_status,
+)
+from google.api_core.retry import Retry
+from google.auth.exceptions import TransportError
+from google.cloud.storage import Client
+from google.cloud.storage.batch import Batch
+from google_crc32c import value as crc32c
+from requests.adapters import HTTPAdapter
+
+from lakecli.objectstore.gs.credentials import DEFAULT_DOMAIN
+from lakecli.objectstore.gs.errors import TRANSIENT_STATUS
+from lakecli.objectstore.gs.streams import CountedStream
+from lakecli.objectstore.streams import PART_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from google.cloud.storage import Blob, Bucket
+
+    from lakecli.objectstore.gs.credentials import GsLogin
+
+CONNECTIONS = 32
+"""In the client's pool: more threads than that open and close their own."""
+
+TIMEOUT = (10, 60)
+"""Seconds to connect, and between two pieces of an answer."""
+
+FIRST_DELAY, LONGEST_DELAY = 0.2, 20.0
+"""Seconds between attempts, doubled each time; a random share of that is waited."""
+
+PAGE_SIZE = 1_000
+PAGE_FIELDS = "nextPageToken,items(name,size,timeCreated,generation,etag,md5Hash)"
+
+
+class Piece(NamedTuple):
+    """Part of an object, and what the answer told of the whole one, where it did."""
+
+    data: bytes
+    generation: int | None
+    crc32c: str | None
+
+
+class Attributes(NamedTuple):
+    """What an object is written with."""
+
+    content_type: str
+    metadata: Mapping[str, str]
+
+
+class Attempts(Retry):
+    """Repeats a request that failed for a moment, a limited number of times.
+
+    Args:
+        count: of all attempts, the first included.
+        may_repeat: asked before each further one.
+    """
+
+    def __init__(self, count: int, *, may_repeat: Callable[[], bool] = lambda: True) -> None:
+        super().__init__(
+            predicate=lambda error: _is_transient(error) and may_repeat(),
+            initial=FIRST_DELAY,
+            maximum=LONGEST_DELAY,
+            timeout=None,
+        )
+        self.count = count
+
+    def __call__(
+        self, func: Callable[..., Any], on_error: Callable[[Exception], Any] | None = None
+    ) -> Callable[..., Any]:
+        """Return `func`, repeating itself."""
+        del on_error  # nobody listens
+        repeat = super().__call__
+
+        def repeated(*arguments: object, **options: object) -> object:
+            left = self.count
+
+            def spend(error: Exception) -> None:
+                nonlocal left
+                left -= 1
+                if left <= 0:
+                    raise error
+                response = getattr(error, "response", None)
+                if response is not None:  # a download leaves it open
+                    response.close()
+
+            return repeat(func, spend)(*arguments, **options)
+
+        return repeated
+
+
+class GsClient:
+    """Requests about the objects of one bucket.
+
+    Args:
+        bucket: its name.
+        attempts: of each request that may be repeated.
+
+    Every method raises the SDK's own errors.
+    """
+
+    def __init__(self, login: GsLogin, bucket: str, *, attempts: int) -> None:
+        self._login = login
+        self._client = _new_client(login)
+        self._bucket: Bucket = self._client.bucket(bucket)
+        self._attempts = attempts
+        self._retry = Attempts(attempts)
+
+    def read(
+        self, name: str, *, start: int = 0, end: int | None = None, generation: int | None = None
+    ) -> Piece:
+        """Read bytes ``[start, end)``; past the end there are none.
+
+        Args:
+            name: of the object.
+            start: counted from the end where it is negative, then without an `end`.
+            end: just behind the last byte; ``None`` reads to the object's own end.
+            generation: read this one; otherwise the current one.
+        """
+        blob = self._bucket.blob(name, generation=generation)
+        is_whole = start == 0 and end is None
+        try:
+            data = blob.download_as_bytes(
+                start=None if is_whole else start,
+                end=None if end is None else end - 1,
+                raw_download=True,  # as it is stored, compressed or not
+                checksum="crc32c" if is_whole else None,
+                timeout=TIMEOUT,
+                retry=self._retry,
+            )
+        except RequestRangeNotSatisfiable:
+            return Piece(b"", generation, None)
+        found = blob.generation
+        return Piece(data, None if found is None else int(found), blob.crc32c)
+
+    def describe(self, name: str) -> Blob:
+        """Return an object's properties."""
+        blob = self._bucket.blob(name)
+        blob.reload(timeout=TIMEOUT, retry=self._retry)
+        return blob
+
+    def write(
+        self,
+        name: str,
+        data: bytes,
+        attributes: Attributes,
+        *,
+        generation: int | None,
+        may_repeat: bool,
+    ) -> Blob:
+        """Write an object by one request, or by several where it is large.
+
+        Args:
+            name: of the object.
+            data: all of it.
+            attributes: of the object.
+            generation: that must be there, 0 for none; ``None`` writes over anything.
+            may_repeat: send it again after a failure, although the first try may have had effect.
+        """
+        blob = self._new_blob(name, attributes)
+        blob.upload_from_string(
+            data,
+            content_type=blob.content_type,
+            if_generation_match=generation,
+            checksum="crc32c",
+            timeout=TIMEOUT,
+            retry=self._retry if may_repeat else None,
+        )
+        return blob
+
+    def write_garbled(self, name: str, data: bytes) -> None:
+        """Write an object with the checksum of other bytes."""
+        blob = self._new_blob(name, Attributes("", {}))
+        blob.crc32c = b64encode((crc32c(data) ^ 1).to_bytes(4, "big")).decode()
+        blob.upload_from_string(data, checksum=None, timeout=TIMEOUT, retry=None)
+
+    def write_stream(
+        self,
+        name: str,
+        first: bytes,
+        rest: BinaryIO,
+        attributes: Attributes,
+        *,
+        generation: int | None,
+    ) -> Blob:
+        """Write an object in chunks of `PART_SIZE`, one at a time.
+
+        What is not the last chunk may always be sent again; the last is what makes the object.
+        """
+        blob = self._new_blob(name, attributes)
+        body = CountedStream(first, rest)
+        retry = self._retry
+        if generation is not None:
+            retry = Attempts(self._attempts, may_repeat=lambda: not body.is_exhausted)
+        blob.upload_from_file(
+            body,
+            content_type=blob.content_type,
+            if_generation_match=generation,
+            checksum="crc32c",
+            timeout=TIMEOUT,
+            retry=retry,
+        )
+        return blob
+
+    def pages(self, prefix: str, start: str) -> Iterator[Iterator[Blob]]:
+        """Yield pages of the objects under `prefix` whose names are not less than `start`."""
+        listed = self._client.list_blobs(
+            self._bucket,
+            prefix=prefix or None,
+            start_offset=start or None,
+            fields=PAGE_FIELDS,
+            page_size=PAGE_SIZE,
+            timeout=TIMEOUT,
+            retry=self._retry,
+        )
+        pages: Iterator[Iterator[Blob]] = listed.pages
+        return pages
+
+    def ask_for_bucket(self) -> None:
+        """Send a request that fails if there is no bucket, and needs no right but to list it."""
+        listed = self._client.list_blobs(
+            self._bucket, max_results=1, fields="items(name)", timeout=TIMEOUT, retry=self._retry
+        )
+        next(iter(listed), None)
+
+    def delete(self, names: Sequence[str]) -> list[tuple[str, int]]:
+        """Delete objects by one request; return the ones it could not delete, with a status."""
+        with _Deletions(self._client, self._retry) as deletions:
+            for name in names:
+                self._bucket.delete_blob(name, timeout=TIMEOUT, retry=None)
+        failed = []
+        for name, answer in zip(names, deletions.answers, strict=True):
+            status = answer.status_code
+            if status in TRANSIENT_STATUS:
+                status = self._delete_one(name)
+            if status >= HTTPStatus.BAD_REQUEST:
+                failed.append((name, status))
+        return failed
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy an object with its attributes; large ones take several requests."""
+        origin, copied = self._bucket.blob(source), self._bucket.blob(target)
+        token: str | None = None
+        while True:
+            token, _, _ = copied.rewrite(origin, token=token, timeout=TIMEOUT, retry=self._retry)
+            if token is None:
+                return
+
+    def ask_xml(
+        self,
+        method: str,
+        name: str,
+        query: Mapping[str, str],
+        *,
+        body: bytes | Iterable[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+        may_repeat: bool = True,
+    ) -> requests.Response:
+        """Send a request of the XML API, which alone has uploads in parts.
+
+        Args:
+            method: of HTTP.
+            name: of an object; ``""`` asks about the bucket.
+            query: the URL's.
+            body: with a length; it may be sent again.
+            headers: to send with it.
+            may_repeat: send it again after a failure, although the first try may have had effect.
+        """
+        path = quote(self._bucket.name) + (f"/{quote(name, safe='~')}" if name else "")
+        url = f"{self._login.endpoint}/{path}?{urlencode(query)}"
+
+        def send() -> requests.Response:
+            session = self._client._http  # noqa: SLF001 - it adds the credentials
+            answer: requests.Response = session.request(
+                method, url, data=body, headers=headers, timeout=TIMEOUT
+            )
+            if answer.status_code >= HTTPStatus.BAD_REQUEST:
+                raise _explained(answer)
+            return answer
+
+        sent: requests.Response = (self._retry(send) if may_repeat else send)()
+        return sent
+
+    def _new_blob(self, name: str, attributes: Attributes) -> Blob:
+        blob = self._bucket.blob(name, chunk_size=PART_SIZE)
+        if attributes.content_type:
+            blob.content_type = attributes.content_type
+        if attributes.metadata:
+            blob.metadata = dict(attributes.metadata)
+        return blob
+
+    def _delete_one(self, name: str) -> int:
+        try:
+            self._bucket.delete_blob(name, timeout=TIMEOUT, retry=self._retry)
+        except NotFound:
+            return HTTPStatus.NOT_FOUND
+        return HTTPStatus.NO_CONTENT
+
+
+class _Deletions(Batch):  # type: ignore[misc] # the SDK is not typed
+    """A batch that keeps the answers instead of raising the last error among them."""
+
+    def __init__(self, client: Client, retry: Retry) -> None:
+        super().__init__(client, raise_exception=False)
+        self._retry = retry
+        self.answers: list[Any] = []
+
+    def finish(self, raise_exception: bool = False) -> list[Any]:  # noqa: FBT001, FBT002 - inherited
+        """Send all of them by one request."""
+        del raise_exception
+        self.answers = self._retry(super().finish)(raise_exception=False)
+        return self.answers
+
+
+def _new_client(login: GsLogin) -> Client:
+    options: dict[str, Any] = {}
+    if not login.emulator:
+        options["credentials"] = login.credentials
+        domain = login.credentials.universe_domain
+        if domain != DEFAULT_DOMAIN:
+            options["client_options"] = {"universe_domain": domain}
+    client = Client(project=None, **options)
+    # Otherwise some versions of the SDK ask for the bucket's properties, in a thread of their own
+    # and with a permission that users of objects need not have.
+    client._bucket_metadata_cache = None  # noqa: SLF001 - there is only a variable for all
+    session = client._http  # noqa: SLF001 - how the SDK's own guide enlarges the pool
+    for scheme in ("https://", "http://"):
+        if type(session.get_adapter(scheme)) is HTTPAdapter:  # not one with a client certificate
+            session.mount(scheme, HTTPAdapter(pool_maxsize=CONNECTIONS))
+    return client
+
+
+def _explained(answer: requests.Response) -> GoogleAPICallError:
+    """Return the SDK's error for an answer of the XML API, with what that says."""
+    try:
+        told = fromstring(answer.content)  # noqa: S314 - by the store that holds all our data
+        code = told.findtext("{*}Code") or ""
+        texts = (told.findtext("{*}Message"), told.findtext("{*}Details"))
+    except SyntaxError:
+        code, texts = "", (None, None)
+    text = " ".join(each for each in texts if each)
+    errors = [{"reason": code, "message": text}]
+    error: GoogleAPICallError = from_http_status(  # type: ignore[no-untyped-call]
+        answer.status_code, text, errors=errors, response=answer
+    )
+    return error
+
+
+def _is_transient(error: BaseException) -> bool:
+    if isinstance(error, GoogleAPICallError):
+        return error.code in TRANSIENT_STATUS
+    response = getattr(error, "response", None)
+    if response is not None:  # what the SDK's uploads and downloads raise
+        return getattr(response, "status_code", 0) in TRANSIENT_STATUS
+    return isinstance(
+        error,
+        (
+            ConnectionError,
+            requests.ConnectionError,
+            requests.Timeout,
+            requests.exceptions.ChunkedEncodingError,
+            urllib3.exceptions.HTTPError,
+            TransportError,
+        ),
+    )

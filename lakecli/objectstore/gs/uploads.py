@@ -1,0 +1,211 @@
+"""Uploads in parts that outlive a process, on Google Cloud Storage.
+
+The XML API has them as S3 has them, see `lakecli.objectstore.uploads`, but for two things: parts
+are joined under no condition, and those that nobody joins are kept, and billed, for ever, unless a
+rule of the bucket drops them.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from contextlib import contextmanager
+from datetime import datetime
+from io import SEEK_END
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+from urllib.parse import unquote
+from xml.etree.ElementTree import Element, SubElement, fromstring, tostring
+
+from lakecli.errors import IntegrityError, Unreachable, Unsupported
+from lakecli.objectstore.base import AnyVersion, Version
+from lakecli.objectstore.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from requests import Response
+
+    from lakecli.objectstore.base import Condition
+    from lakecli.objectstore.gs.client import GsClient
+
+_GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder"})
+_PIECE = 1 << 20
+
+
+class _Translated(Protocol):
+    def __call__(
+        self, key: str | None = None, *, is_write: bool = False
+    ) -> AbstractContextManager[str]: ...
+
+
+class GsUploads:
+    """The multipart uploads of one namespace.
+
+    Args:
+        translated: names an object in full, and translates errors.
+        sdk: gives the client.
+        find_version: asks for the version of an object.
+        start: what the namespace's keys begin with in the bucket.
+    """
+
+    def __init__(
+        self,
+        translated: _Translated,
+        *,
+        sdk: Callable[[], GsClient],
+        find_version: Callable[[str], Version],
+        start: str,
+    ) -> None:
+        self._translated = translated
+        self._sdk = sdk
+        self._find_version = find_version
+        self._start = start
+
+    def start(self, key: str) -> UploadId:
+        """Begin an upload."""
+        with self._of(key) as full:
+            answer = self._sdk().ask_xml("POST", full, {"uploads": ""})
+            return UploadId(_text(_parsed(answer), "UploadId"))
+
+    def put_part(
+        self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
+    ) -> Part:
+        """Send one part by one request."""
+        sent = body if isinstance(body, bytes) else _Body(body)
+        digest = b64encode(crc32c.to_bytes(4)).decode()
+        with self._of(key) as full:
+            answer = self._sdk().ask_xml(
+                "PUT",
+                full,
+                {"partNumber": str(number), "uploadId": upload},
+                body=sent,
+                headers={"x-goog-hash": f"crc32c={digest}"},
+                may_repeat=False,
+            )
+        received = answer.headers.get("x-goog-hash", "")
+        if "crc32c=" in received and f"crc32c={digest}" not in received:
+            raise IntegrityError(f"the store received other bytes than were sent: {key!r}")
+        return Part(number, len(sent), answer.headers["ETag"].strip('"'), crc32c)
+
+    def parts(self, key: str, upload: UploadId) -> Iterator[Part]:
+        """Yield the parts that have arrived, without checksums: no listing has them."""
+        for item in self._list(key, upload):
+            number, size = int(_text(item, "PartNumber")), int(_text(item, "Size"))
+            yield Part(number, size, _text(item, "ETag").strip('"'))
+
+    def changed_at(self, key: str, upload: UploadId) -> datetime | None:
+        """Return when the last part arrived."""
+        times = (_time(item, "LastModified") for item in self._list(key, upload))
+        return max(times, default=None)
+
+    def complete(
+        self, key: str, upload: UploadId, parts: Sequence[Part], condition: Condition
+    ) -> Version:
+        """Join the parts.
+
+        Raises:
+            Unsupported: under a condition, as the server ignores it.
+        """
+        if not isinstance(condition, AnyVersion):
+            raise Unsupported(
+                f"Google Cloud Storage joins parts under no condition, nothing was written: {key!r}"
+            )
+        wanted = Element("CompleteMultipartUpload")
+        for part in parts:
+            item = SubElement(wanted, "Part")
+            SubElement(item, "PartNumber").text = str(part.number)
+            SubElement(item, "ETag").text = f'"{part.tag}"'
+        with self._of(key) as full:
+            answer = self._sdk().ask_xml("POST", full, {"uploadId": upload}, body=tostring(wanted))
+            _text(_parsed(answer), "ETag")  # there is none if it failed on its way
+        generation = answer.headers.get("x-goog-generation")
+        return Version(generation) if generation else self._find_version(key)
+
+    def abort(self, key: str, upload: UploadId) -> None:
+        """Drop an upload and its parts; one that is gone is fine."""
+        try:
+            with self._of(key) as full:
+                self._sdk().ask_xml("DELETE", full, {"uploadId": upload})
+        except UploadNotFound:
+            return
+
+    def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
+        """Yield the uploads of keys under `prefix`, a page at a time."""
+        position: dict[str, str] = {}
+        while True:
+            wanted = {"uploads": "", "prefix": self._start + prefix, "encoding-type": "url"}
+            with self._translated():
+                page = _parsed(self._sdk().ask_xml("GET", "", wanted | position))
+            is_quoted = page.findtext("{*}EncodingType") == "url"
+            for item in page.iterfind("{*}Upload"):
+                name = _text(item, "Key")
+                key = (unquote(name) if is_quoted else name)[len(self._start) :]
+                upload = UploadId(_text(item, "UploadId"))
+                yield UnfinishedUpload(key, upload, _time(item, "Initiated"))
+            if page.findtext("{*}IsTruncated") != "true":
+                return
+            marker = _text(page, "NextKeyMarker")
+            position = {
+                "key-marker": unquote(marker) if is_quoted else marker,
+                "upload-id-marker": _text(page, "NextUploadIdMarker"),
+            }
+
+    def _list(self, key: str, upload: UploadId) -> Iterator[Element]:
+        position: dict[str, str] = {}
+        while True:
+            with self._of(key) as full:
+                page = _parsed(self._sdk().ask_xml("GET", full, {"uploadId": upload} | position))
+            yield from page.iterfind("{*}Part")
+            if page.findtext("{*}IsTruncated") != "true":
+                return
+            position = {"part-number-marker": _text(page, "NextPartNumberMarker")}
+
+    @contextmanager
+    def _of(self, key: str) -> Iterator[str]:
+        """Name an object, and tell when the server does not know the upload or its parts."""
+        from google.api_core.exceptions import GoogleAPICallError
+
+        with self._translated(key, is_write=True) as full:
+            try:
+                yield full
+            except GoogleAPICallError as error:
+                if error.errors and error.errors[0].get("reason") in _GONE:
+                    raise UploadNotFound(f"no such upload in parts: {key!r}") from error
+                raise
+
+
+class _Body:
+    """A stream that is sent from its beginning, whenever it is: the SDK may have to log in anew."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        stream.seek(0, SEEK_END)
+        self._size = stream.tell()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._stream.seek(0)
+        while piece := self._stream.read(_PIECE):
+            yield piece
+
+
+def _parsed(answer: Response) -> Element:
+    try:
+        return fromstring(answer.content)  # noqa: S314 - by the store that holds all our data
+    except SyntaxError as error:
+        raise Unreachable("the answer of the store was cut off", hint="repeat the command") from (
+            error
+        )
+
+
+def _text(item: Element, name: str) -> str:
+    found = item.findtext(f"{{*}}{name}")
+    if not found:
+        raise Unreachable(f"the answer of the store has no {name}", hint="repeat the command")
+    return found
+
+
+def _time(item: Element, name: str) -> datetime:
+    return datetime.fromisoformat(_text(item, name))

@@ -1,0 +1,386 @@
+"""A directory as a bucket: one file per object, written to a temporary name and moved.
+
+What a directory cannot keep: content types and metadata (the entries of a tree hold them anyway),
+and keys that are no file names, see `directory.split_key`. An object's version is its
+modification time in nanoseconds, inode and size: all are at hand without reading the file, every
+put makes a new inode, and `Directory.stamp` keeps times of one key strictly ascending.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, BinaryIO
+
+from lakecli.errors import Unsupported
+from lakecli.objectstore.base import (
+    ABSENT,
+    ANY,
+    Absent,
+    ConditionFailed,
+    Match,
+    ObjectInfo,
+    ObjectNotFound,
+    Version,
+    check_range,
+    key_bytes,
+)
+from lakecli.objectstore.local.directory import (
+    TEMPORARY,
+    Directory,
+    are_possible,
+    object_status,
+    open_below,
+    split_key,
+    status_of,
+    sync_file,
+    sync_names,
+    write_all,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from lakecli.objectstore.access import Access
+    from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
+    from lakecli.objectstore.local.batch import LocalBatch
+    from lakecli.objectstore.uri import NamespaceUri
+
+COPY_SIZE = 1 << 20
+COPY_LIMIT = 1 << 30
+RESERVED = b"/".join((*TEMPORARY, b""))
+
+
+class LocalStore:
+    """A namespace in a directory of this machine.
+
+    Args:
+        root: absolute path; it has to exist.
+        clock_ns: the store's clock, as `time.time_ns`.
+    """
+
+    def __init__(self, root: str, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        self._directory = Directory(root, clock_ns=clock_ns)
+
+    @property
+    def uri(self) -> str:
+        """``local://`` and the path of the directory."""
+        return f"local://{self._directory.root}"
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """Return a range of an object; see `ObjectStore.get`."""
+        check_range(start, length)
+        descriptor, status = self._open_file(key)
+        try:
+            size = status.st_size
+            first = max(size + start, 0) if start < 0 else min(start, size)
+            last = size if length is None else min(first + length, size)
+            with self._directory.translated(key):
+                return _read(descriptor, first, last - first)
+        finally:
+            os.close(descriptor)
+
+    def open(self, key: str) -> BinaryIO:
+        """Open an object's file for reading."""
+        descriptor, _ = self._open_file(key)
+        return os.fdopen(descriptor, "rb")
+
+    def put(
+        self,
+        key: str,
+        body: bytes | BinaryIO,
+        condition: Condition,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Version:
+        """Write an object; `content_type` and `metadata` are not kept.
+
+        Raises:
+            ConditionFailed: `condition` did not hold.
+        """
+        del content_type, metadata
+        return self._put(key, condition, lambda descriptor: _write(descriptor, body))
+
+    def put_new(self, key: str, body: bytes) -> bool:
+        """Write `body` unless the key is there; tell whether it was absent."""
+        try:
+            self.put(key, body, ABSENT)
+        except ConditionFailed:
+            return False
+        return True
+
+    def head(self, key: str) -> ObjectInfo:
+        """Describe one object."""
+        names = split_key(key)
+        with self._directory.translated(key):
+            try:
+                with self._directory.opened(names[:-1]) as parent:
+                    status = object_status(parent, names[-1])
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                status = None
+        if status is None:
+            raise self._not_found(key)
+        return _info(key, status)
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        """Yield the objects under `prefix` in byte order of whole keys.
+
+        Directories are read one at a time; symbolic links and special files are no objects.
+        """
+        wanted, floor = key_bytes(prefix), key_bytes(after)
+        above, slash, _ = wanted.rpartition(b"/")
+        names = above.split(b"/") if slash else []
+        self._directory.check_root()
+        if tuple(names[:2]) == TEMPORARY or not are_possible(names):
+            return  # no key starts like this
+        with self._directory.translated(prefix or "the root"):
+            try:
+                descriptor = self._directory.open_directory(names)
+            except (FileNotFoundError, NotADirectoryError):
+                return
+            yield from _walk(descriptor, above + slash, wanted, floor)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects; a missing one is fine. Directories stay: they may be about to fill."""
+        files = self._directory
+        with files.translated("temporary files"):
+            temporaries = files.open_directory(TEMPORARY, create=True)
+        try:
+            for key in keys:
+                names = split_key(key)
+                with (
+                    files.translated(key),
+                    suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError),
+                    files.opened(names[:-1]) as parent,
+                    files.locked(temporaries),
+                ):
+                    if object_status(parent, names[-1]) is not None:
+                        os.unlink(names[-1], dir_fd=parent)
+        finally:
+            os.close(temporaries)
+
+    def copy(self, source: str, key: str) -> None:
+        """Copy one object, inside the kernel where it can."""
+        original, _ = self._open_file(source)
+        try:
+            self._put(key, ANY, lambda descriptor: _copy(original, descriptor))
+        finally:
+            os.close(original)
+
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+        """Refuse: a directory has no URLs."""
+        del request, now
+        raise Unsupported(
+            f"cannot presign, {self.uri} is a directory of this machine: {key!r}",
+            hint="`lakecli fs download` fetches the object; only a bucket, such as an s3:// "
+            "namespace, hands out URLs",
+        )
+
+    def access(self) -> Access:
+        """Tell as whom files are opened; see `lakecli.objectstore.access`."""
+        import pwd
+
+        from lakecli.objectstore.access import Access
+
+        user = os.geteuid()
+        try:
+            identity = pwd.getpwuid(user).pw_name
+        except KeyError:  # a container may run as anybody
+            identity = str(user)
+        return Access(kind="user", identity=identity, source="this process")
+
+    def prune(self, prefix: str) -> None:
+        """Remove the directory of a prefix, once it is empty and nobody else's.
+
+        With it goes what lakecli itself made, where the namespace holds nothing else of lakecli.
+        """
+        names = key_bytes(prefix).rstrip(b"/").split(b"/")
+        with self._directory.translated(prefix), suppress(FileNotFoundError):
+            with self._directory.opened(names[:-1]) as parent, suppress(OSError):
+                os.rmdir(names[-1], dir_fd=parent)
+            self._directory.remove_own()
+
+    def local_path(self, key: str) -> Path | None:
+        """Return the object's own file, or ``None`` if there is no such object."""
+        try:
+            self.head(key)
+        except ObjectNotFound:
+            return None
+        from pathlib import Path
+
+        return Path(self._directory.root, os.fsdecode(key_bytes(key)))
+
+    def batch(self) -> LocalBatch:
+        """Start a batch, made durable by one sync of the file system."""
+        from lakecli.objectstore.local.batch import LocalBatch
+
+        return LocalBatch(self._directory)
+
+    def _put(self, key: str, condition: Condition, write: Callable[[int], None]) -> Version:
+        names = split_key(key)
+        files = self._directory
+        with (
+            files.translated(key),
+            files.opened(names[:-1], create=True) as parent,
+            files.opened(TEMPORARY, create=True) as temporaries,
+        ):
+            # Asked here to spare the writing, and again when it counts.
+            _check(condition, object_status(parent, names[-1]), key)
+            temporary, descriptor = files.create_temporary(temporaries)
+            try:
+                write(descriptor)
+                files.stamp(descriptor)
+                sync_file(descriptor)
+                if isinstance(condition, Absent):
+                    files.publish_new(temporaries, temporary, parent, names[-1])
+                else:
+                    with files.locked(temporaries):
+                        current = object_status(parent, names[-1])
+                        _check(condition, current, key)
+                        if current is not None:
+                            files.stamp(descriptor, later_than=current.st_mtime_ns)
+                        os.rename(temporary, names[-1], src_dir_fd=temporaries, dst_dir_fd=parent)
+                version = _version(os.fstat(descriptor))
+            except BaseException as error:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=temporaries)
+                if isinstance(error, FileExistsError):
+                    raise _failed(key, "there already") from None
+                raise
+            finally:
+                os.close(descriptor)
+            sync_names(parent)
+        return version
+
+    def _open_file(self, key: str) -> tuple[int, os.stat_result]:
+        names = split_key(key)
+        with self._directory.translated(key):
+            try:
+                return self._directory.open_file(names)
+            except (FileNotFoundError, NotADirectoryError):
+                raise self._not_found(key) from None
+
+    def _not_found(self, key: str) -> ObjectNotFound:
+        return ObjectNotFound(f"no such object in {self.uri}: {key!r}")
+
+
+def _failed(key: str, state: str) -> ConditionFailed:
+    return ConditionFailed(f"object is {state}, nothing was written: {key!r}")
+
+
+def _check(condition: Condition, current: os.stat_result | None, key: str) -> None:
+    match condition:
+        case Absent() if current is not None:
+            raise _failed(key, "there already")
+        case Match() if current is None:
+            raise _failed(key, "not there")
+        case Match(version) if current is not None and _version(current) != version:
+            raise _failed(key, "of another version")
+        case _:
+            pass
+
+
+def _version(status: os.stat_result) -> Version:
+    return Version(f"{status.st_mtime_ns:x}-{status.st_ino:x}-{status.st_size:x}")
+
+
+def _info(key: str, status: os.stat_result) -> ObjectInfo:
+    return ObjectInfo(
+        key=key,
+        size=status.st_size,
+        modified_at=datetime.fromtimestamp(status.st_mtime_ns // 10**9, UTC),
+        version=_version(status),
+    )
+
+
+def _read(descriptor: int, start: int, length: int) -> bytes:
+    data = os.pread(descriptor, length, start)
+    if len(data) == length:
+        return data
+    pieces = [data]
+    while data and (missing := length - sum(map(len, pieces))):
+        data = os.pread(descriptor, missing, start + length - missing)
+        pieces.append(data)
+    return b"".join(pieces)
+
+
+def _write(descriptor: int, body: bytes | BinaryIO) -> None:
+    if isinstance(body, bytes | bytearray | memoryview):
+        write_all(descriptor, body)
+        return
+    while piece := body.read(COPY_SIZE):
+        write_all(descriptor, piece)
+
+
+def _copy(source: int, descriptor: int) -> None:
+    try:
+        while os.copy_file_range(source, descriptor, COPY_LIMIT):
+            pass
+    except (AttributeError, OSError) as error:
+        # Not on this platform, or not on this file system; a full disk fails again below.
+        if getattr(error, "errno", None) in {errno.EIO, errno.ENOSPC, errno.EDQUOT}:
+            raise
+    offset = os.lseek(descriptor, 0, os.SEEK_CUR)
+    while piece := os.pread(source, COPY_SIZE, offset):
+        write_all(descriptor, piece)
+        offset += len(piece)
+
+
+def _walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterator[ObjectInfo]:
+    """Yield what lies in an opened directory, and close it.
+
+    Args:
+        descriptor: of the directory, owned by this call.
+        above: its key, with a trailing slash; empty for the root.
+        wanted: every key yielded starts like this.
+        floor: every key yielded is greater.
+    """
+    try:
+        # With the slash in its name a directory sorts where its keys do: "a-b" before "a/b".
+        names = []
+        with os.scandir(descriptor) as entries:
+            for entry in entries:
+                name = os.fsencode(entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    name += b"/"
+                elif entry.is_symlink():
+                    continue
+                if (above + name).startswith(wanted) or wanted.startswith(above + name):
+                    names.append(name)
+        names.sort()
+        for name in names:
+            key = above + name
+            if name.endswith(b"/"):
+                if (key > floor or floor.startswith(key)) and key != RESERVED:
+                    yield from _descend(descriptor, name[:-1], key, wanted, floor)
+            elif key > floor and key.startswith(wanted):
+                status = status_of(descriptor, name)
+                if status is not None and stat.S_ISREG(status.st_mode):
+                    yield _info(key.decode("utf-8", "surrogateescape"), status)
+    finally:
+        os.close(descriptor)
+
+
+def _descend(
+    parent: int, name: bytes, key: bytes, wanted: bytes, floor: bytes
+) -> Iterator[ObjectInfo]:
+    with suppress(FileNotFoundError):  # gone since it was listed
+        yield from _walk(open_below(parent, name), key, wanted, floor)
+
+
+def open_namespace(uri: NamespaceUri, *, region: str) -> LocalStore:
+    """Return the store of a directory; see `registry.open_store`."""
+    del region
+    return LocalStore(uri.path)
+
+
+def prepare_namespace(uri: NamespaceUri) -> str:
+    """Make the directory and those above it; see `registry.prepare_namespace`."""
+    Directory(uri.path, clock_ns=time.time_ns).make_root()
+    return ""

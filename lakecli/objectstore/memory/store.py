@@ -1,0 +1,274 @@
+"""A bucket in memory: the reference for the contract, and what tests of upper layers run on."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from threading import RLock
+from typing import TYPE_CHECKING, BinaryIO
+
+from lakecli.errors import Unsupported
+from lakecli.objectstore.base import (
+    ABSENT,
+    Absent,
+    BucketNotFound,
+    ConditionFailed,
+    Match,
+    ObjectInfo,
+    ObjectNotFound,
+    Version,
+    check_range,
+    key_bytes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
+    from lakecli.objectstore.memory.uploads import MemoryUpload, MemoryUploads
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    body: bytes
+    info: ObjectInfo
+
+
+class MemoryBucket:
+    """What a bucket holds; several stores may share one, as several clones share a real one.
+
+    Args:
+        clock: the store's clock. By default it starts in 2001 and advances one second with every
+            write, so that tests see the same times in every run.
+    """
+
+    def __init__(self, *, clock: Callable[[], datetime] | None = None) -> None:
+        self.objects: dict[str, _Stored] = {}
+        self.uploads: dict[str, MemoryUpload] = {}
+        self.lock = RLock()
+        self.writes = 0
+        self._clock = clock
+
+    def now(self) -> datetime:
+        """Return the store's time, of whole seconds."""
+        if self._clock is None:
+            return datetime(2001, 1, 1, tzinfo=UTC) + timedelta(seconds=self.writes)
+        return self._clock().replace(microsecond=0)
+
+
+class MemoryStore:
+    """One namespace in a `MemoryBucket`.
+
+    Args:
+        bucket: shared with other stores, or ``None`` for one of its own.
+        prefix: of every key in the bucket; no slash is added.
+        missing: behave as if the bucket did not exist.
+    """
+
+    def __init__(
+        self, bucket: MemoryBucket | None = None, prefix: str = "", *, missing: bool = False
+    ) -> None:
+        self._bucket = MemoryBucket() if bucket is None else bucket
+        self._prefix = prefix
+        self._missing = missing
+
+    @property
+    def uri(self) -> str:
+        """The URI of the namespace; only this process can follow it."""
+        return "memory://" + self._prefix.rstrip("/")
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """Return a range of an object; see `ObjectStore.get`."""
+        check_range(start, length)
+        body = self._find(key).body
+        if start < 0:
+            return body[start:]
+        return body[start:] if length is None else body[start : start + length]
+
+    def open(self, key: str) -> BinaryIO:
+        """Open an object for reading."""
+        return io.BytesIO(self._find(key).body)
+
+    def put(
+        self,
+        key: str,
+        body: bytes | BinaryIO,
+        condition: Condition,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Version:
+        """Write an object; see `ObjectStore.put`."""
+        if isinstance(body, bytes | bytearray | memoryview):
+            data = bytes(body)
+        else:
+            data = b"".join(iter(lambda: body.read(1 << 20), b""))
+        bucket = self._bucket
+        with bucket.lock:
+            self._check_bucket()
+            current = bucket.objects.get(self._prefix + key)
+            match condition:
+                case Absent():
+                    holds = current is None
+                case Match(version):
+                    holds = current is not None and current.info.version == version
+                case _:
+                    holds = True
+            if not holds:
+                state = "absent" if current is None else "another version"
+                raise ConditionFailed(f"condition failed, object is {state}: {key!r}")
+            bucket.writes += 1
+            version = Version(f"v{bucket.writes}")
+            info = ObjectInfo(
+                key=key,
+                size=len(data),
+                modified_at=bucket.now(),
+                version=version,
+                content_type=content_type,
+                metadata=dict(metadata or {}),
+            )
+            bucket.objects[self._prefix + key] = _Stored(data, info)
+        return version
+
+    def uploads(self) -> MemoryUploads:
+        """Return the uploads in parts; they live as long as the bucket."""
+        from lakecli.objectstore.memory.uploads import MemoryUploads
+
+        return MemoryUploads(self, self._bucket, self._prefix)
+
+    def put_new(self, key: str, body: bytes) -> bool:
+        """Write `body` unless the key is there; tell whether it was absent."""
+        try:
+            self.put(key, body, ABSENT)
+        except ConditionFailed:
+            return False
+        return True
+
+    def head(self, key: str) -> ObjectInfo:
+        """Describe one object."""
+        return self._find(key).info
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        """Yield objects in byte order, as they were when the listing began."""
+        self._check_bucket()
+        full, skip = self._prefix + prefix, len(self._prefix)
+        floor = key_bytes(after)
+        with self._bucket.lock:
+            found = [
+                (key_bytes(key[skip:]), stored.info)
+                for key, stored in self._bucket.objects.items()
+                if key.startswith(full)
+            ]
+        found.sort(key=lambda item: item[0])
+        for name, info in found:
+            if name > floor:
+                yield ObjectInfo(info.key, info.size, info.modified_at, info.version, info.etag)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects; a missing one is fine."""
+        self._check_bucket()
+        for key in keys:
+            with self._bucket.lock:
+                self._bucket.objects.pop(self._prefix + key, None)
+
+    def copy(self, source: str, key: str) -> None:
+        """Copy one object, with its content type and metadata."""
+        with self._bucket.lock:
+            stored = self._find(source)
+            bucket = self._bucket
+            bucket.writes += 1
+            info = ObjectInfo(
+                key=key,
+                size=stored.info.size,
+                modified_at=bucket.now(),
+                version=Version(f"v{bucket.writes}"),
+                content_type=stored.info.content_type,
+                metadata=stored.info.metadata,
+            )
+            bucket.objects[self._prefix + key] = _Stored(stored.body, info)
+
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+        """Refuse: memory has no URLs."""
+        del request, now
+        raise Unsupported(f"cannot presign, {self.uri} is in memory: {key!r}")
+
+    def local_path(self, key: str) -> Path | None:
+        """Return ``None``: nothing here is a file."""
+        del key
+        return None
+
+    def batch(self) -> _MemoryBatch:
+        """Start a batch."""
+        return _MemoryBatch(self)
+
+    def _check_bucket(self) -> None:
+        if self._missing:
+            raise BucketNotFound(f"no such bucket: {self.uri}")
+
+    def _find(self, key: str) -> _Stored:
+        self._check_bucket()
+        try:
+            return self._bucket.objects[self._prefix + key]
+        except KeyError:
+            raise ObjectNotFound(f"no such object in {self.uri}: {key!r}") from None
+
+
+class _Spool(io.BytesIO):
+    """A temporary object that still knows its bytes after the caller closed it."""
+
+    body = b""
+
+    def close(self) -> None:
+        if not self.closed:
+            self.body = self.getvalue()
+        super().close()
+
+
+@dataclass
+class _MemoryBatch:
+    """Holds everything back until `flush`, so that tests notice who forgets to call it."""
+
+    store: MemoryStore
+    _pending: list[tuple[str, bytes]] = field(default_factory=list)
+    _spools: dict[str, _Spool] = field(default_factory=dict)
+    _lock: RLock = field(default_factory=RLock)
+    _count: int = 0
+
+    def put_new(self, key: str, body: bytes) -> None:
+        """Queue one object."""
+        with self._lock:
+            self._pending.append((key, bytes(body)))
+
+    def spool(self) -> tuple[str, BinaryIO]:
+        """Open a temporary object."""
+        with self._lock:
+            self._count += 1
+            name = f"spool-{self._count}"
+            spool = self._spools[name] = _Spool()
+        return name, spool
+
+    def adopt(self, key: str, temporary: str) -> None:
+        """Queue a closed spool under its final key."""
+        with self._lock:
+            spool = self._spools.pop(temporary)
+            if not spool.closed:
+                raise ValueError(f"{temporary} is still open")
+            self._pending.append((key, spool.body))
+
+    def flush(self) -> Collection[str]:
+        """Write everything queued; an existing object stays as it is."""
+        existing: set[str] = set()
+        with self._lock:
+            pending, self._pending = self._pending, []
+        for number, (key, body) in enumerate(pending):
+            try:
+                self.store.put(key, body, ABSENT)
+            except ConditionFailed:
+                existing.add(key)
+            except BaseException:
+                with self._lock:
+                    self._pending[:0] = pending[number:]
+                raise
+        return existing

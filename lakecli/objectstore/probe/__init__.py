@@ -1,0 +1,1 @@
+"""What `lakecli doctor` tries on a store: `run` goes through the checks."""

@@ -1,0 +1,207 @@
+"""Whether a store keeps the promise of conditional writes, on which all sharing rests.
+
+A store that ignores conditions answers like one that honours them, as long as nobody else writes.
+So each promise is put to the test: what must be refused is tried, one writer after the other and
+many at once, and what lies there afterwards is read back.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from time import sleep
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from lakecli.errors import Unreachable, Unsupported
+from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, Match, ObjectNotFound
+from lakecli.objectstore.probe.check import Check, ok, warning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lakecli.objectstore.base import Condition, ObjectStore, Version
+    from lakecli.objectstore.probe.scratch import Scratch
+
+T = TypeVar("T")
+
+WRITERS: Final = 8
+ROUNDS: Final = 4
+"""Races of each kind; a store without locks loses nearly every one."""
+
+PAUSE: Final = 1.5
+"""Seconds before a store that did not answer is asked once more."""
+
+_START_TIMEOUT: Final = 30.0
+"""Seconds until all writers of a race stand at its start."""
+
+FIX: Final = (
+    "let one machine at a time write here, or use a store with conditional writes: Amazon S3, "
+    "Google Cloud Storage, Azure Blob, a directory"
+)
+
+
+class BrokenPromise(Unsupported):
+    """The store did what a condition forbids, or refused what it allows."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint=FIX)
+
+
+def check_create_only(scratch: Scratch) -> Check:
+    """Write a key twice on condition that it does not exist.
+
+    Raises:
+        BrokenPromise: the second write was not refused, or the first was.
+    """
+    _patiently(scratch, "create-only", _try_create_only)
+    return ok("create-only", "a second create-only write is refused")
+
+
+def check_match(scratch: Scratch) -> Check:
+    """Write on condition of the right version, of a stale one, and of one where nothing is.
+
+    Raises:
+        BrokenPromise: a version is not what it should be, or does not decide.
+    """
+    _patiently(scratch, "compare-and-set", _try_match)
+    return ok("compare-and-set", "stale versions are refused, the current one is taken")
+
+
+def check_races(scratch: Scratch) -> Check:
+    """Let many writers race for one key, several times, and see that one wins each time.
+
+    Raises:
+        BrokenPromise: two won, or the winner's bytes are not there.
+        Unreachable: the store answered none of them.
+    """
+    winnerless = 0
+    for number in range(ROUNDS):
+        winnerless += not _patiently(scratch, f"race-create-{number}", _race_to_create)
+        winnerless += not _patiently(scratch, f"race-match-{number}", _race_to_replace)
+    races = 2 * ROUNDS
+    if winnerless:
+        return warning(
+            "race",
+            f"{winnerless} of {races} races of {WRITERS} writers had no winner; none had two",
+            fix="nothing is lost by that, but busy branches may need several tries",
+        )
+    return ok("race", f"{races} races of {WRITERS} writers, one winner each")
+
+
+def _patiently(scratch: Scratch, name: str, look: Callable[[Scratch, str], T]) -> T:
+    """Look once more, on another key, where the store did not answer.
+
+    Conditional writes are sent only once by the adapters, and some stores want a second between two
+    writes of a key.
+    """
+    try:
+        return look(scratch, name)
+    except Unreachable:
+        sleep(PAUSE)
+        return look(scratch, f"{name}-again")
+
+
+def _try_create_only(scratch: Scratch, name: str) -> None:
+    store, key = scratch.store, scratch.key(name)
+    try:
+        store.put(key, b"first", ABSENT)
+    except ConditionFailed as error:
+        raise BrokenPromise("a create-only write of a new key was refused") from error
+    _must_fail(store, key, b"second", ABSENT, "a second create-only write replaced the first")
+    if store.get(key) != b"first":
+        raise BrokenPromise("a create-only write was refused, and replaced the object")
+
+
+def _try_match(scratch: Scratch, name: str) -> None:
+    store, key = scratch.store, scratch.key(name)
+    first = store.put(key, b"first", ANY)
+    if store.head(key).version != first:
+        raise BrokenPromise("a write returns another version than the object then has")
+    try:
+        second = store.put(key, b"second", Match(first))
+    except ConditionFailed as error:
+        raise BrokenPromise("a write that names the current version is refused") from error
+    if second == first:
+        raise BrokenPromise("an object kept its version when its contents changed")
+    _must_fail(store, key, b"third", Match(first), "a write that names a stale version succeeded")
+    missing = scratch.key(f"{name}-missing")
+    _must_fail(
+        store, missing, b"x", Match(second), "a write that names a version created an object"
+    )
+    if store.get(key) != b"second":
+        raise BrokenPromise("a write with a stale version was refused, and replaced the object")
+
+
+def _race_to_create(scratch: Scratch, name: str) -> bool:
+    return _has_winner(scratch.store, scratch.key(name), ABSENT)
+
+
+def _race_to_replace(scratch: Scratch, name: str) -> bool:
+    key = scratch.key(name)
+    version = scratch.store.put(key, b"start", ANY)
+    return _has_winner(scratch.store, key, Match(version))
+
+
+def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
+    """Start all writers at once, each with bytes of its own, and read back whose are there.
+
+    Raises:
+        BrokenPromise: more than one won, or other bytes are there than the winner's.
+        Unreachable: nobody got an answer.
+    """
+    bodies = [b"writer %d" % number for number in range(WRITERS)]
+    answers = _write_at_once(store, key, bodies, condition)
+    winners = [body for body, answer in zip(bodies, answers, strict=True) if _is_version(answer)]
+    what = "create-only" if condition == ABSENT else "compare-and-set"
+    if len(winners) > 1:
+        raise BrokenPromise(f"{len(winners)} of {WRITERS} writers won one {what} race")
+    unknown = [answer for answer in answers if isinstance(answer, Unreachable)]
+    if len(unknown) == WRITERS:
+        raise unknown[0]
+    try:
+        found = store.get(key)
+    except ObjectNotFound:
+        found = None
+    if winners and found != winners[0]:
+        raise BrokenPromise(f"the one winner of a {what} race was overwritten by a loser")
+    losers = {body for body, answer in zip(bodies, answers, strict=True) if answer is None}
+    if found in losers:
+        raise BrokenPromise(f"a writer of a {what} race was refused, and its bytes are there")
+    return found in bodies
+
+
+def _write_at_once(
+    store: ObjectStore, key: str, bodies: Sequence[bytes], condition: Condition
+) -> list[Version | Unreachable | None]:
+    """Return what each writer was told: a version, that it lost, or nothing certain."""
+    barrier = Barrier(len(bodies))
+
+    def write(body: bytes) -> Version | Unreachable | None:
+        barrier.wait(_START_TIMEOUT)
+        try:
+            return store.put(key, body, condition)
+        except ConditionFailed:
+            return None
+        except Unreachable as error:
+            return error
+
+    with ThreadPoolExecutor(len(bodies), "race") as pool:
+        try:
+            return list(pool.map(write, bodies))
+        except BaseException:
+            barrier.abort()  # or those who stand at the start would wait for the rest
+            raise
+
+
+def _is_version(answer: Version | Unreachable | None) -> bool:
+    return isinstance(answer, str)
+
+
+def _must_fail(
+    store: ObjectStore, key: str, body: bytes, condition: Condition, otherwise: str
+) -> None:
+    try:
+        store.put(key, body, condition)
+    except ConditionFailed:
+        return
+    raise BrokenPromise(f"{otherwise}: the store ignores conditions")

@@ -1,0 +1,1 @@
+"""Amazon S3, and servers that speak its protocol: `store` is the adapter."""

@@ -1,0 +1,204 @@
+"""Plain requests to S3 without the SDK's machinery around them.
+
+An SDK's request costs a millisecond and a half of processor time, more than all else that moving a
+small object takes, and its client a quarter of a second before the first one. So reading and
+create-only writing of single objects is first tried here: the SDK's configuration, credentials,
+proxies, certificates and connections, its signature computed for the few headers there are, and
+nothing else. Whatever is not a plain success is told by ``None`` and then asked again by the SDK
+itself, with its retries, so that every error and every special case is the SDK's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import zlib
+from base64 import b64encode
+from datetime import UTC, datetime
+from http import HTTPStatus
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lakecli.objectstore.s3.config import S3Connection
+
+_PLAIN_KEY = re.compile(r"(?!.*(?://|/\.))[A-Za-z0-9_][A-Za-z0-9_./-]*", re.ASCII)
+"""Keys that every HTTP client sends as they are. lakecli's own are like that."""
+
+_EMPTY_SHA256 = hashlib.sha256().hexdigest()
+_UNSIGNED = "UNSIGNED-PAYLOAD"
+_FOR_THE_SDK = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE})
+_CREATED = {HTTPStatus.OK: True, HTTPStatus.PRECONDITION_FAILED: False}
+_SERVER_FAULT = 500
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251 - signatures are made for the real time, as the SDK's
+
+
+class DirectRequests:
+    """Plain requests about the objects of one bucket; safe to share between threads.
+
+    Args:
+        connection: of the store.
+        bucket: its name.
+        clock: the present, for signatures.
+    """
+
+    def __init__(
+        self, connection: S3Connection, bucket: str, *, clock: Callable[[], datetime] = _now
+    ) -> None:
+        self._connection = connection
+        self._bucket = bucket
+        self._clock = clock
+        self._lock = Lock()
+        self._is_usable: bool | None = None
+        self._session: Any = None
+        self._credentials: Any = None
+        self._signing_key: tuple[tuple[str, str, str], bytes] | None = None
+
+    def get(self, full: str, *, span: str = "") -> bytes | None:
+        """Return an object, or the ``Range`` of it that `span` says."""
+        wanted = {"range": span} if span else {}
+        if self._connection.wants_checksums:
+            wanted["x-amz-checksum-mode"] = "ENABLED"
+        answer = self._send("GET", full, wanted, b"")
+        if answer is None:
+            return None
+        status = HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK
+        body: bytes = answer.content
+        # Without a length, an answer that broke off could not be told from a whole one.
+        is_whole = answer.headers.get("content-length") == str(len(body))
+        if answer.status_code != status or not is_whole:
+            return None
+        return body if _is_undamaged(body, answer.headers) else None
+
+    def create(self, full: str, body: bytes) -> bool | None:
+        """Write an object unless it is there; tell whether it was absent.
+
+        Returns:
+            ``None`` where the SDK itself has to ask.
+        """
+        headers = {"if-none-match": "*"}
+        if self._connection.has_checksums:
+            headers["x-amz-checksum-crc32c"] = _crc32c(body)
+        answer = self._send("PUT", full, headers, body)
+        if answer is None:
+            return None
+        return _CREATED.get(answer.status_code)
+
+    def _send(self, method: str, full: str, headers: dict[str, str], body: bytes) -> Any:  # noqa: ANN401 - the SDK is not typed
+        """Return the SDK's answer, or ``None`` where the SDK itself has to ask."""
+        if not _PLAIN_KEY.fullmatch(full) or not self._prepare():
+            return None
+        from botocore.awsrequest import AWSPreparedRequest
+        from botocore.exceptions import HTTPClientError
+
+        url = self._connection.config.object_url(self._bucket, full)
+        self._sign(method, url, headers, body)
+        named = {name.title(): value for name, value in headers.items()}
+        request = AWSPreparedRequest(method, url, named, body or None, stream_output=False)
+        try:
+            answer = self._session.send(request)
+        except HTTPClientError:
+            return None
+        status = answer.status_code
+        if (
+            HTTPStatus.MULTIPLE_CHOICES <= status < _SERVER_FAULT
+            and status != HTTPStatus.PRECONDITION_FAILED
+        ):
+            if status not in _FOR_THE_SDK:
+                self._is_usable = False  # refused, or redirected: the SDK knows what to do
+            return None
+        return answer
+
+    def _prepare(self) -> bool:
+        """Find out whether plain requests are enough for this configuration."""
+        if self._is_usable is None:
+            with self._lock:
+                if self._is_usable is None:
+                    self._credentials = self._connection.session.get_credentials()
+                    is_usable = self._credentials is not None and self._connection.is_plain
+                    if is_usable:
+                        self._session = self._connection.new_http_session()
+                    self._is_usable = is_usable and not self._bucket.endswith("--x-s3")
+        return self._is_usable
+
+    def _sign(self, method: str, url: str, headers: dict[str, str], body: bytes) -> None:
+        """Sign a request as Signature Version 4 says, all of its headers included."""
+        credentials = self._credentials.get_frozen_credentials()
+        parts = urlsplit(url)
+        now = self._clock().strftime("%Y%m%dT%H%M%SZ")
+        if parts.scheme == "https" and "x-amz-checksum-crc32c" in headers:
+            payload = _UNSIGNED  # as the SDK does: the checksum is signed, TLS does the rest
+        else:
+            payload = hashlib.sha256(body).hexdigest() if body else _EMPTY_SHA256
+        headers |= {"host": parts.netloc, "x-amz-content-sha256": payload, "x-amz-date": now}
+        if credentials.token:
+            headers["x-amz-security-token"] = credentials.token
+        names = sorted(headers)
+        signed = ";".join(names)
+        canonical = "\n".join(
+            (
+                method,
+                parts.path,
+                "",
+                *(f"{name}:{headers[name]}" for name in names),
+                "",
+                signed,
+                payload,
+            )
+        )
+        region = self._connection.config.region
+        scope = f"{now[:8]}/{region}/s3/aws4_request"
+        digest = hashlib.sha256(canonical.encode()).hexdigest()
+        text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{digest}"
+        key = self._key(credentials.secret_key, now[:8], region)
+        signature = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+        headers["authorization"] = (
+            f"AWS4-HMAC-SHA256 Credential={credentials.access_key}/{scope}, "
+            f"SignedHeaders={signed}, Signature={signature}"
+        )
+
+    def _key(self, secret: str, day: str, region: str) -> bytes:
+        """Return the key of a day, which is derived once."""
+        known = self._signing_key
+        wanted = (secret, day, region)
+        if known is not None and known[0] == wanted:
+            return known[1]
+        key = f"AWS4{secret}".encode()
+        for word in (day, region, "s3", "aws4_request"):
+            key = hmac.new(key, word.encode(), hashlib.sha256).digest()
+        self._signing_key = (wanted, key)
+        return key
+
+
+def _is_undamaged(body: bytes, headers: Mapping[str, str]) -> bool:
+    """Compare a body with the checksums that came with it; the SDK tells what is wrong."""
+    for name, compute in _CHECKSUMS.items():
+        expected = headers.get(f"x-amz-checksum-{name}")
+        # With a hyphen it is a checksum of the checksums of parts.
+        if expected is not None and "-" not in expected and compute(body) != expected:
+            return False
+    return True
+
+
+def _crc32c(body: bytes) -> str:
+    import google_crc32c
+
+    return b64encode(google_crc32c.value(body).to_bytes(4)).decode()
+
+
+def _crc32(body: bytes) -> str:
+    return b64encode(zlib.crc32(body).to_bytes(4)).decode()
+
+
+def _sha256(body: bytes) -> str:
+    return b64encode(hashlib.sha256(body).digest()).decode()
+
+
+_CHECKSUMS = {"crc32": _crc32, "crc32c": _crc32c, "sha256": _sha256}

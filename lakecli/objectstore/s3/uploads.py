@@ -1,0 +1,159 @@
+"""Uploads in parts that outlive a process, on S3; see `lakecli.objectstore.uploads`."""
+
+from __future__ import annotations
+
+import base64
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+from lakecli.objectstore.s3.conditions import headers_of, version_of
+from lakecli.objectstore.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from lakecli.objectstore.base import Condition, ObjectInfo, Version
+    from lakecli.objectstore.s3.config import S3Connection
+
+_GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder"})
+
+
+class _Store(Protocol):
+    def translated(
+        self, key: str | None = None, *, is_conditional: bool = False
+    ) -> AbstractContextManager[str]: ...
+
+    def head(self, key: str) -> ObjectInfo: ...
+
+
+class S3Uploads:
+    """The multipart uploads of one namespace.
+
+    Args:
+        store: which they belong to.
+        connection: its connection.
+        bucket: its bucket.
+        start: what its keys begin with in the bucket.
+    """
+
+    def __init__(self, store: _Store, connection: S3Connection, bucket: str, start: str) -> None:
+        self._store = store
+        self._connection = connection
+        self._bucket = bucket
+        self._start = start
+
+    def start(self, key: str) -> UploadId:
+        """Begin an upload."""
+        with self._store.translated(key) as full:
+            client = self._connection.client()
+            # AWS wants to be told beforehand that checksums come with the parts.
+            checksums = {"ChecksumAlgorithm": "CRC32C"} if _has_checksums(client) else {}
+            answer = client.create_multipart_upload(Bucket=self._bucket, Key=full, **checksums)
+        return UploadId(answer["UploadId"])
+
+    def put_part(
+        self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
+    ) -> Part:
+        """Send one part by one request."""
+        with self._of(key, upload) as target:
+            client = self._connection.client(retries=False)
+            checksum = {"ChecksumCRC32C": _encoded(crc32c)} if _has_checksums(client) else {}
+            answer = client.upload_part(**target, PartNumber=number, Body=body, **checksum)
+        size = len(body) if isinstance(body, bytes) else body.tell()
+        return Part(number, size, answer["ETag"], crc32c if checksum else None)
+
+    def parts(self, key: str, upload: UploadId) -> Iterator[Part]:
+        """Yield the parts that have arrived."""
+        for item in self._list(key, upload):
+            crc = item.get("ChecksumCRC32C")
+            yield Part(
+                item["PartNumber"], item["Size"], item["ETag"], _decoded(crc) if crc else None
+            )
+
+    def changed_at(self, key: str, upload: UploadId) -> datetime | None:
+        """Return when the last part arrived."""
+        times: list[datetime] = [item["LastModified"] for item in self._list(key, upload)]
+        return max(times, default=None)
+
+    def complete(
+        self, key: str, upload: UploadId, parts: Sequence[Part], condition: Condition
+    ) -> Version:
+        """Join the parts; with a condition, by one request that is never repeated."""
+        described = [
+            {"PartNumber": part.number, "ETag": part.tag}
+            | ({} if part.crc32c is None else {"ChecksumCRC32C": _encoded(part.crc32c)})
+            for part in parts
+        ]
+        conditions = headers_of(condition)
+        with self._of(key, upload, is_conditional=bool(conditions)) as target:
+            client = self._connection.client(retries=not conditions)
+            answer = client.complete_multipart_upload(
+                **target, MultipartUpload={"Parts": described}, **conditions
+            )
+        return version_of(answer) or self._store.head(key).version
+
+    def abort(self, key: str, upload: UploadId) -> None:
+        """Drop an upload and its parts; one that is gone is fine."""
+        try:
+            with self._of(key, upload) as target:
+                self._connection.client().abort_multipart_upload(**target)
+        except UploadNotFound:
+            return
+
+    def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
+        """Yield the uploads of keys under `prefix`, a page at a time."""
+        position: dict[str, str] = {}
+        while True:
+            with self._store.translated():
+                page = self._connection.client().list_multipart_uploads(
+                    Bucket=self._bucket, Prefix=self._start + prefix, **position
+                )
+            for item in page.get("Uploads", ()):
+                if item["Key"].startswith(self._start + prefix):  # not every server filters
+                    key = item["Key"][len(self._start) :]
+                    yield UnfinishedUpload(key, UploadId(item["UploadId"]), item["Initiated"])
+            if not page.get("IsTruncated"):
+                return
+            position = {
+                "KeyMarker": page["NextKeyMarker"],
+                "UploadIdMarker": page["NextUploadIdMarker"],
+            }
+
+    def _list(self, key: str, upload: UploadId) -> Iterator[dict[str, Any]]:
+        position: dict[str, int] = {}
+        while True:
+            with self._of(key, upload) as target:
+                page = self._connection.client().list_parts(**target, **position)
+            yield from page.get("Parts", ())
+            if not page.get("IsTruncated"):
+                return
+            position = {"PartNumberMarker": int(page["NextPartNumberMarker"])}
+
+    @contextmanager
+    def _of(
+        self, key: str, upload: UploadId, *, is_conditional: bool = False
+    ) -> Iterator[dict[str, str]]:
+        """Name an upload, and tell when the store says that it does not know it or its parts."""
+        from botocore.exceptions import ClientError
+
+        with self._store.translated(key, is_conditional=is_conditional) as full:
+            try:
+                yield {"Bucket": self._bucket, "Key": full, "UploadId": upload}
+            except ClientError as error:
+                if error.response.get("Error", {}).get("Code") in _GONE:
+                    raise UploadNotFound(f"no such upload in parts: {key!r}") from error
+                raise
+
+
+def _has_checksums(client: Any) -> bool:  # noqa: ANN401 - the SDK is not typed
+    return bool(client.meta.config.request_checksum_calculation == "when_supported")
+
+
+def _encoded(crc32c: int) -> str:
+    return base64.b64encode(crc32c.to_bytes(4)).decode()
+
+
+def _decoded(text: str) -> int:
+    return int.from_bytes(base64.b64decode(text.partition("-")[0]))
