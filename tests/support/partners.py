@@ -21,7 +21,7 @@ from urllib.parse import unquote_to_bytes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-TOOLS = ("cat", "curl", "date", "expr", "mkdir", "mv", "rm", "rmdir", "sleep", "tr", "uname", "wc")
+TOOLS = ("cat", "curl", "date", "expr", "mkdir", "mv", "rm", "rmdir", "sleep", "uname", "wc")
 """All that the shell's script needs."""
 
 

@@ -110,18 +110,30 @@ _SHELL_USAGE: Final = """\
 """
 
 
-_PRINT_BLAKE3: Final = """\
+_PRINT_BLAKE3: Final = r"""
 
-
+import re
 import sys
 
-for argument in sys.argv[1:] or ["-"]:
-    if argument == "-":
-        print(blake3_of(sys.stdin.buffer) + "  -")
-    else:
-        with open(argument, "rb") as opened:
-            print(blake3_of(opened) + "  " + argument)
+
+def show(name, shown):
+    with open(name, "rb") as opened:
+        print(blake3_of(opened) + "  " + shown)
+
+
+if sys.argv[1:] == ["--names"]:
+    for line in sys.stdin.buffer:
+        part, written = line.rstrip(b"\n").split(b" ", 1)
+        name = re.sub(rb"\\0([0-7]{3})", lambda code: bytes([int(code.group(1), 8)]), written)
+        show(b"./" + name, part.decode())
+elif sys.argv[1:]:
+    for name in sys.argv[1:]:
+        show(name, name)
+else:
+    print(blake3_of(sys.stdin.buffer) + "  -")
 """
+"""What the shell has Python do: print digests as b3sum does, also of names as `shell_word` writes
+them."""
 
 
 class PythonScript:

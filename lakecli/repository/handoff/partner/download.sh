@@ -48,8 +48,20 @@ for hasher in b3sum python3 ''; do
     esac
 done
 
+present() { # of lines of ID, blank, name: lines of digest, two blanks, ID
+    case $hasher in
+    b3sum)
+        while IFS= read -r line; do
+            decode "${line#* }"
+            digest=$(b3sum <"$file") && printf '%s  %s\n' "${digest%% *}" "${line%% *}"
+        done
+        ;;
+    python3) python3 -c "$python_blake3" --names ;;
+    esac
+}
+
 # Every object is one call of `o`: its ID, size, checksum or -, name, URL. `each` has the objects of
-# one worker go through one step after the other: survey, plan, sift, place.
+# one worker go through one step after the other: suspect, survey, plan, sift, place.
 
 o() {
     number=$((number + 1))
@@ -102,6 +114,16 @@ make_way() { # makes the directories above the file
     done
 }
 
+is_there() { # whether the file is a regular one of this size
+    [ ! -L "$file" ] && [ -f "$file" ] && measure "$file" && [ "$size" -eq "$1" ]
+}
+
+suspect() { # prints what may be complete already
+    [ "$3" != - ] || return
+    decode "$4"
+    ! is_there "$2" || printf '%s %s\n' "$1" "$4"
+}
+
 survey() { # what is complete already, and what is left to do
     decode "$4"
     case $windows$file in
@@ -110,18 +132,10 @@ survey() { # what is complete already, and what is left to do
         return
         ;;
     esac
-    if [ ! -L "$file" ] && [ -f "$file" ]; then
-        measure "$file"
-        if [ "$size" -eq "$2" ]; then
-            if [ "$3" = - ]; then
-                [ ! -f "$parts/$1.done" ] || { good=$((good + 1)) && return; }
-            elif [ -n "$hasher" ]; then
-                case $(blake3 <"$file") in
-                "$3"*) good=$((good + 1)) && return ;;
-                esac
-            fi
-        fi
-    fi
+    case $3:$known in
+    -:*) ! is_there "$2" || [ ! -f "$parts/$1.done" ] || { good=$((good + 1)) && return; } ;;
+    *"$3  $1"*) good=$((good + 1)) && return ;;
+    esac
     todo="$todo$1 "
 }
 
@@ -148,14 +162,16 @@ sift() { # what has come, and what to do about the rest
     *) return ;;
     esac
     measure "$parts/$1"
-    code=000
-    case $codes in
-    *"/$1:"*) code=${codes##*"/$1:"} && code=${code%% *} ;;
-    esac
     if [ "$size" -eq "$2" ]; then
         full="$full$1 "
         return
     fi
+    code=000
+    for answer in $codes; do
+        case $answer in
+        */"$1":*) code=${answer##*:} ;;
+        esac
+    done
     case $round:$code in
     *:400 | *:401 | *:403 | *:404 | *:410)
         fail "$4" "the server refuses it ($code); its link may have ended: ask for a new one"
@@ -205,8 +221,9 @@ place() { # gives files their names, if they are what they should be
 }
 
 work() {
-    me=$1 good=0 bad=0 unchecked=0 todo=' ' full=' ' codes=' ' round=0 curl=
+    me=$1 good=0 bad=0 unchecked=0 todo=' ' full=' ' codes= round=0 curl=
     trap '[ -z "$curl" ] || kill "$curl" 2>/dev/null; exit 143' INT TERM HUP
+    known=$(each suspect | present)
     each survey
     unreachable=
     while [ "$round" -lt 4 ] && [ "$todo" != ' ' ]; do
@@ -218,7 +235,7 @@ work() {
             curl=$!
             wait "$curl"
             curl=
-            codes=" $(tr '\n' ' ' <"$parts/w$me.codes") "
+            codes=$(cat "$parts/w$me.codes")
             # The first round asks for one object only, to see whether anybody answers.
             case $round$codes in
             1*:[1-9]*) ;;
