@@ -169,7 +169,7 @@ def test_a_broken_connection_is_taken_up_where_it_broke(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "RANGE", 100_000)
-    data = b"0123456789" * 50_000
+    data = b"0123456789" * 200_000  # what is one piece is read by one call
     store = Breaking(after=123_456)
     repository.__dict__["store"] = store
     entry = upload(repository, b"x", data)
@@ -180,7 +180,7 @@ def test_a_broken_connection_is_taken_up_where_it_broke(
 def test_a_connection_that_never_was_is_an_error(repository: Repository) -> None:
     store = Breaking(after=0)
     repository.__dict__["store"] = store
-    entry = upload(repository, b"x", b"data")
+    entry = upload(repository, b"x", b"data" * reading.PIECE)
     with pytest.raises(Unreachable):
         list(read_object(repository, entry))
     assert store.ranges == []
