@@ -61,8 +61,8 @@ def partner(tmp_path: Path) -> NewPartner:
         place = tmp_path / "place"
         place.mkdir()
         if kind == "python":
-            # Without site-packages: only the standard library.
-            command = [str(Path(sys.executable).resolve()), "-I", "-S"]
+            # Without site-packages: only the standard library. Nothing may be left open.
+            command = [str(Path(sys.executable).resolve()), "-I", "-S", "-W", "default"]
             return Partner(command, place, link_tools(tmp_path / "bin", {}))
         tools = shell_tools()
         if verifies_by == "python3":

@@ -216,6 +216,12 @@ class Connections(threading.local):
         if connection is not None:
             connection.close()
 
+    def close(self) -> None:
+        """Close all connections of this thread."""
+        for connection in self.open.values():
+            connection.close()
+        self.open.clear()
+
 
 class Download:
     """Everything that is to be fetched into one directory."""
@@ -324,8 +330,9 @@ def work(download: Download, items: Iterator[Dict[str, Any]], lock: threading.Lo
         with lock:
             item = next(items, None)
         if item is None:
-            return
+            break
         download.take(item)
+    download.connections.close()
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
