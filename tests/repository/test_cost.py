@@ -1,0 +1,82 @@
+"""What one read of one object asks of a bucket, counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakecli.committed.store import TreeStore
+from lakecli.committed.values import encode_entry
+from lakecli.layout import data_key
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.repository import objects
+from lakecli.repository.commit import commit
+from lakecli.repository.read import read_object
+from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
+from lakecli.repository.stage import Stager
+from tests.support.lakes import entry_of, make_repository, open_lake
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+ENTRIES = 100_000
+"""A million would add 27 kB of metarange to what is read, and nothing else."""
+
+MAX_REQUESTS = 5
+MAX_BYTES = 1_000_000
+
+
+class CountingStore(MemoryStore):
+    """A bucket that counts what it is asked and what it answers."""
+
+    requests = 0
+    answered = 0
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        self.requests += 1
+        body = super().get(key, start=start, length=length)
+        self.answered += len(body)
+        return body
+
+    def head(self, key: str) -> Any:
+        self.requests += 1
+        return super().head(key)
+
+    def open(self, key: str) -> Any:
+        self.requests += 1
+        body = super().open(key)
+        self.answered += body.seek(0, 2)
+        body.seek(0)
+        return body
+
+
+def path_of(number: int) -> bytes:
+    return b"tables/events/day=%03d/part-%08d.parquet" % (number % 365, number)
+
+
+def use(repository: Repository, store: MemoryStore) -> None:
+    """Let a repository's namespace be this bucket, with nothing cached."""
+    trees = TreeStore(store, cache=None, range_entries=DEFAULT_RANGE_ENTRIES)
+    repository.__dict__.update(store=store, trees=trees)
+
+
+def test_reading_one_object_takes_few_requests_and_little_of_each(tmp_path: Path) -> None:
+    store = CountingStore()
+    with open_lake(tmp_path) as lake:
+        repository = make_repository(lake, tmp_path, range_entries=DEFAULT_RANGE_ENTRIES)
+        use(repository, store)
+        wanted = entry_of(b"what is wanted")
+        store.put(data_key(wanted.checksum), b"what is wanted", ANY)
+        value = encode_entry(wanted)
+        paths = sorted(map(path_of, range(ENTRIES)))
+        Stager(repository, "main", kind="test").write([(path, value) for path in paths])
+        commit(repository, "main", message="many", committer="me")
+
+        use(repository, store)
+        store.requests = store.answered = 0
+        entry = objects.stat(repository, "main", path_of(77_777))
+        assert b"".join(read_object(repository, entry)) == b"what is wanted"
+        assert store.requests <= MAX_REQUESTS
+        assert store.answered <= MAX_BYTES
