@@ -63,6 +63,7 @@ class DataIndex:
         *,
         hash_data: bool,
         on_bytes: Callable[[int], None] | None = None,
+        on_object: Callable[[], None] | None = None,
     ) -> Iterator[tuple[str, str]]:
         """List a namespace's data objects; yield (key, what is wrong) of those that are damaged.
 
@@ -70,6 +71,7 @@ class DataIndex:
             store: the namespace.
             hash_data: read every object and compare its digest with its name.
             on_bytes: told the size of each piece read.
+            on_object: called for each object that was read.
         """
         pending = bytearray()
         for info in store.list(DATA):
@@ -86,6 +88,8 @@ class DataIndex:
                 pending.clear()
             if hash_data:
                 what = self._compare(store, info.key, name, on_bytes)
+                if on_object is not None:
+                    on_object()
                 if what is not None:
                     self._damaged[digest] = what
                     yield info.key, what

@@ -75,6 +75,7 @@ def fsck(
     hash_data: bool = False,
     counts: FsckCounts | None = None,
     on_bytes: Callable[[int], None] | None = None,
+    on_object: Callable[[], None] | None = None,
 ) -> Iterator[Finding]:
     """Yield everything that is wrong with a repository, as it is noticed.
 
@@ -83,13 +84,17 @@ def fsck(
         hash_data: read every data object and compare its BLAKE3 with its name.
         counts: updated while the check runs.
         on_bytes: told the size of each piece hashed.
+        on_object: called for each object hashed.
 
     Raises:
         Unreachable: the store does not answer; what it holds is not known then.
     """
     checker = _Checker(repository, counts or FsckCounts())
     with DataIndex() as index:
-        damaged = dict(index.fill(repository.store, hash_data=hash_data, on_bytes=on_bytes))
+        found = index.fill(
+            repository.store, hash_data=hash_data, on_bytes=on_bytes, on_object=on_object
+        )
+        damaged = dict(found)
         checker.counts.objects = index.count
         checker.counts.bytes_hashed = index.bytes_hashed
         with repository.lake.kv.read() as txn:

@@ -73,8 +73,11 @@ def remove(path: Path) -> None:
 
 def test_a_sound_repository_has_no_findings(repository: Repository, namespace: Path) -> None:
     counts = FsckCounts()
-    assert list(fsck(repository, hash_data=True, counts=counts)) == []
+    told: list[int] = []
+    checked = fsck(repository, hash_data=True, counts=counts, on_object=lambda: told.append(1))
+    assert list(checked) == []
     assert summarise(counts) is None
+    assert len(told) == 41
     assert (counts.refs, counts.commits, counts.metaranges) == (3, 3, 2)
     assert counts.objects == 41
     assert counts.entries >= 41

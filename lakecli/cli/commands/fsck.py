@@ -47,6 +47,7 @@ def fsck(
             hash_data=data,
             counts=counts,
             on_bytes=lambda size: shown.advance(size=size),
+            on_object=lambda: shown.advance(items=1),
         )
         context.out.stream(findings, record=_finding_record, text=_finding_line)
     context.out.stream([counts], record=_counts_record, text=lambda found: "\n".join(_lines(found)))
