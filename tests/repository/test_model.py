@@ -238,10 +238,21 @@ class RepositoryMachine(RuleBasedStateMachine):
             }
 
 
-RepositoryMachine.TestCase.settings = settings(
+class LongRepositoryMachine(RepositoryMachine):
+    """The same for some minutes."""
+
+
+SHORT = settings(
     max_examples=25,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+RepositoryMachine.TestCase.settings = SHORT
+LongRepositoryMachine.TestCase.settings = settings(SHORT, max_examples=600, stateful_step_count=60)
+
+
 TestRepositoryModel = RepositoryMachine.TestCase
+TestLongRepositoryModel = pytest.mark.nightly(
+    pytest.mark.timeout(1800)(LongRepositoryMachine.TestCase)
+)
