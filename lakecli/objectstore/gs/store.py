@@ -234,7 +234,7 @@ class GsStore:
             return describe(self._login)
 
     def put_garbled(self, key: str, body: bytes) -> None:
-        """Send `body` with the checksum of other bytes; see `probe_objects.check_checksums`.
+        """Send `body` with the checksum of other bytes; see `lakecli.objectstore.probe.objects`.
 
         Raises:
             IntegrityError: as it should be.

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, Unsupported
 from lakecli.objectstore.access import access_of
 from lakecli.objectstore.base import ObjectNotFound, PresignRequest
-from lakecli.objectstore.probe import conditions as probe_conditions
-from lakecli.objectstore.probe import objects as probe_objects
+from lakecli.objectstore.probe import conditions, objects
 from lakecli.objectstore.probe.check import Check, Verdict, failed, ok, skipped, warning
 from lakecli.objectstore.probe.scratch import Scratch
 from lakecli.objectstore.probe.url import fetch
@@ -142,16 +141,16 @@ class Probe:
             "reachable": self._reach,
             "list": self._look_at_listing,
             "write": self._write,
-            "read": lambda: probe_objects.check_read(scratch, is_written=self._is_written),
-            "overwrite": partial(probe_objects.check_overwrite, scratch),
-            "read-after-write": partial(probe_objects.check_read_after_write, scratch),
-            "list-after-write": partial(probe_objects.check_list_after_write, scratch),
-            "ranges": partial(probe_objects.check_ranges, scratch),
-            "create-only": partial(probe_conditions.check_create_only, scratch),
-            "compare-and-set": partial(probe_conditions.check_match, scratch),
-            "race": partial(probe_conditions.check_races, scratch),
-            "multipart": partial(probe_objects.check_multipart, scratch),
-            "checksums": partial(probe_objects.check_checksums, scratch),
+            "read": lambda: objects.check_read(scratch, is_written=self._is_written),
+            "overwrite": partial(objects.check_overwrite, scratch),
+            "read-after-write": partial(objects.check_read_after_write, scratch),
+            "list-after-write": partial(objects.check_list_after_write, scratch),
+            "ranges": partial(objects.check_ranges, scratch),
+            "create-only": partial(conditions.check_create_only, scratch),
+            "compare-and-set": partial(conditions.check_match, scratch),
+            "race": partial(conditions.check_races, scratch),
+            "multipart": partial(objects.check_multipart, scratch),
+            "checksums": partial(objects.check_checksums, scratch),
             "presign": self._presign,
             "clock": self._compare_clocks,
             "delete": self._delete,
@@ -256,7 +255,7 @@ class Probe:
 
     def _write(self) -> Check:
         before = self._now()
-        check = probe_objects.check_write(self._scratch)
+        check = objects.check_write(self._scratch)
         self._sent = (before, self._now())
         return check
 
@@ -278,9 +277,7 @@ class Probe:
         for key in keys:
             with suppress(ObjectNotFound):
                 self.store.head(key)
-                raise Unsupported(
-                    "a deleted object is still there", hint=probe_objects.CONSISTENCY_FIX
-                )
+                raise Unsupported("a deleted object is still there", hint=objects.CONSISTENCY_FIX)
         return ok("delete", "allowed; nothing was left behind")
 
     def _place_of(self, key: str) -> str:
@@ -289,7 +286,7 @@ class Probe:
     # -- its URLs and its clock --------------------------------------------------------------
 
     def _presign(self) -> Check:
-        key = self._scratch.prefix + probe_objects.OBJECT
+        key = self._scratch.prefix + objects.OBJECT
         if is_local(self.store.uri):
             return skipped("presign", "a directory has no URLs")
         signed = self.store.presign(key, PresignRequest("GET", _URL_LIFETIME), now=self._now())
@@ -297,7 +294,7 @@ class Probe:
         problem = answer.problem()
         if problem is not None:
             raise problem
-        probe_objects.must_equal(answer.body, probe_objects.BODY, "a signed URL")
+        objects.must_equal(answer.body, objects.BODY, "a signed URL")
         end = _shown_time(signed.expires_at)
         return ok("presign", f"a URL works; the longest signed now ends at {end}", expires_at=end)
 
@@ -319,7 +316,7 @@ class Probe:
 
     def _measure(self) -> timedelta | None:
         """Return how far the store's clock is ahead, 0 where it may be right, if it tells."""
-        key = self._scratch.prefix + probe_objects.OBJECT
+        key = self._scratch.prefix + objects.OBJECT
         if self._sent is not None and self._verdicts["read"] is Verdict.OK:
             return _distance(self.store.head(key).modified_at, *self._sent)
         # Nothing of ours is there to have a time. Every answer has one, a refusal too.
