@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.benchmarks.measure import Machine, Usage
 
 ROUNDS = 21
-PAGE = "100"
+PAGE = "1000"
 
 
 class Operation(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,13 +54,14 @@ def fs_ls(
     repository = context.repository(path)
     prefix = path.path or b""
     cut = 0 if recursive else prefix.rfind(DELIMITER) + 1
+    date_of = lru_cache(maxsize=256)(local_date)  # what was uploaded together has few dates
 
     def text(item: ListedObject | ListedPrefix) -> str:
         shown = quote_path(item.path[cut:])
         if not isinstance(item, ListedObject):
             return f"{_PREFIX:<13}{'':49}{shown}"
         entry = decode_entry(item.value)
-        date, size = local_date(entry.modified_at), human_size(entry.size)
+        date, size = date_of(entry.modified_at), human_size(entry.size)
         return f"{_OBJECT:<13}    {date:<29}    {size:<12}    {shown}"
 
     def record(item: ListedObject | ListedPrefix) -> dict[str, object]:
