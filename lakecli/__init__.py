@@ -3,8 +3,11 @@
 Layers, each importing only what stands below it (a test enforces it)::
 
     cli                          prints, reads the environment, exits; typer and rich only here
+    spark                        DataFrames; pyspark only here and in pipeline
+    pipeline                     bulk work as plans of partitions, run in-process or on Spark
     repository                   one module per verb; moving a branch is transaction.py alone
     committed | refs | staging   ranges and trees | names and history | uncommitted changes
+    remote                       refs, commit packs and reflog in the bucket (beside these three)
     sstable | kv | objectstore   the file format | LMDB | buckets; cloud SDKs only here
     config | home | layout | uri settings | places on a machine | keys in a bucket | lakefs:// URIs
     model, identity, errors      records, digests, the error tree

@@ -7,10 +7,18 @@
     _lakecli/repository.json         claimed create-only first
     _lakecli/doctor-<id>/…           what `lakecli doctor` tries out, while it does
     _lakecli/incoming/<id>           what came by a PUT link, until it is staged
-    _lakecli/…                       refs, commit packs, reflog, gc
+    _lakecli/refs/branches/<name>    one small object per ref, moved by compare-and-set
+    _lakecli/refs/tags/<name>        likewise
+    _lakecli/commits/<pack id>       commit packs
+    _lakecli/reflog/branches/<name>/<sequence>   moves that no longer fit into the ref object
+    _lakecli/reflog/tags/<name>/<sequence>       likewise
+    _lakecli/gc/…                    state, rules, keeps and reports of garbage collection
     data/<2 hex>/<62 hex>            objects, named by the BLAKE3 of their bytes
 
 Nothing of ours but SSTables goes under ``_lakefs/``: lakeFS's own jobs list it.
+
+In the name of a ref ``[a-z0-9._-]`` stand for themselves, every other byte as ``%XX`` (capitals
+too: some disks ignore case). A listing is therefore ordered by keys, not by names.
 """
 
 from __future__ import annotations
@@ -24,9 +32,18 @@ LEGACY_LAKEFS_MARKER = "dummy"
 REPOSITORY = "_lakecli/repository.json"
 INCOMING = "_lakecli/incoming/"
 DOCTOR = "_lakecli/doctor-"
+REFS = "_lakecli/refs/"
+COMMITS = "_lakecli/commits/"
+REFLOG = "_lakecli/reflog/"
+GC = "_lakecli/gc/"
 
 LAKEFS_MARKER_BODY = b"this is dummy data - created by lakeFS to check accessibility"
 
+_FOLDERS = {"branch": "branches", "tag": "tags"}
+_KINDS = {folder: kind for kind, folder in _FOLDERS.items()}
+_SEQUENCE_DIGITS = 16
+_ESCAPED = re.compile(rb"[^a-z0-9._-]")
+_UNESCAPED = re.compile(rb"%([0-9A-F]{2})")
 _DATA_KEY = re.compile(r"data/[0-9a-f]{2}/[0-9a-f]{62}")
 
 
@@ -50,3 +67,45 @@ def data_digest(key: str) -> str | None:
     if not _DATA_KEY.fullmatch(key):
         return None
     return key[5:7] + key[8:]
+
+
+def escape_name(name: str) -> str:
+    """Return the name of a ref as it stands in keys."""
+    data = name.encode("utf-8", "surrogateescape")
+    return _ESCAPED.sub(lambda found: b"%%%02X" % found[0][0], data).decode("ascii")
+
+
+def unescape_name(escaped: str) -> str:
+    """Return the name that `escape_name` made `escaped` of."""
+    data = escaped.encode("utf-8", "surrogateescape")
+    plain = _UNESCAPED.sub(lambda found: bytes([int(found[1], 16)]), data)
+    return plain.decode("utf-8", "surrogateescape")
+
+
+def ref_key(kind: str, name: str) -> str:
+    """Return the key of a ref's object; `kind` is ``branch`` or ``tag``."""
+    return f"{REFS}{_FOLDERS[kind]}/{escape_name(name)}"
+
+
+def ref_of_key(key: str) -> tuple[str, str] | None:
+    """Return the kind and the name of the ref that a key is of, or ``None`` if it is none."""
+    folder, slash, escaped = key.removeprefix(REFS).partition("/")
+    if not key.startswith(REFS) or folder not in _KINDS or not slash or not escaped:
+        return None
+    name = unescape_name(escaped)
+    return (_KINDS[folder], name) if escape_name(name) == escaped else None
+
+
+def reflog_prefix(kind: str, name: str) -> str:
+    """Return what the keys of a ref's older moves begin with."""
+    return f"{REFLOG}{_FOLDERS[kind]}/{escape_name(name)}/"
+
+
+def reflog_key(kind: str, name: str, sequence: int) -> str:
+    """Return the key of older moves of a ref, the newest of which has this sequence number."""
+    return f"{reflog_prefix(kind, name)}{sequence:0{_SEQUENCE_DIGITS}d}"
+
+
+def pack_key(pack_id: str) -> str:
+    """Return the key of a commit pack."""
+    return COMMITS + pack_id

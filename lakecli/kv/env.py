@@ -47,6 +47,10 @@ class Table(bytes, Enum):
     IMAGES = b"i"  # staged records as they were before an operation
     FILE_HASHES = b"f"
     TRANSFERS = b"x"
+    TRACKING = b"u"  # where the refs in the bucket stood when this clone last looked
+    REFLOG = b"l"  # their moves, as far as this clone has read them
+    INTENTS = b"v"  # moves of them that were begun, and whose outcome is not written down yet
+    PACKED = b"p"  # which commits lie in the bucket, and in which pack
 
 
 class LocalStore:

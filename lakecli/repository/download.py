@@ -186,7 +186,7 @@ class _Download:
 
         self._fetcher = None
         if not is_local(repository.store.uri):
-            from lakecli.repository.fetch import Fetcher
+            from lakecli.repository.receive import Fetcher
 
             self._fetcher = Fetcher(
                 repository,

@@ -1,0 +1,90 @@
+"""What applies a function to the parts of a plan: the interface, and the in-process runner."""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future
+    from types import TracebackType
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class Runner(Protocol):
+    """Applies functions to parts."""
+
+    @property
+    def name(self) -> str:
+        """``local`` or ``spark``."""
+
+    @property
+    def parallelism(self) -> int:
+        """Parts that run at one time."""
+
+    def run(self, task: Callable[[P], R], parts: Iterable[P]) -> Iterator[tuple[P, R]]:
+        """Yield (part, result) as parts finish, in any order; memory is bounded.
+
+        Args:
+            task: a function of a module (or a `functools.partial` of one), safe to repeat: a part
+                may run again after its first attempt failed, or twice at one time.
+            parts: small, picklable; taken one after the other as there is room.
+
+        Raises:
+            LakeError: what a part raised, after the runner's own attempts; the rest is stopped.
+        """
+
+    def close(self) -> None:
+        """Let go of what the runner holds; safe to repeat."""
+
+
+class LocalRunner:
+    """Runs parts in this process: one by one, or on threads, which help where stores are slow."""
+
+    name = "local"
+
+    def __init__(self, *, parallelism: int = 1) -> None:
+        self.parallelism = parallelism
+
+    def run(self, task: Callable[[P], R], parts: Iterable[P]) -> Iterator[tuple[P, R]]:
+        """Yield (part, result) as parts finish, as `Runner` has it."""
+        if self.parallelism == 1:
+            for part in parts:
+                yield part, task(part)
+            return
+        waiting: dict[Future[R], P] = {}
+        finished: deque[Future[R]] = deque()
+        with ThreadPoolExecutor(self.parallelism) as pool:
+            try:
+                for part in parts:
+                    waiting[pool.submit(task, part)] = part
+                    if len(waiting) >= 2 * self.parallelism:
+                        finished += wait(waiting, return_when=FIRST_COMPLETED).done
+                    while finished:
+                        future = finished.popleft()
+                        yield waiting.pop(future), future.result()
+                while waiting:
+                    for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                        yield waiting.pop(future), future.result()
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def __enter__(self) -> Self:
+        """Return the runner itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()

@@ -1,0 +1,48 @@
+"""Where a repository's objects lie, in words that travel: what an executor opens stores from."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from lakecli.committed.store import TreeStore
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.lake import Repository
+
+
+class Site(NamedTuple):
+    """A repository's storage namespace.
+
+    Attributes:
+        uri: normalised, without a trailing slash.
+        region: of the bucket, or ``""``.
+        range_entries: the tree parameter N.
+    """
+
+    uri: str
+    region: str
+    range_entries: int
+
+    @classmethod
+    def of(cls, repository: Repository) -> Site:
+        """Return the site of a repository."""
+        record = repository.record
+        return cls(record.storage_namespace, record.region, record.range_entries)
+
+    def store(self) -> ObjectStore:
+        """Return the storage namespace, opened once per process."""
+        return _open(self)
+
+    def trees(self) -> TreeStore:
+        """Return its trees, read without a cache on disk."""
+        from lakecli.committed.store import TreeStore
+
+        return TreeStore(_open(self), cache=None, range_entries=self.range_entries)
+
+
+@lru_cache(maxsize=16)
+def _open(site: Site) -> ObjectStore:
+    from lakecli.objectstore.registry import open_store
+
+    return open_store(site.uri, region=site.region)

@@ -1,0 +1,1 @@
+"""Lakes as Spark DataFrames; the public functions are imported from here."""
