@@ -150,10 +150,10 @@ __lakecli_argument() {
     'cherry-pick 2') REPLY='branch' ;;
     'commit 1') REPLY='branch' ;;
     'completion 1') REPLY='=bash zsh fish' ;;
-    'config get 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism presign.expires' ;;
-    'config set 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism presign.expires' ;;
+    'config get 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism presign.expires sync' ;;
+    'config set 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism presign.expires sync' ;;
     'config set 2') REPLY='nothing' ;;
-    'config unset 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism presign.expires' ;;
+    'config unset 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism presign.expires sync' ;;
     'diff 1') REPLY='ref' ;;
     'diff 2') REPLY='ref' ;;
     'doctor 1') REPLY='repository' ;;

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENVIRONMENT_PREFIX: Final = "LAKECLI_"
+SYNC: Final = "sync"
 
 _DURATION: Final = r"([0-9]+)\s*([smhd])"
 _DURATION_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -79,6 +80,18 @@ def parse_count(text: str) -> int:
     return int(stripped)
 
 
+def parse_sync(text: str) -> bool:
+    """Return whether ``auto`` is asked for, and not ``manual``.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    word = text.strip().lower()
+    if word not in ("auto", "manual"):
+        raise UsageError(f"neither auto nor manual: {text!r}")
+    return word == "auto"
+
+
 class Key(NamedTuple):
     """One thing that may be set.
 
@@ -109,9 +122,17 @@ KEYS: Final = (
     Key("cache.size", "how much the local cache may hold", parse_size, "10 GiB", "2 GiB"),
     Key("transfer.parallelism", "objects moved at a time", parse_count, "25", "8"),
     Key("presign.expires", "how long a presigned URL works", parse_duration, "15m", "12h"),
+    Key(
+        SYNC,
+        "fetch before and push after every command: auto or manual",
+        parse_sync,
+        "manual",
+        "auto",
+    ),
 )
-"""Every setting; each is read by something."""
+"""Every setting; each is read by something. A repository may have its own `SYNC`."""
 
+_OF_REPOSITORY: Final = re.compile(r"repo\.([a-z0-9][a-z0-9-]{2,62})\.sync")
 _BY_NAME: Final = {key.name: key for key in KEYS}
 
 
@@ -122,9 +143,18 @@ def find_key(name: str) -> Key:
         UsageError: there is none; the hint names the nearest.
     """
     key = _BY_NAME.get(name)
-    if key is None:
-        raise UsageError(f"no setting {name!r}", hint=_nearest(name))
-    return key
+    if key is not None:
+        return key
+    if (named := _OF_REPOSITORY.fullmatch(name)) is not None:
+        return _BY_NAME[SYNC]._replace(
+            name=name, summary=f"`{SYNC}` for lakefs://{named[1]} alone", default=None
+        )
+    raise UsageError(f"no setting {name!r}", hint=_nearest(name))
+
+
+def sync_key(repository: str) -> str:
+    """Return the name of the setting that is `SYNC` for one repository."""
+    return f"repo.{repository}.{SYNC}"
 
 
 def _nearest(name: str) -> str:
@@ -192,17 +222,26 @@ class Settings:
         key = find_key(name)
         if text := self._flags.get(name):
             return Setting(key, text, OriginKind.FLAG, f"--{name.replace('_', '-')}")
-        if text := self._environ.get(key.variable):
-            return Setting(key, text, OriginKind.ENVIRONMENT, key.variable)
-        if self._values is None:
-            self._values = self._read_file()
-        if text := self._values.get(name):
+        # What shells can name; a repository's name has dashes. LAKECLI_SYNC is for all of them.
+        variable = _BY_NAME[SYNC].variable if _OF_REPOSITORY.fullmatch(name) else key.variable
+        if text := self._environ.get(variable):
+            return Setting(key, text, OriginKind.ENVIRONMENT, variable)
+        if text := self._file_values.get(name):
             return Setting(key, text, OriginKind.FILE, str(self._file))
         return Setting(key, key.default, OriginKind.DEFAULT, "")
 
     def __iter__(self) -> Iterator[Setting]:
-        """Yield every setting, in the order of `KEYS`."""
-        return (self.find(key.name) for key in KEYS)
+        """Yield every setting, in the order of `KEYS`, then what the file sets for repositories."""
+        yield from (self.find(key.name) for key in KEYS)
+        for name in sorted(self._file_values):
+            if name not in _BY_NAME:
+                yield self.find(name)
+
+    @property
+    def _file_values(self) -> Mapping[str, str]:
+        if self._values is None:
+            self._values = self._read_file()
+        return self._values
 
     def _value(self, name: str) -> object:
         setting = self.find(name)
@@ -255,3 +294,8 @@ class Settings:
         value = self._value("presign.expires")
         assert isinstance(value, timedelta)
         return value
+
+    def sync(self, repository: str) -> bool:
+        """Whether the commands on a repository fetch before and push after, by themselves."""
+        own = self._value(sync_key(repository))
+        return bool(self._value(SYNC) if own is None else own)

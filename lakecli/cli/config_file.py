@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakecli.config import KEYS, find_key
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, MutableMapping
 
     from tomlkit import TOMLDocument
+
+
+_REPOSITORIES = "repo"
+"""The table whose tables are what single repositories set: ``[repo.sales]``."""
 
 
 def read_file(path: Path, *, required: bool = False) -> Mapping[str, str]:
@@ -62,10 +66,11 @@ def _read(path: Path, *, required: bool) -> str | None:
 
 def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
     """Yield dotted names and values; an empty or unknown table counts as one unknown name."""
-    tables = {key.name.rpartition(".")[0] for key in KEYS}
+    tables = {key.name.rpartition(".")[0] for key in KEYS} | {_REPOSITORIES}
     for name, value in table.items():
         dotted = prefix + name
-        if isinstance(value, dict) and dotted in tables:
+        inside = prefix == f"{_REPOSITORIES}."
+        if isinstance(value, dict) and (dotted in tables or inside):
             yield from _flatten(value, dotted + ".")
         else:
             yield dotted, value
@@ -98,16 +103,16 @@ def set_value(path: Path, name: str, text: str) -> None:
 
     value = find_key(name).parse(text)
     document = _load(path)
-    table, _, leaf = name.rpartition(".")
-    stored: str | int = value if isinstance(value, int) and text.strip().isdecimal() else text
-    if not table:
-        document[leaf] = stored
-    else:
-        section = document.get(table)
-        if not isinstance(section, Table):
-            section = tomlkit.table()
-            document[table] = section
-        section[leaf] = stored
+    *tables, leaf = name.split(".")
+    section: TOMLDocument | Table = document
+    for number, table in enumerate(tables, 1):
+        inner = section.get(table)
+        if not isinstance(inner, Table):
+            # `[repo.sales]` needs no `[repo]` of its own.
+            inner = tomlkit.table(is_super_table=number < len(tables))
+            section[table] = inner
+        section = inner
+    section[leaf] = value if isinstance(value, int) and text.strip().isdecimal() else text
     _write(path, tomlkit.dumps(document))
 
 
@@ -124,16 +129,17 @@ def unset_value(path: Path, name: str) -> None:
     if name not in read_file(path):
         raise NotFound(f"{name} is not set in {path}", hint="lakecli config list --show-origin")
     document = _load(path)
-    table, _, leaf = name.rpartition(".")
-    if not table:
-        del document[leaf]
-    else:
-        section = document[table]
-        assert isinstance(section, dict)
-        del section[leaf]
-        if not section:
-            del document[table]
+    _remove(document, name.split("."))
     _write(path, tomlkit.dumps(document))
+
+
+def _remove(table: MutableMapping[str, Any], words: list[str]) -> None:
+    """Remove a setting, and the tables that it leaves empty."""
+    first, *rest = words
+    if rest:
+        _remove(table[first], rest)
+    if not rest or not table[first]:
+        del table[first]
 
 
 def _load(path: Path) -> TOMLDocument:

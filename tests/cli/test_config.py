@@ -121,7 +121,7 @@ def test_list(cli: Cli, file: Path, golden: Golden, monkeypatch: pytest.MonkeyPa
         cli("config", "list", "--show-origin", "--json"),
         cli("config", "list", "--json"),
     )
-    assert cli("config", "list", terminal=True).lines[1] == "| KEY                  | VALUE |"
+    assert cli("config", "list", terminal=True).lines[1] == "| KEY                  | VALUE  |"
 
 
 def test_set_get_unset(cli: Cli, golden: Golden) -> None:
@@ -266,3 +266,33 @@ def test_committer(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert context().committer() == "Ada <a@b.org>"
     monkeypatch.delenv("LAKECLI_USER_NAME")
     assert context().committer() == "a@b.org"
+
+
+def test_a_repository_may_sync_where_others_do_not(file: Path, cli: Cli) -> None:
+    assert cli("config", "set", "repo.my-lake.sync", "auto").exit_code == ExitCode.OK
+    assert cli("config", "set", "user.name", "Ada").exit_code == ExitCode.OK
+    settings = context().settings
+    assert settings.sync("my-lake")
+    assert not settings.sync("other")
+    assert "repo.my-lake.sync\tauto" in cli("config", "list").stdout
+    assert '[repo.my-lake]\nsync = "auto"\n' in file.read_text()
+    assert cli("config", "unset", "repo.my-lake.sync").exit_code == ExitCode.OK
+    assert file.read_text() == '[user]\nname = "Ada"\n'
+
+
+def test_the_environment_decides_for_all_repositories(
+    file: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text('[repo.my-lake]\nsync = "auto"\n')
+    monkeypatch.setenv("LAKECLI_SYNC", "manual")
+    assert not context().settings.sync("my-lake")
+    monkeypatch.setenv("LAKECLI_SYNC", "auto")
+    assert context().settings.sync("other")
+
+
+@pytest.mark.parametrize("text", ['[repo]\nsync = "auto"\n', "[repo.my-lake]\nsink = 1\n"])
+def test_what_is_no_setting_of_a_repository(text: str, file: Path, cli: Cli) -> None:
+    file.write_text(text)
+    answer = cli("config", "list")
+    assert answer.exit_code == ExitCode.USAGE
+    assert "no setting" in answer.stderr
