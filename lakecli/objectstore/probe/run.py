@@ -318,7 +318,7 @@ class Probe:
         """Return how far the store's clock is ahead, 0 where it may be right, if it tells."""
         key = self._scratch.prefix + objects.OBJECT
         if self._sent is not None and self._verdicts["read"] is Verdict.OK:
-            return _distance(self.store.head(key).modified_at, *self._sent)
+            return distance(self.store.head(key).modified_at, *self._sent)
         # Nothing of ours is there to have a time. Every answer has one, a refusal too.
         before = self._now()
         try:
@@ -326,11 +326,11 @@ class Probe:
         except (Unsupported, PermissionDenied):
             return None
         told = self._fetch(signed.url).date()
-        return None if told is None else _distance(told, before, self._now())
+        return None if told is None else distance(told, before, self._now())
 
 
-def _distance(told: datetime, before: datetime, after: datetime) -> timedelta:
-    """Return how far a clock is off that told whole seconds between two moments of ours."""
+def distance(told: datetime, before: datetime, after: datetime) -> timedelta:
+    """Return how far a clock is ahead that told whole seconds between two moments of ours."""
     if told > after:
         return told - after
     return min(told + _RESOLUTION - before, timedelta(0))

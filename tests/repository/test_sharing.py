@@ -1,0 +1,158 @@
+"""Whether a namespace can be shared: put to the test once, and remembered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from lakecli.errors import ErrorKind, PermissionDenied, Unreachable
+from lakecli.objectstore.access import Access
+from lakecli.repository import sharing
+from lakecli.repository.lake import Repository
+from lakecli.repository.sharing import CannotShare, ClockOff, ensure_shareable
+from tests.support.faulty import FaultyStore, denied, unreachable
+
+if TYPE_CHECKING:
+    from tests.support.lakes import Ticking
+
+
+class SignedStore(FaultyStore):
+    """A store that one has to sign in to, and so of another machine."""
+
+    def access(self) -> Access:
+        return Access("access key", "AKIA…", "test")
+
+
+def with_store(repository: Repository, store: FaultyStore | None = None, **settings: Any) -> Any:
+    made = FaultyStore(**settings) if store is None else store
+    repository.__dict__["store"] = made
+    return made
+
+
+def test_a_directory_is_looked_at_and_left_clean(repository: Repository) -> None:
+    before = {info.key for info in repository.store.list()}
+    ensure_shareable(repository)
+    assert {info.key for info in repository.store.list()} == before
+
+
+def test_a_good_store_is_asked_once(repository: Repository) -> None:
+    store = with_store(repository)
+    ensure_shareable(repository)
+    assert store.keys == ()
+    asked = sum(store.calls.values())
+    assert 0 < asked - store.calls["overwrite"] <= 110  # which is not a request of its own
+    ensure_shareable(repository)
+    assert sum(store.calls.values()) == asked
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"ignores": frozenset({"ABSENT"})}, "the store ignores conditions"),
+        ({"ignores": frozenset({"Match"})}, "the store ignores conditions"),
+        ({"reads_late": True}, "is read as it was before"),
+        ({"lies_about_versions": True}, "another version"),
+        ({"forgets": True}, "not found"),
+    ],
+)
+def test_a_store_without_compare_and_set_is_refused(
+    repository: Repository, settings: dict[str, Any], reason: str
+) -> None:
+    store = with_store(repository, **settings)
+    with pytest.raises(CannotShare, match=reason) as caught:
+        ensure_shareable(repository)
+    assert caught.value.kind is ErrorKind.REFUSED
+    assert caught.value.hint is not None
+    assert f"lakecli doctor {repository.uri}" in caught.value.hint
+    assert store.keys == ()
+    asked = sum(store.calls.values())
+    with pytest.raises(CannotShare, match=reason):
+        ensure_shareable(repository)
+    assert sum(store.calls.values()) == asked
+
+
+def test_a_store_that_was_refused_is_asked_again_a_day_later(
+    repository: Repository, clock: Ticking
+) -> None:
+    store = with_store(repository, ignores=frozenset({"ABSENT"}))
+    with pytest.raises(CannotShare):
+        ensure_shareable(repository)
+    store.ignores = frozenset()
+    clock.present += timedelta(hours=23)
+    with pytest.raises(CannotShare):
+        ensure_shareable(repository)
+    clock.present += timedelta(hours=1)
+    ensure_shareable(repository)
+
+
+@pytest.mark.parametrize(
+    ("error", "family"), [(denied("put"), PermissionDenied), (unreachable(), Unreachable)]
+)
+def test_what_says_nothing_about_the_store_is_not_remembered(
+    repository: Repository, error: Exception, family: type[Exception]
+) -> None:
+    store = with_store(repository, errors={"put": error})
+    with pytest.raises(family):
+        ensure_shareable(repository)
+    store.errors = {}
+    ensure_shareable(repository)
+
+
+def test_who_may_not_delete_can_share(repository: Repository) -> None:
+    with_store(repository, errors={"delete": denied("delete")})
+    ensure_shareable(repository)
+
+
+def test_an_older_look_counts_for_nothing(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = with_store(repository)
+    ensure_shareable(repository)
+    asked = sum(store.calls.values())
+    monkeypatch.setattr(sharing, "VERSION", sharing.VERSION + 1)
+    ensure_shareable(repository)
+    assert sum(store.calls.values()) > asked
+
+
+@pytest.mark.parametrize(
+    ("offset", "said"),
+    [
+        (timedelta(days=1), "24 hours behind that of the store"),
+        (timedelta(days=-3), "3 days ahead of that of the store"),
+        (timedelta(hours=2), "2 hours behind"),
+    ],
+)
+def test_a_clock_that_is_far_off_is_an_error_of_its_own(
+    repository: Repository, offset: timedelta, said: str
+) -> None:
+    store = with_store(repository, SignedStore(offset=offset))
+    with pytest.raises(ClockOff, match=said) as caught:
+        ensure_shareable(repository)
+    assert caught.value.hint is not None
+    assert "timedatectl" in caught.value.hint
+    assert store.keys == ()
+    store.offset = timedelta(minutes=5)
+    ensure_shareable(repository)
+
+
+def test_the_clock_of_this_machine_is_no_other(repository: Repository) -> None:
+    with_store(repository, offset=timedelta(days=2))
+    ensure_shareable(repository)
+
+
+def test_what_is_remembered_is_of_one_namespace(repository: Repository) -> None:
+    with_store(repository)
+    ensure_shareable(repository)
+    record = replace(repository.record, storage_namespace="local:///elsewhere")
+    moved = Repository(repository.lake, record)
+    store = with_store(moved)
+    ensure_shareable(moved)
+    assert store.calls
+
+
+@pytest.fixture
+def clock(repository: Repository) -> Ticking:
+    return cast("Ticking", repository.lake.surroundings.clock)
