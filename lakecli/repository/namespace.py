@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli import layout
-from lakecli.errors import AlreadyExists, IntegrityError
+from lakecli.errors import AlreadyExists, IntegrityError, Refused
 from lakecli.objectstore.base import ABSENT, ConditionFailed, ObjectNotFound
 
 if TYPE_CHECKING:
@@ -20,9 +21,36 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 
+KNOWN_NEEDS: Final = frozenset[str]()
+"""What a repository may ask of whoever reads or writes it, as far as this version can do it."""
+
 
 class NamespaceTaken(AlreadyExists):
     """Another repository, or a lakeFS, lives in the storage namespace."""
+
+
+class NewerRepository(Refused):
+    """A newer lakecli made or changed the repository in a way that this one cannot work with."""
+
+
+class Description(NamedTuple):
+    """What stands in ``_lakecli/repository.json``.
+
+    Attributes:
+        uuid: 32 hex digits, the same in every clone.
+        range_entries: the tree parameter N.
+        default_branch: the name of the branch that the repository began with.
+        created_at: by the clock of whoever created it.
+        needs_read: what one has to know to read it, as far as this version does not.
+        needs_write: likewise, to write to it.
+    """
+
+    uuid: str
+    range_entries: int
+    default_branch: str
+    created_at: datetime
+    needs_read: tuple[str, ...]
+    needs_write: tuple[str, ...]
 
 
 def _document(record: RepositoryRecord) -> bytes:
@@ -55,6 +83,59 @@ def owner_of(store: ObjectStore) -> str | None:
             f"{store.uri}/{layout.REPOSITORY} is not a repository description",
             hint="restore it from a backup, or use another storage namespace",
         ) from error
+
+
+def describe(store: ObjectStore) -> Description | None:
+    """Return what is written of the repository in a namespace, or ``None`` if there is none.
+
+    Raises:
+        IntegrityError: its ``repository.json`` cannot be understood.
+        NewerRepository: its format is one that came later.
+    """
+    try:
+        data = store.get(layout.REPOSITORY)
+    except ObjectNotFound:
+        return None
+    try:
+        fields: dict[str, Any] = json.loads(data)
+        if fields["format"] > FORMAT:
+            raise _newer(store, f"format {fields['format']}")
+        return Description(
+            uuid=bytes.fromhex(fields["uuid"]).hex(),
+            range_entries=int(fields["range_entries"]),
+            default_branch=str(fields["default_branch"]),
+            created_at=datetime.strptime(fields["created"], "%Y-%m-%dT%H:%M:%SZ").replace(
+                tzinfo=UTC
+            ),
+            needs_read=_unknown(fields.get("needs_read", [])),
+            needs_write=_unknown(fields.get("needs_write", [])),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise IntegrityError(
+            f"{store.uri}/{layout.REPOSITORY} is not a repository description",
+            hint="restore it from a backup, or use another storage namespace",
+        ) from error
+
+
+def check_needs(store: ObjectStore, description: Description, *, writing: bool) -> None:
+    """Refuse a repository that asks for more than this version can do.
+
+    Raises:
+        NewerRepository: naming what it asks for.
+    """
+    lacking = (*description.needs_read, *(description.needs_write if writing else ()))
+    if lacking:
+        raise _newer(store, ", ".join(map(repr, sorted(set(lacking)))))
+
+
+def _unknown(needs: list[str]) -> tuple[str, ...]:
+    return tuple(need for need in needs if need not in KNOWN_NEEDS)
+
+
+def _newer(store: ObjectStore, need: str) -> NewerRepository:
+    return NewerRepository(
+        f"the repository in {store.uri} needs a newer lakecli: {need}", hint="upgrade lakecli"
+    )
 
 
 def claim(store: ObjectStore, record: RepositoryRecord) -> None:
