@@ -1,0 +1,70 @@
+"""Moves of refs in the bucket that were begun here, until their outcome is written down.
+
+::
+
+    INTENTS  repository ‖ id (16 bytes) -> fields as JSON
+
+A row is written before the first request of a move and deleted in the transaction that records
+its outcome, so an interrupted command leaves one, and the next command knows what to look up.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from lakecli.errors import IntegrityError
+from lakecli.kv.env import Table, WriteTransaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lakecli.kv.env import ReadTransaction
+
+
+class IntentStore:
+    """The begun moves of one repository; what writes needs a write transaction.
+
+    Args:
+        txn: the moment to read, or the transaction to write in.
+        repository: the 16 bytes of its UUID.
+    """
+
+    def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
+        self._txn = txn
+        self._repository = repository
+
+    def put(self, id: bytes, fields: Mapping[str, Any]) -> None:
+        """Write down a move; `fields` are what JSON takes."""
+        data = json.dumps(dict(fields), separators=(",", ":")).encode("ascii")
+        self._writable().put(Table.INTENTS, self._repository + id, data)
+
+    def find(self, id: bytes) -> dict[str, Any] | None:
+        """Return the fields of one move, or ``None``."""
+        data = self._txn.get(Table.INTENTS, self._repository + id)
+        return None if data is None else _load(data)
+
+    def iter(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        """Yield all of them as (ID, fields), by ID."""
+        cut = len(self._repository)
+        for key, data in self._txn.scan(Table.INTENTS, prefix=self._repository):
+            yield key[cut:], _load(data)
+
+    def delete(self, id: bytes) -> bool:
+        """Forget a move whose outcome is written down; return whether there was one."""
+        return self._writable().delete(Table.INTENTS, self._repository + id)
+
+    def _writable(self) -> WriteTransaction:
+        if not isinstance(self._txn, WriteTransaction):
+            raise TypeError("intents are written in a write transaction")
+        return self._txn
+
+
+def _load(data: bytes) -> dict[str, Any]:
+    try:
+        return dict(json.loads(data))
+    except (TypeError, ValueError) as error:
+        raise IntegrityError(
+            "a move that was begun makes no sense in the local store",
+            hint="the store may be damaged: move it away and start a new one",
+        ) from error

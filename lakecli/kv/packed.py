@@ -1,0 +1,61 @@
+"""Which commits lie in the bucket, and in which pack: a push sends only the others.
+
+::
+
+    PACKED  repository ‖ c ‖ commit ID (32 bytes) -> pack ID (32 bytes)
+            repository ‖ p ‖ pack ID (32 bytes)   -> nothing: a pack that was read or written here
+
+A commit that lies in several packs, because one replaces others, is noted under the last added.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lakecli.kv.env import Table, WriteTransaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lakecli.kv.env import ReadTransaction
+
+_COMMIT: Final = b"c"
+_PACK: Final = b"p"
+
+
+class PackedStore:
+    """The packs of one repository that this clone knows; what writes needs a write transaction.
+
+    Args:
+        txn: the moment to read, or the transaction to write in.
+        repository: the 16 bytes of its UUID.
+    """
+
+    def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
+        self._txn = txn
+        self._repository = repository
+
+    def add(self, pack_id: str, commit_ids: Iterable[str]) -> None:
+        """Note that a pack lies in the bucket, with these commits in it."""
+        txn = self._writable()
+        pack = bytes.fromhex(pack_id)
+        txn.put(Table.PACKED, self._repository + _PACK + pack, b"")
+        rows = ((commit, pack) for commit in sorted(map(bytes.fromhex, commit_ids)))
+        txn.put_sorted(Table.PACKED, rows, prefix=self._repository + _COMMIT)
+
+    def find_pack(self, commit_id: str) -> str | None:
+        """Return the pack that a commit lies in, or ``None`` if it is not known to be in one."""
+        key = self._repository + _COMMIT + bytes.fromhex(commit_id)
+        pack = self._txn.get(Table.PACKED, key)
+        return None if pack is None else pack.hex()
+
+    def known_packs(self) -> Iterator[str]:
+        """Yield the packs that were read or written here, by ID."""
+        under = self._repository + _PACK
+        for key in self._txn.scan_keys(Table.PACKED, prefix=under):
+            yield key[len(under) :].hex()
+
+    def _writable(self) -> WriteTransaction:
+        if not isinstance(self._txn, WriteTransaction):
+            raise TypeError("packs are noted in a write transaction")
+        return self._txn

@@ -1,0 +1,71 @@
+"""The moves of refs in the bucket, as far as this clone has read them.
+
+::
+
+    REFLOG  repository ‖ h(kind ‖ 00 ‖ name) ‖ sequence (8 bytes, big-endian) -> fields as JSON
+
+What a move is belongs to `lakecli.remote`; here it is a sequence number and fields for JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from lakecli.errors import IntegrityError
+from lakecli.kv.env import Table, WriteTransaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from lakecli.kv.env import ReadTransaction
+
+_SEQUENCE_SIZE: Final = 8
+
+
+class ReflogStore:
+    """The moves of one repository's refs; what writes needs a write transaction.
+
+    Args:
+        txn: the moment to read, or the transaction to write in.
+        repository: the 16 bytes of its UUID.
+    """
+
+    def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
+        self._txn = txn
+        self._repository = repository
+
+    def put_moves(self, kind: str, name: str, moves: Iterable[Mapping[str, Any]]) -> None:
+        """Write moves of a ref, each what JSON takes with its ``sequence``; known ones stay."""
+        txn = self._writable()
+        under = self._prefix(kind, name)
+        for fields in moves:
+            key = under + int(fields["sequence"]).to_bytes(_SEQUENCE_SIZE)
+            data = json.dumps(dict(fields), separators=(",", ":")).encode("ascii")
+            txn.put(Table.REFLOG, key, data)
+
+    def iter_moves(self, kind: str, name: str) -> Iterator[dict[str, Any]]:
+        """Yield the moves of a ref, newest first."""
+        for _, data in self._txn.scan_reverse(Table.REFLOG, prefix=self._prefix(kind, name)):
+            try:
+                yield dict(json.loads(data))
+            except (TypeError, ValueError) as error:
+                raise IntegrityError(
+                    f"a record in the local store makes no sense: a move of {name}",
+                    hint="the store may be damaged: move it away and start a new one",
+                ) from error
+
+    def delete(self, kind: str, name: str) -> None:
+        """Forget the moves of a ref."""
+        self._writable().delete_prefix(Table.REFLOG, self._prefix(kind, name))
+
+    def _prefix(self, kind: str, name: str) -> bytes:
+        from lakecli.identity import h  # a name may be as long as a key
+
+        ref = kind.encode() + b"\0" + name.encode("utf-8", "surrogateescape")
+        return self._repository + h(ref)
+
+    def _writable(self) -> WriteTransaction:
+        if not isinstance(self._txn, WriteTransaction):
+            raise TypeError("moves are written in a write transaction")
+        return self._txn

@@ -1,0 +1,114 @@
+"""Tracked refs: where the refs in the bucket stood when this clone last looked.
+
+::
+
+    TRACKING  repository ‖ kind ‖ 00 ‖ name -> position as JSON
+
+A ref that was deleted in the bucket stays, without a commit, as its tombstone does there.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.errors import IntegrityError
+from lakecli.kv.env import Table, WriteTransaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.model import CommitId
+
+
+class Tracked(NamedTuple):
+    """Where a ref in the bucket stood.
+
+    Attributes:
+        kind: ``branch`` or ``tag``.
+        name: of the ref.
+        commit_id: ``None``: deleted.
+        sequence: of its last move.
+        write_id: of its last move.
+        version: of its object, to tell from a listing whether it has moved.
+    """
+
+    kind: str
+    name: str
+    commit_id: CommitId | None
+    sequence: int
+    write_id: str
+    version: str
+
+
+class TrackingStore:
+    """The tracked refs of one repository; what writes needs a write transaction.
+
+    Args:
+        txn: the moment to read, or the transaction to write in.
+        repository: the 16 bytes of its UUID.
+    """
+
+    def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
+        self._txn = txn
+        self._repository = repository
+
+    def find(self, kind: str, name: str) -> Tracked | None:
+        """Return a tracked ref, or ``None`` if this clone never saw it in the bucket."""
+        data = self._txn.get(Table.TRACKING, self._key(kind, name))
+        return None if data is None else _load(kind, name, data)
+
+    def iter(self, kind: str = "", prefix: str = "") -> Iterator[Tracked]:
+        """Yield tracked refs, by kind and then by the bytes of their names.
+
+        Args:
+            kind: only of this kind; all kinds if empty.
+            prefix: only names that begin with it; needs a kind.
+        """
+        under = self._key(kind, prefix) if kind else self._repository
+        cut = len(self._repository)
+        for key, data in self._txn.scan(Table.TRACKING, prefix=under):
+            found, _, name = key[cut:].partition(b"\0")
+            yield _load(found.decode(), name.decode("utf-8", "surrogateescape"), data)
+
+    def put(self, tracked: Tracked) -> None:
+        """Write a position over whatever was there."""
+        fields = {
+            "commit_id": tracked.commit_id,
+            "sequence": tracked.sequence,
+            "write_id": tracked.write_id,
+            "version": tracked.version,
+        }
+        data = json.dumps(fields, separators=(",", ":")).encode("ascii")
+        self._writable().put(Table.TRACKING, self._key(tracked.kind, tracked.name), data)
+
+    def delete(self, kind: str, name: str) -> bool:
+        """Forget a ref; return whether it was tracked."""
+        return self._writable().delete(Table.TRACKING, self._key(kind, name))
+
+    def _key(self, kind: str, name: str) -> bytes:
+        return self._repository + kind.encode() + b"\0" + name.encode("utf-8", "surrogateescape")
+
+    def _writable(self) -> WriteTransaction:
+        if not isinstance(self._txn, WriteTransaction):
+            raise TypeError("tracked refs are written in a write transaction")
+        return self._txn
+
+
+def _load(kind: str, name: str, data: bytes) -> Tracked:
+    try:
+        fields = json.loads(data)
+        return Tracked(
+            kind,
+            name,
+            fields["commit_id"],
+            fields["sequence"],
+            fields["write_id"],
+            fields["version"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise IntegrityError(
+            f"a record in the local store makes no sense: {name}",
+            hint="the store may be damaged: move it away and start a new one",
+        ) from error
