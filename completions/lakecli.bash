@@ -25,7 +25,7 @@ __lakecli_options() {
     'branch revert') REPLY='--allow-empty-commit -m --parent-number -y --yes' ;;
     'branch show') REPLY='' ;;
     'cherry-pick') REPLY='--allow-empty-commit -m --parent-number' ;;
-    'commit') REPLY='--allow-empty-commit --allow-empty-message -m --message --meta' ;;
+    'commit') REPLY='--allow-empty-commit --allow-empty-message -m --message --meta --strategy' ;;
     'completion') REPLY='' ;;
     'config get') REPLY='' ;;
     'config list') REPLY='--show-origin' ;;
@@ -80,6 +80,7 @@ __lakecli_value() {
     'commit -m') REPLY='nothing' ;;
     'commit --message') REPLY='nothing' ;;
     'commit --meta') REPLY='nothing' ;;
+    'commit --strategy') REPLY='=source-wins dest-wins' ;;
     'diff --prefix') REPLY='nothing' ;;
     'fs download --exclude') REPLY='nothing' ;;
     'fs download --include') REPLY='nothing' ;;

@@ -109,7 +109,8 @@ function __lakecli_options
                 '--allow-empty-message' 'Commit without a message' \
                 '-m' 'Commit message' \
                 '--message' 'Commit message' \
-                '--meta' 'Metadata to record'
+                '--meta' 'Metadata to record' \
+                '--strategy' 'Which side wins where both changed a path differently'
         case 'config list'
             printf '%s\t%s\n' \
                 '--show-origin' 'Say where each value comes from'
@@ -291,6 +292,8 @@ function __lakecli_value
             echo 'nothing'
         case 'commit --meta'
             echo 'nothing'
+        case 'commit --strategy'
+            echo '=source-wins dest-wins'
         case 'diff --prefix'
             echo 'nothing'
         case 'fs download --exclude'

@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 NO_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
 
 
+class Side(StrEnum):
+    """Which side wins where both changed a path differently."""
+
+    SOURCE_WINS = "source-wins"
+    DEST_WINS = "dest-wins"
+
+
 class Kind(StrEnum):
     """What a word on the command line names, for completion."""
 
@@ -277,6 +284,10 @@ ParentNumber = Annotated[
         metavar="N",
         help="Which parent of a merge commit it is compared with, from 1",
     ),
+]
+Winner = Annotated[
+    Side | None,
+    typer.Option("--strategy", help="Which side wins where both changed a path differently"),
 ]
 AllowEmptyCommit = Annotated[
     bool, typer.Option("--allow-empty-commit", help="Commit even if nothing changes")

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
-from lakecli.errors import NothingToDo
+from lakecli.errors import ConflictError, NothingToDo
+from lakecli.model import MergeStrategy
 from lakecli.repository.transaction import Draft, commit_staged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from lakecli.model import Commit
     from lakecli.repository.lake import Repository
     from lakecli.repository.view import View
+
+MAX_LISTED: Final = 1_000
+"""Overtaken paths that an error lists, at most."""
+
+
+class Overtaken(ConflictError):
+    """Staged paths were changed on the branch, by others, since they were staged."""
 
 
 def commit(
@@ -25,6 +34,7 @@ def commit(
     metadata: Mapping[str, str] | None = None,
     allow_empty: bool = False,
     created_at: datetime | None = None,
+    strategy: MergeStrategy = MergeStrategy.FAIL,
 ) -> Commit:
     """Commit what is staged on a branch, atomically.
 
@@ -38,8 +48,11 @@ def commit(
         metadata: stored as given.
         allow_empty: commit even if nothing changed.
         created_at: the commit's date; the clock's present by default.
+        strategy: what becomes of staged paths that others have changed on the branch since, in
+            commits that a pull or an automatic fetch brought: staged changes are the source.
 
     Raises:
+        Overtaken: there are such paths, and no strategy decides.
         NotFound: no such branch.
         NothingToDo: there is no change.
         LostRace: another commit took the staged changes.
@@ -48,7 +61,7 @@ def commit(
     def build(view: View) -> Draft:
         from lakecli.committed.apply import apply
 
-        changes = ((path, value or None) for path, value in view.staged())  # b"": a tombstone
+        changes = _changes(view, branch, strategy)
         applied = apply(repository.trees, view.commit.metarange_id, changes)
         if not allow_empty and not (applied.added or applied.changed or applied.removed):
             raise NothingToDo(
@@ -65,3 +78,40 @@ def commit(
         )
 
     return commit_staged(repository, branch, build, kind="commit")
+
+
+def _changes(
+    view: View, branch: str, strategy: MergeStrategy
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Return (path, value; ``None``: removed) of what is to be committed, in path order."""
+    changes = ((path, value or None) for path, value in view.staged())  # b"": a tombstone
+    if strategy == MergeStrategy.SOURCE_WINS:
+        return changes
+    from lakecli.repository.overtaken import iter_overtaken
+
+    overtaken = iter_overtaken(view)
+    if strategy == MergeStrategy.DEST_WINS:
+        return _without(changes, overtaken)
+    paths = [path for path, _ in islice(overtaken, MAX_LISTED)]
+    if paths:
+        more = " or more" if len(paths) == MAX_LISTED else ""
+        what = f"{len(paths)}{more} staged paths were" if len(paths) > 1 else "a staged path was"
+        uri = f"{view.repository.uri}/{branch}"
+        raise Overtaken(
+            f"conflict: {what} changed on {branch} by others since",
+            hint=f"look: lakecli log {uri}; then stage them as they should be, or commit with "
+            "--strategy source-wins (what is staged) or dest-wins (what is there)",
+            paths=paths,
+        )
+    return changes
+
+
+def _without(
+    changes: Iterator[tuple[bytes, bytes | None]], left_out: Iterator[tuple[bytes, bytes | None]]
+) -> Iterator[tuple[bytes, bytes | None]]:
+    skipped, _ = next(left_out, (None, None))
+    for path, value in changes:
+        while skipped is not None and skipped < path:
+            skipped, _ = next(left_out, (None, None))
+        if path != skipped:
+            yield path, value

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lakecli.committed.store import TreeStore
     from lakecli.model import RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.transaction import Publisher
 
 DEFAULT_CACHE_SIZE = 10 << 30
 
@@ -132,6 +133,8 @@ class Repository:
         self.record = record
         self.key = bytes.fromhex(record.uuid)
         """The 16 bytes that this repository's rows in the local store begin with."""
+        self.publisher: Publisher | None = None
+        """Moves branches in the bucket before they move here, where sharing is automatic."""
 
     def __enter__(self) -> Self:
         """Return the repository itself."""

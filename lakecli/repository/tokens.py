@@ -29,6 +29,27 @@ def started_on(txn: ReadTransaction, token: StagingToken) -> CommitId | None:
     return None if data is None else CommitId(json.loads(data)["started_on"])
 
 
+def move_on(
+    txn: WriteTransaction, token: StagingToken, head: CommitId, *, since: CommitId | None = None
+) -> None:
+    """Count a token as started on `head`: what is staged there has seen all that `head` brought.
+
+    Args:
+        txn: the transaction that moves the branch.
+        token: known, or else nothing happens.
+        head: where the branch stands now.
+        since: only if the token was started on this commit.
+    """
+    data = txn.get(Table.TOKENS, token)
+    if data is None:
+        return
+    fields = json.loads(data)
+    if since is not None and fields["started_on"] != since:
+        return
+    fields["started_on"] = head
+    txn.put(Table.TOKENS, token, json.dumps(fields, separators=(",", ":")).encode())
+
+
 def forget(txn: WriteTransaction, token: StagingToken) -> None:
     """Drop a token's row; its staged records go with `lakecli.staging.area.drop`."""
     txn.delete(Table.TOKENS, token)

@@ -10,12 +10,16 @@
 The store's write lock is held in steps 1 and 3 only. A crash between any two leaves garbage, never
 damage: sealed changes stay visible on the branch and the same command takes them up again.
 Whoever loses the comparison builds again on the new head.
+
+Where sharing is automatic, the branch moves in the bucket between steps 2 and 3, by a `Publisher`:
+the bucket decides between machines, the comparison of step 3 between processes of this one. What
+the bucket took and this machine could not finish is landed by the next command.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from lakecli.errors import DirtyBranch, LostRace
 from lakecli.refs.store import RefStore
@@ -50,6 +54,30 @@ class Draft:
     created_at: datetime
     metadata: Mapping[str, str]
     also_counts: Sequence[Commit] = ()
+
+
+class Publisher(Protocol):
+    """Moves a branch in the bucket, before it moves here."""
+
+    def publish(
+        self, branch: Branch, commit: Commit, *, kind: str, sealed: tuple[StagingToken, ...]
+    ) -> bool:
+        """Move a branch in the bucket to a commit; tell whether it moved.
+
+        If it did not, somebody else moved it first: this machine's branch has followed by then, as
+        far as it could.
+
+        Args:
+            branch: as it was built from.
+            commit: to move to; not in the local store yet.
+            kind: of the operation.
+            sealed: the staging tokens that the commit holds the changes of.
+
+        Raises:
+            LostRace: the branch cannot follow: it has commits that were never pushed.
+            OutcomeUnknown: the next command finds out.
+            Unreachable: nothing was moved.
+        """
 
 
 class _BranchMoved(LostRace):
@@ -159,12 +187,19 @@ def _try(
         created_at=draft.created_at,
         metadata=draft.metadata,
     )
-    lake.surroundings.on_step("move")
-    try:
-        with lake.kv.write() as txn:
-            _move(txn, repository, branch, commit, kind=kind, sealed=sealed)
-    except _BranchMoved:
+    publisher = repository.publisher
+    if publisher is not None and not publisher.publish(branch, commit, kind=kind, sealed=sealed):
         return None
+    lake.surroundings.on_step("move")
+    if publisher is not None:
+        with lake.kv.write() as txn:
+            land(txn, repository, commit, branch=branch.name, kind=kind, sealed=sealed)
+    else:
+        try:
+            with lake.kv.write() as txn:
+                _move(txn, repository, branch, commit, kind=kind, sealed=sealed)
+        except _BranchMoved:
+            return None
     lake.surroundings.on_step("tidy")
     housekeeping.tidy(repository)
     return commit
@@ -188,9 +223,70 @@ def _move(
     after = replace(before, commit_id=commit.id, sealed_tokens=newer)
     refs.put_commit(commit)
     refs.put_branch(after)
+    follow_head(txn, before, after)
     operations.append(
         txn, repository, kind=kind, refs=[operations.branch_change(before, after)], sealed=sealed
     )
+
+
+def land(
+    txn: WriteTransaction,
+    repository: Repository,
+    commit: Commit,
+    *,
+    branch: str,
+    kind: str,
+    sealed: Sequence[StagingToken],
+) -> None:
+    """Move a branch here to a commit that it moved to in the bucket; repeating it does nothing.
+
+    Another process may have followed the bucket meanwhile, or have gone on from there: then the
+    branch stays, and only what the commit took is taken off it. So it does where it has gone
+    elsewhere: the bucket has the commit, and `status` tells that they differ.
+
+    Args:
+        txn: the transaction to do it in.
+        repository: whose branch.
+        commit: that the bucket took; may be in the local store already.
+        branch: its name.
+        kind: of the operation, as the log shows it.
+        sealed: the staging tokens that the commit holds the changes of.
+    """
+    refs = RefStore(txn, repository.key)
+    before = refs.find_branch(branch)
+    refs.put_commit(commit)
+    if before is None:
+        return
+    taken = set(sealed)
+    kept = tuple(token for token in before.sealed_tokens if token not in taken)
+    moves = before.commit_id in commit.parents
+    if not moves and kept == before.sealed_tokens:
+        return
+    head = commit.id if moves else before.commit_id
+    after = replace(before, commit_id=head, sealed_tokens=kept)
+    refs.put_branch(after)
+    follow_head(txn, before, after)
+    operations.append(
+        txn,
+        repository,
+        kind=kind,
+        refs=[operations.branch_change(before, after)],
+        sealed=[token for token in before.sealed_tokens if token in taken],
+    )
+
+
+def follow_head(txn: WriteTransaction, before: Branch, after: Branch) -> None:
+    """Count what stays staged on a branch as seen with its new head, where nothing came between.
+
+    That is so for areas without changes, and for those that were written to on top of what has
+    just been committed. Other changes keep the commit they were started on: committing them looks
+    at what happened since.
+    """
+    from lakecli.staging import area
+
+    for token in (after.staging_token, *after.sealed_tokens):
+        since = None if area.is_empty(txn, token) else before.commit_id
+        tokens.move_on(txn, token, after.commit_id, since=since)
 
 
 def check_clean(view: View) -> None:

@@ -8,7 +8,14 @@ import typer
 
 from lakecli.cli.context import Context
 from lakecli.cli.messages import check_message
-from lakecli.cli.params import NO_METADATA, AllowEmptyCommit, BranchUri, Message, Metadata
+from lakecli.cli.params import (
+    NO_METADATA,
+    AllowEmptyCommit,
+    BranchUri,
+    Message,
+    Metadata,
+    Winner,
+)
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
 from lakecli.errors import UsageError
@@ -28,6 +35,7 @@ def commit(
     ] = False,
     metadata: Metadata = NO_METADATA,
     allow_empty_commit: AllowEmptyCommit = False,
+    strategy: Winner = None,
     epoch_time_seconds: Annotated[
         int,
         typer.Option(
@@ -43,12 +51,17 @@ def commit(
     All of them become one new commit, at once or not at all. What others stage on the branch
     meanwhile stays uncommitted.
 
+    A path that others have changed on the branch since it was staged, in commits that were pulled
+    or fetched, is a conflict: it is listed and nothing is committed. Stage it again as it should
+    be, or let what is staged win with --strategy source-wins, what is there with dest-wins.
+
     Examples:
         lakecli commit lakefs://demo/main -m "Add the numbers of March"
         lakecli commit lakefs://demo/main -m "Nightly load" --meta job=load,run=4711
     """
     check_message(message, allow_empty=allow_empty_message)
     created_at = None if epoch_time_seconds < 0 else _date(epoch_time_seconds)
+    from lakecli.model import MergeStrategy
     from lakecli.repository.commit import commit as make_commit
 
     made = make_commit(
@@ -59,6 +72,7 @@ def commit(
         metadata=metadata,
         allow_empty=allow_empty_commit,
         created_at=created_at,
+        strategy=MergeStrategy.FAIL if strategy is None else MergeStrategy(strategy),
     )
     context.out.say(f"Branch: {branch}")
     context.out.emit(commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +18,7 @@ from lakecli.cli.params import (
     Message,
     Metadata,
     Reads,
+    Winner,
     read_ref,
 )
 from lakecli.cli.records import commit_record
@@ -28,13 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lakecli.model import Difference
-
-
-class Strategy(StrEnum):
-    """Which side wins where both changed a path differently."""
-
-    SOURCE_WINS = "source-wins"
-    DEST_WINS = "dest-wins"
 
 
 def merge(
@@ -49,10 +42,7 @@ def merge(
     *,
     message: Message = "",
     metadata: Metadata = NO_METADATA,
-    strategy: Annotated[
-        Strategy | None,
-        typer.Option("--strategy", help="Which side wins where both changed a path differently"),
-    ] = None,
+    strategy: Winner = None,
     squash: Annotated[
         bool, typer.Option("--squash", help="Record the source's changes, but not its history")
     ] = False,
