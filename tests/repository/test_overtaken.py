@@ -1,0 +1,100 @@
+"""Committing what was staged before somebody else's commits came in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.model import MergeStrategy
+from lakecli.refs.store import RefStore
+from lakecli.repository import branch
+from lakecli.repository.commit import Overtaken, commit
+from lakecli.repository.merge import MergeOptions, merge
+from tests.support.lakes import checksums, read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakecli.repository.lake import Repository
+
+
+def others_push(repository: Repository, contents: Mapping[bytes, bytes | None]) -> None:
+    """Move main's head on, as following the bucket does, whatever is staged on it."""
+    branch.create(repository, "theirs", source="main")
+    stage(repository, "theirs", contents)
+    made = commit(repository, "theirs", message="theirs", committer="they")
+    with repository.lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        refs.put_branch(replace(refs.get_branch("main"), commit_id=made.id))
+    branch.delete(repository, "theirs")
+
+
+@pytest.fixture
+def shared(repository: Repository) -> Repository:
+    stage(repository, "main", {b"a": b"1", b"b": b"1", b"c": b"1"})
+    commit(repository, "main", message="first", committer="me")
+    return repository
+
+
+def test_other_paths_go_together(shared: Repository) -> None:
+    stage(shared, "main", {b"a": b"mine"})
+    others_push(shared, {b"b": b"theirs"})
+    commit(shared, "main", message="mine", committer="me")
+    assert read(shared, "main@") == checksums({b"a": b"mine", b"b": b"theirs", b"c": b"1"})
+
+
+def test_one_path_changed_on_both_sides_is_a_conflict(shared: Repository) -> None:
+    stage(shared, "main", {b"a": b"mine", b"b": b"mine", b"c": None})
+    others_push(shared, {b"b": b"theirs", b"c": b"theirs", b"d": b"new"})
+    head = branch.show(shared, "main").commit_id
+    with pytest.raises(Overtaken, match="2 staged paths") as caught:
+        commit(shared, "main", message="mine", committer="me")
+    assert caught.value.paths == (b"b", b"c")
+    assert branch.show(shared, "main").commit_id == head
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        (MergeStrategy.SOURCE_WINS, {b"a": b"mine", b"b": b"mine"}),
+        (MergeStrategy.DEST_WINS, {b"a": b"mine", b"b": b"theirs", b"c": b"theirs"}),
+    ],
+)
+def test_a_strategy_decides(
+    shared: Repository, strategy: MergeStrategy, expected: dict[bytes, bytes]
+) -> None:
+    stage(shared, "main", {b"a": b"mine", b"b": b"mine", b"c": None})
+    others_push(shared, {b"b": b"theirs", b"c": b"theirs"})
+    commit(shared, "main", message="mine", committer="me", strategy=strategy)
+    assert read(shared, "main") == checksums(expected)
+
+
+def test_staging_it_again_decides_too(shared: Repository) -> None:
+    stage(shared, "main", {b"a": b"mine", b"b": b"mine"})
+    others_push(shared, {b"b": b"theirs"})
+    with pytest.raises(Overtaken):
+        commit(shared, "main", message="mine", committer="me")
+    stage(shared, "main", {b"b": b"both"})
+    commit(shared, "main", message="mine", committer="me")
+    assert read(shared, "main@") == checksums({b"a": b"mine", b"b": b"both", b"c": b"1"})
+
+
+def test_the_same_change_on_both_sides_is_none(shared: Repository) -> None:
+    stage(shared, "main", {b"a": b"mine", b"b": b"same", b"c": None})
+    others_push(shared, {b"b": b"same", b"c": None})
+    commit(shared, "main", message="mine", committer="me")
+    assert read(shared, "main@") == checksums({b"a": b"mine", b"b": b"same"})
+
+
+def test_what_this_machine_committed_is_no_conflict(shared: Repository) -> None:
+    branch.create(shared, "side", source="main")
+    stage(shared, "side", {b"a": b"side"})
+    commit(shared, "side", message="side", committer="me")
+    merge(shared, "side", "main", MergeOptions("me"))  # into an area that was started before it
+    stage(shared, "main", {b"a": b"after the merge"})
+    commit(shared, "main", message="after", committer="me")
+    stage(shared, "main", {b"a": b"and again"})
+    commit(shared, "main", message="again", committer="me")
+    assert read(shared, "main")[b"a"] == checksums({b"a": b"and again"})[b"a"]
