@@ -155,6 +155,13 @@ class ObjectStore(Protocol):
             ObjectNotFound: no such key.
         """
 
+    def get_versioned(self, key: str) -> tuple[bytes, Version]:
+        """Return a whole object and the version of just these bytes, for compare-and-set.
+
+        Raises:
+            ObjectNotFound: no such key.
+        """
+
     def open(self, key: str) -> BinaryIO:
         """Open an object for one pass of reading; the caller closes it.
 

@@ -213,6 +213,27 @@ class ObjectStoreContract(ABC):
         store.put("k", b"4", Match(listed))
         assert store.get("k") == b"4"
 
+    def test_get_versioned(self, store: ObjectStore) -> None:
+        versions = []
+        for body in (b"1", b"", b"2" * 300_000):
+            written = store.put("k", body, ANY)
+            found, version = store.get_versioned("k")
+            assert (found, version) == (body, written)
+            assert version == store.head("k").version
+            versions.append(version)
+        assert len(set(versions)) == len(versions)
+        store.put("k", b"next", Match(versions[-1]))
+        with pytest.raises(ConditionFailed):
+            store.put("k", b"late", Match(versions[-1]))
+        with pytest.raises(ObjectNotFound, match="missing"):
+            store.get_versioned("missing")
+
+    def test_bytes_and_version_belong_together(self, make_store: Callable[[], ObjectStore]) -> None:
+        stores = [make_store() for _ in range(4)]
+        stores[0].put("counter", b"0", ABSENT)
+        _race(stores, _increment_by_one_read)
+        assert stores[0].get("counter") == b"12"
+
     def test_compare_and_set_of_a_missing_object(self, store: ObjectStore) -> None:
         version = store.put("k", b"1", ANY)
         store.delete(["k"])
@@ -390,6 +411,7 @@ class ObjectStoreContract(ABC):
 
         calls: tuple[Callable[[], object], ...] = (
             lambda: missing_store.get("k"),
+            lambda: missing_store.get_versioned("k"),
             lambda: missing_store.open("k"),
             lambda: missing_store.head("k"),
             lambda: missing_store.put("k", b"", ANY),
@@ -450,6 +472,18 @@ def _create(key: str, store: ObjectStore, me: int) -> bool:
         store.put(key, b"%d" % me, ABSENT)
     except ConditionFailed:
         return False
+    return True
+
+
+def _increment_by_one_read(store: ObjectStore, me: int) -> bool:
+    left = 3
+    while left:
+        body, version = store.get_versioned("counter")
+        try:
+            store.put("counter", b"%d" % (int(body) + 1), Match(version))
+        except ConditionFailed:
+            continue
+        left -= 1
     return True
 
 

@@ -47,7 +47,9 @@ def test_a_server_that_checks_signatures_takes_them(
     store = S3Store(new_bucket(rclone_endpoint), "some/prefix")
     requests = store._requests
     assert requests.create("some/prefix/data/k-1_2.x", b"body")
-    assert requests.get("some/prefix/data/k-1_2.x") == b"body"
+    found = requests.get("some/prefix/data/k-1_2.x")
+    assert found is not None
+    assert (found.body, found.etag.strip('"')) == (b"body", store.head("data/k-1_2.x").version)
     assert store.get("data/k-1_2.x") == b"body"
     aws_environment.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     other = S3Store(store._bucket, "some/prefix")

@@ -82,6 +82,10 @@ class FaultyStore(MemoryStore):
             return self._previous.get(key, body)
         return body[::-1] if self.garbles else body
 
+    def get_versioned(self, key: str) -> tuple[bytes, Version]:
+        version = super().head(key).version
+        return self.get(key), version
+
     def head(self, key: str) -> ObjectInfo:
         self.ask("head")
         return super().head(key)

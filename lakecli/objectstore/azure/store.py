@@ -14,7 +14,7 @@ asked first; and listing from a key on, for which what comes before is listed an
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -116,6 +116,18 @@ class AzureStore:
                 return self._read(key, max(info.size + start, 0), None, etag=info.version)
             except ConditionFailed:
                 continue  # replaced in between, so its end is elsewhere now
+        raise _replaced(self._what(key))
+
+    def get_versioned(self, key: str) -> tuple[bytes, Version]:
+        """Return a whole object and its version; the SDK holds further pieces to the first's.
+
+        Raises:
+            ConditionFailed: it was replaced, again and again, while it was read.
+        """
+        for _ in range(SUFFIX_TRIES):
+            with suppress(ConditionFailed), self._translated(key) as full:
+                download = self._sdk().download(full)
+                return download.readall(), _version(download.properties.etag)
         raise _replaced(self._what(key))
 
     def open(self, key: str) -> BinaryIO:

@@ -11,7 +11,7 @@ delays that are random and grow.
 from __future__ import annotations
 
 from base64 import b64decode
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, BinaryIO, cast
 from urllib.parse import quote
@@ -53,6 +53,8 @@ DELETE_SIZE = 100
 
 LONGEST_NAME = 1_024
 """Bytes in the name of an object."""
+
+VERSION_TRIES = 5
 
 NO_GENERATION = 1
 """No object ever has it: generations count microseconds since 1970."""
@@ -112,6 +114,25 @@ class GsStore:
         if longest is not None and len(data) > longest:
             raise self._translator.no_ranges(full)
         return data
+
+    def get_versioned(self, key: str) -> tuple[bytes, Version]:
+        """Return a whole object and its version.
+
+        Where the answer does not name the generation, it is asked for first, and that one read.
+
+        Raises:
+            IntegrityError: it does not have the checksum that is kept with it.
+            ConditionFailed: it was replaced, again and again, while it was read.
+        """
+        with self._reading(key) as full:
+            piece = self._sdk().read(full)
+        if piece.generation is not None:
+            return piece.data, Version(str(piece.generation))
+        for _ in range(VERSION_TRIES):
+            version = self.head(key).version
+            with suppress(ObjectNotFound), self._reading(key) as full:
+                return self._sdk().read(full, generation=int(version)).data, version
+        raise ConditionFailed(f"object was replaced while it was read: {key!r}")
 
     def open(self, key: str) -> BinaryIO:
         """Open an object for one pass of reading."""

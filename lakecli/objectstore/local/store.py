@@ -85,6 +85,15 @@ class LocalStore:
         finally:
             os.close(descriptor)
 
+    def get_versioned(self, key: str) -> tuple[bytes, Version]:
+        """Return a whole object and its version: a file that was moved here never changes."""
+        descriptor, status = self._open_file(key)
+        try:
+            with self._directory.translated(key):
+                return _read(descriptor, 0, status.st_size), _version(status)
+        finally:
+            os.close(descriptor)
+
     def open(self, key: str) -> BinaryIO:
         """Open an object's file for reading."""
         descriptor, _ = self._open_file(key)

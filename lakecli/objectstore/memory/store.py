@@ -87,6 +87,11 @@ class MemoryStore:
             return body[start:]
         return body[start:] if length is None else body[start : start + length]
 
+    def get_versioned(self, key: str) -> tuple[bytes, Version]:
+        """Return a whole object and its version."""
+        stored = self._find(key)
+        return stored.body, stored.info.version
+
     def open(self, key: str) -> BinaryIO:
         """Open an object for reading."""
         return io.BytesIO(self._find(key).body)

@@ -18,7 +18,7 @@ from base64 import b64encode
 from datetime import UTC, datetime
 from http import HTTPStatus
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
@@ -38,6 +38,13 @@ _SERVER_FAULT = 500
 
 def _now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 - signatures are made for the real time, as the SDK's
+
+
+class Found(NamedTuple):
+    """What was read, and the ETag of the object as the store writes it."""
+
+    body: bytes
+    etag: str
 
 
 class DirectRequests:
@@ -61,8 +68,12 @@ class DirectRequests:
         self._credentials: Any = None
         self._signing_key: tuple[tuple[str, str, str], bytes] | None = None
 
-    def get(self, full: str, *, span: str = "") -> bytes | None:
-        """Return an object, or the ``Range`` of it that `span` says."""
+    def get(self, full: str, *, span: str = "") -> Found | None:
+        """Return an object, or the ``Range`` of it that `span` says.
+
+        Returns:
+            ``None`` where the SDK itself has to ask.
+        """
         wanted = {"range": span} if span else {}
         if self._connection.wants_checksums:
             wanted["x-amz-checksum-mode"] = "ENABLED"
@@ -75,7 +86,9 @@ class DirectRequests:
         is_whole = answer.headers.get("content-length") == str(len(body))
         if answer.status_code != status or not is_whole:
             return None
-        return body if _is_undamaged(body, answer.headers) else None
+        if not _is_undamaged(body, answer.headers):
+            return None
+        return Found(body, answer.headers.get("etag", ""))
 
     def create(self, full: str, body: bytes) -> bool | None:
         """Write an object unless it is there; tell whether it was absent.

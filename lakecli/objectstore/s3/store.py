@@ -119,18 +119,15 @@ class S3Store:
         Raises:
             Unsupported: the server does not know ranges.
         """
-        from botocore.exceptions import IncompleteReadError, ResponseStreamingError
-
         check_range(start, length)
         if length == 0:
             self.head(key)
             return b""
-        with self.translated(key) as full:
-            for _ in range(READ_TRIES - 1):
-                # The SDK repeats requests, but not the reading of an answer that breaks off.
-                with suppress(IncompleteReadError, ResponseStreamingError):
-                    return self._read(full, start, length)
-            return self._read(full, start, length)
+        return self._get(key, start, length)[0]
+
+    def get_versioned(self, key: str) -> tuple[bytes, Version]:
+        """Return a whole object and its version."""
+        return self._get(key, 0, None)
 
     def open(self, key: str) -> BinaryIO:
         """Open an object for one pass of reading."""
@@ -356,27 +353,37 @@ class S3Store:
                     return True
         raise AssertionError("the last delay ends the loop")
 
-    def _read(self, full: str, start: int, length: int | None) -> bytes:
+    def _get(self, key: str, start: int, length: int | None) -> tuple[bytes, Version]:
+        from botocore.exceptions import IncompleteReadError, ResponseStreamingError
+
+        with self.translated(key) as full:
+            for _ in range(READ_TRIES - 1):
+                # The SDK repeats requests, but not the reading of an answer that breaks off.
+                with suppress(IncompleteReadError, ResponseStreamingError):
+                    return self._read(full, start, length)
+            return self._read(full, start, length)
+
+    def _read(self, full: str, start: int, length: int | None) -> tuple[bytes, Version]:
         from botocore.exceptions import ClientError
 
         wanted: dict[str, str] = {}
         if start or length is not None:
             end = "" if start < 0 or length is None else str(start + length - 1)
             wanted["Range"] = f"bytes={start}" if start < 0 else f"bytes={start}-{end}"
-        body = self._requests.get(full, span=wanted.get("Range", ""))
-        if body is not None:
-            return body
+        found = self._requests.get(full, span=wanted.get("Range", ""))
+        if found is not None:
+            return found.body, version_of({"ETag": found.etag})
         try:
             answer = self._connection.client().get_object(Bucket=self._bucket, Key=full, **wanted)
         except ClientError as error:
             if status_of(error) == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                return b""
+                return b"", Version("")
             raise
         with closing(answer["Body"]) as body:
             status = answer["ResponseMetadata"]["HTTPStatusCode"]
             if wanted and status != HTTPStatus.PARTIAL_CONTENT and answer["ContentLength"]:
                 raise self._translator.no_ranges(full)
-            return cast("bytes", body.read())
+            return cast("bytes", body.read()), version_of(answer)
 
     @property
     def _requests(self) -> DirectRequests:
