@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lakecli.kv.env import WriteTransaction
     from lakecli.kv.operations import Operation, RefChange, StagingChange
     from lakecli.model import Branch, StagingToken, Tag
     from lakecli.repository.lake import Repository
+
+UNSENT: Final = "unsent"
+"""Marks a row among the intents as a note: a ref moved here that is still to move in the bucket."""
 
 
 def append(
@@ -21,8 +24,13 @@ def append(
     refs: Sequence[RefChange] = (),
     staging: Sequence[StagingChange] = (),
     sealed: Sequence[StagingToken] = (),
+    metadata: Mapping[str, str] | None = None,
+    id: bytes | None = None,
+    is_shared: bool = False,
 ) -> Operation:
     """Append an operation to the log, in the transaction that makes its changes.
+
+    Where sharing is automatic, refs that it moved are noted down to be moved in the bucket too.
 
     Args:
         txn: that transaction.
@@ -31,12 +39,15 @@ def append(
         refs: before and after of each.
         staging: the areas written to.
         sealed: tokens that belong to the operation from now on, until it expires.
+        metadata: whatever else the log should show.
+        id: of the operation, where images were saved under it already; else a fresh one.
+        is_shared: the bucket has these moves already.
     """
     from lakecli.kv import operations as log
 
     lake = repository.lake
     operation = log.Operation(
-        id=lake.surroundings.new_id(),
+        id=lake.surroundings.new_id() if id is None else id,
         repository=repository.key,
         at=lake.now(),
         command=lake.surroundings.command,
@@ -44,8 +55,29 @@ def append(
         refs=tuple(refs),
         staging=tuple(staging),
         sealed=tuple(sealed),
+        metadata=dict(metadata or {}),
     )
+    if repository.publisher is not None and not is_shared:
+        _note_unsent(txn, repository, operation)
     return log.append(txn, operation)
+
+
+def _note_unsent(txn: WriteTransaction, repository: Repository, operation: Operation) -> None:
+    """Leave a note for `lakecli.repository.sync` of each ref that an operation moved."""
+    from lakecli.identity import h
+    from lakecli.kv.intents import IntentStore
+
+    notes = IntentStore(txn, repository.key)
+    for ref in operation.refs:
+        if ref.kind not in ("branch", "tag") or _commit_of(ref.before) == _commit_of(ref.after):
+            continue
+        note = h(f"{UNSENT}\0{ref.kind}\0{ref.name}".encode("utf-8", "surrogateescape"))[:16]
+        fields = {UNSENT: True, "kind": ref.kind, "name": ref.name, "operation": operation.kind}
+        notes.put(note, fields)
+
+
+def _commit_of(fields: Mapping[str, Any] | None) -> str | None:
+    return None if fields is None else fields["commit_id"]
 
 
 def branch_change(before: Branch | None, after: Branch | None) -> RefChange:

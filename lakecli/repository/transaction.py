@@ -272,21 +272,32 @@ def land(
         kind=kind,
         refs=[operations.branch_change(before, after)],
         sealed=[token for token in before.sealed_tokens if token in taken],
+        is_shared=True,
     )
 
 
-def follow_head(txn: WriteTransaction, before: Branch, after: Branch) -> None:
+def follow_head(
+    txn: WriteTransaction, before: Branch, after: Branch, *, is_ours: bool = True
+) -> None:
     """Count what stays staged on a branch as seen with its new head, where nothing came between.
 
     That is so for areas without changes, and for those that were written to on top of what has
     just been committed. Other changes keep the commit they were started on: committing them looks
     at what happened since.
+
+    Args:
+        txn: the transaction that moves the branch.
+        before: the branch before.
+        after: the branch now.
+        is_ours: whether the new head was made here, not fetched.
     """
     from lakecli.staging import area
 
     for token in (after.staging_token, *after.sealed_tokens):
-        since = None if area.is_empty(txn, token) else before.commit_id
-        tokens.move_on(txn, token, after.commit_id, since=since)
+        if area.is_empty(txn, token):
+            tokens.move_on(txn, token, after.commit_id)
+        elif is_ours:
+            tokens.move_on(txn, token, after.commit_id, since=before.commit_id)
 
 
 def check_clean(view: View) -> None:
