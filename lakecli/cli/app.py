@@ -88,6 +88,7 @@ def run_within(argv: Sequence[str], world: World, given: Globals) -> int:
             _log_to(world.stderr)
         gc.enable()
         code = action(context)
+        context.finish()
         context.out.flush()
     finally:
         context.close()

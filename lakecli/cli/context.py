@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lakecli.cli.argv import Globals
     from lakecli.config import Settings
     from lakecli.repository.lake import Lake, Repository
+    from lakecli.repository.sync import Synchroniser
     from lakecli.uri import LakeUri
 
 HOME_VARIABLE: Final = "LAKECLI_HOME"
@@ -69,6 +70,7 @@ class Context:
         self._given = given
         self._argv = argv
         self._lake: Lake | None = None
+        self._synchronisers: list[Synchroniser] = []
         self.environ = world.environ
         self.stdin = world.stdin
         self.verbose = given.verbose
@@ -151,8 +153,17 @@ class Context:
             self._lake = Lake.open(home, surroundings)
         return self._lake
 
-    def repository(self, uri: LakeUri, *others: LakeUri) -> Repository:
+    def repository(self, uri: LakeUri, *others: LakeUri, sync: bool = True) -> Repository:
         """Return a handle to the repository that a URI names, and all others with it.
+
+        Where sharing is automatic (``sync = auto``), the bucket is asked first for what others
+        did, and what the command does goes there. That is not for the commands that talk to the
+        bucket by themselves.
+
+        Args:
+            uri: names the repository.
+            others: must name the same one.
+            sync: whether the command shares in that.
 
         Raises:
             UsageError: they are of different repositories.
@@ -166,7 +177,34 @@ class Context:
                     f"not of the same repository: {uri} and {other}",
                     hint=f"lakefs://{uri.repository}/…",
                 )
-        return self.lake().repository(uri.repository)
+        repository = self.lake().repository(uri.repository)
+        if sync and self.settings.sync(uri.repository):
+            self._synchronise(repository)
+        return repository
+
+    def _synchronise(self, repository: Repository) -> None:
+        from time import sleep
+
+        from lakecli.errors import Unreachable
+        from lakecli.repository.sync import Synchroniser
+
+        synchroniser = Synchroniser(repository, who=self.committer, sleep=sleep)
+        try:
+            synchroniser.begin()
+        except Unreachable as error:
+            self.out.warn(f"not fetched, this is as of the last time: {error.message}")
+        self._synchronisers.append(synchroniser)
+
+    def finish(self) -> None:
+        """Send what the command moved, where sharing is automatic; called when it succeeded.
+
+        Raises:
+            LostRace: somebody else moved a ref first.
+            OutcomeUnknown: the next command finds out.
+            Unreachable: nothing was sent; the next command tries again.
+        """
+        for synchroniser in self._synchronisers:
+            synchroniser.end()
 
     def _command_line(self) -> str:
         """Return the command as the operation log records it."""
