@@ -65,6 +65,17 @@ class LakeError(Exception):
         self.hint = hint
         self.paths = tuple(paths)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel between processes as what was said, whatever arguments the class takes."""
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(kind: type[LakeError], args: tuple[object, ...], fields: dict[str, object]) -> object:
+    """Return the error that was taken apart for its journey, without building it again."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
+
 
 class UsageError(LakeError):
     """The request itself is malformed: a URI, a name, a ref expression or an option."""

@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytest.register_assert_rewrite("tests.support")
-pytest_plugins = ["tests.support.servers", "tests.support.gcs", "tests.support.azurite"]
+pytest_plugins = [
+    "tests.support.servers",
+    "tests.support.gcs",
+    "tests.support.azurite",
+    "tests.support.spark",
+]
 
 SCRUBBED = ("AWS_", "AZURE_", "GCS_", "GIT_", "GOOGLE_", "LAKECLI_", "STORAGE_", "XDG_")
 KEPT = ("LAKECLI_LAKEFS_FIXTURES", "LAKECLI_REQUIRE_TOOLS")

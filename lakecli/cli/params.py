@@ -49,6 +49,14 @@ class Kind(StrEnum):
     NOTHING = "nothing"
 
 
+class EngineName(StrEnum):
+    """What does bulk work."""
+
+    AUTO = "auto"
+    LOCAL = "local"
+    SPARK = "spark"
+
+
 class Completes(NamedTuple):
     """Marks what a parameter names."""
 
@@ -138,6 +146,24 @@ def read_metadata(texts: list[str], _context: Context) -> Mapping[str, str]:
                 )
             metadata[key] = value
     return metadata
+
+
+def read_conf(texts: list[str], _context: Context) -> Mapping[str, str]:
+    """Read ``--conf``: one pair in each, split at the first ``=``, as spark-submit does.
+
+    Raises:
+        UsageError: a pair without ``=``, or without a key.
+    """
+    conf: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(
+                f'invalid key/value pair {text!r}: should be separated by "="',
+                hint="--conf spark.executor.memory=4g",
+            )
+        conf[key] = value
+    return conf
 
 
 def read_texts(texts: list[str], _context: Context) -> list[str]:
@@ -304,6 +330,23 @@ Parallelism = Annotated[
         metavar="N",
         help="Objects moved at a time; default: transfer.parallelism",
     ),
+]
+Engine = Annotated[
+    EngineName,
+    typer.Option(
+        "--engine", metavar="ENGINE", help="What does the work: auto, local (this process) or spark"
+    ),
+]
+Master = Annotated[
+    str,
+    typer.Option("--master", metavar="URL", help="Where Spark runs; default: local[*], here"),
+]
+Conf = Annotated[
+    Mapping[str, str],
+    typer.Option(
+        "--conf", metavar="KEY=VALUE", help="Setting of Spark, as for spark-submit; may be repeated"
+    ),
+    Reads(read_conf, repeatable=True),
 ]
 SettingName = Annotated[
     str,

