@@ -4,6 +4,7 @@
 
     PACKED  repository ‖ c ‖ commit ID (32 bytes) -> pack ID (32 bytes)
             repository ‖ p ‖ pack ID (32 bytes)   -> nothing: a pack that was read or written here
+                                                     01: another one that is known replaces it
 
 A commit that lies in several packs, because one replaces others, is noted under the last added.
 """
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _COMMIT: Final = b"c"
 _PACK: Final = b"p"
+_REPLACED: Final = b"\1"
 
 
 class PackedStore:
@@ -35,11 +37,17 @@ class PackedStore:
         self._txn = txn
         self._repository = repository
 
-    def add(self, pack_id: str, commit_ids: Iterable[str]) -> None:
-        """Note that a pack lies in the bucket, with these commits in it."""
+    def add(self, pack_id: str, commit_ids: Iterable[str], *, replaces: Iterable[str] = ()) -> None:
+        """Note that a pack lies in the bucket, with these commits in it.
+
+        The packs that it replaces are known from now on as well: it has all that they have.
+        """
         txn = self._writable()
         pack = bytes.fromhex(pack_id)
-        txn.put(Table.PACKED, self._repository + _PACK + pack, b"")
+        txn.put_new(Table.PACKED, self._repository + _PACK + pack, b"")
+        for replaced in replaces:
+            key = self._repository + _PACK + bytes.fromhex(replaced)
+            txn.put(Table.PACKED, key, _REPLACED)
         rows = ((commit, pack) for commit in sorted(map(bytes.fromhex, commit_ids)))
         txn.put_sorted(Table.PACKED, rows, prefix=self._repository + _COMMIT)
 
@@ -54,6 +62,13 @@ class PackedStore:
         under = self._repository + _PACK
         for key in self._txn.scan_keys(Table.PACKED, prefix=under):
             yield key[len(under) :].hex()
+
+    def live_packs(self) -> Iterator[str]:
+        """Yield the known packs that no other known one replaces, by ID."""
+        under = self._repository + _PACK
+        for key, value in self._txn.scan(Table.PACKED, prefix=under):
+            if value != _REPLACED:
+                yield key[len(under) :].hex()
 
     def _writable(self) -> WriteTransaction:
         if not isinstance(self._txn, WriteTransaction):

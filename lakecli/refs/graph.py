@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lakecli.errors import IntegrityError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from lakecli.model import Commit, CommitId
     from lakecli.refs.reader import CommitReader
@@ -140,6 +140,29 @@ def count_ahead_behind(reader: CommitReader, left: CommitId, right: CommitId) ->
         behind += reached == _RIGHT
         frontier.add_parents(commit, reached)
     return ahead, behind
+
+
+def iter_unreached(
+    reader: CommitReader, start: CommitId, excluded: Iterable[CommitId]
+) -> Iterator[Commit]:
+    """Yield the commits that `start` reaches and none of `excluded` does, children first.
+
+    Excluded commits that this clone does not have exclude nothing.
+
+    Raises:
+        DamagedHistory: the history between them is broken.
+    """
+    frontier = _Frontier(reader)
+    frontier.add(get_commit(reader, start), _LEFT)
+    for commit_id in excluded:
+        commit = reader.find_commit(commit_id)
+        if commit is not None:
+            frontier.add(commit, _RIGHT)
+    while frontier.count[_LEFT]:
+        commit, reached = frontier.pop()
+        if reached == _LEFT:
+            yield commit
+        frontier.add_parents(commit, reached)
 
 
 class _Frontier:

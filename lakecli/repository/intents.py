@@ -1,0 +1,98 @@
+"""Moves of refs in the bucket that this clone has begun: written down first, settled in the end.
+
+Each has one write ID, random and made once. It is in the local store before the first request, so
+that whoever comes after a crash finds out what became of the move, and repeats it as the same one.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lakecli.kv.intents import IntentStore
+from lakecli.model import StagingToken
+from lakecli.refs.store import RefStore
+from lakecli.remote.move import Intent, Outcome
+from lakecli.repository import operations, tracking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lakecli.kv.env import ReadTransaction, WriteTransaction
+    from lakecli.remote.move import Result
+    from lakecli.repository.lake import Repository
+
+_ID_FIELD = "write_id"
+"""Rows without it are notes of refs that are still to be sent, see `lakecli.repository.sync`."""
+
+
+class Begun(NamedTuple):
+    """A move that was begun.
+
+    Attributes:
+        intent: the move.
+        local: what is to happen here once the bucket has taken it, as `publish` has it; ``None``
+            where a push sent what had happened here already.
+    """
+
+    intent: Intent
+    local: Mapping[str, Any] | None
+
+    @property
+    def id(self) -> bytes:
+        """The key of its row."""
+        return bytes.fromhex(self.intent.write_id)
+
+
+def iter_begun(txn: ReadTransaction, repository: Repository) -> Iterator[Begun]:
+    """Yield the moves that were begun and are not settled."""
+    for _, fields in IntentStore(txn, repository.key).iter():
+        if _ID_FIELD in fields:
+            yield _load(fields)
+
+
+def write_down(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
+    """Note that a move is about to be sent; other moves of the same ref are given up."""
+    rows = IntentStore(txn, repository.key)
+    for other in list(iter_begun(txn, repository)):
+        if (other.intent.kind, other.intent.name) == (begun.intent.kind, begun.intent.name):
+            rows.delete(other.id)
+    fields = {**begun.intent._asdict(), "local": begun.local}
+    rows.put(begun.id, {**fields, "at": int(begun.intent.at.timestamp())})
+
+
+def give_up(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
+    """Forget a move that was never sent."""
+    IntentStore(txn, repository.key).delete(begun.id)
+
+
+def settle(txn: WriteTransaction, repository: Repository, begun: Begun, result: Result) -> None:
+    """Write down what became of a move, and do here what follows from it; repeating is fine."""
+    if result.ref is not None:
+        tracking.track(txn, repository, result.ref)
+    if not IntentStore(txn, repository.key).delete(begun.id):
+        return  # another process has settled it
+    intent = begun.intent
+    if result.outcome != Outcome.APPLIED:
+        return
+    if begun.local is None:
+        metadata = {
+            "ref": intent.name,
+            "kind": intent.kind,
+            "before": intent.before or "",
+            "after": intent.after or "",
+        }
+        operations.append(txn, repository, kind="push", metadata=metadata)
+    elif intent.after is not None:
+        from lakecli.repository.transaction import land
+
+        commit = RefStore(txn, repository.key).get_commit(intent.after)
+        sealed = [StagingToken(bytes.fromhex(token)) for token in begun.local["sealed"]]
+        kind = begun.local["operation"]
+        land(txn, repository, commit, branch=intent.name, kind=kind, sealed=sealed)
+
+
+def _load(fields: Mapping[str, Any]) -> Begun:
+    values = {name: fields[name] for name in Intent._fields if name in fields}
+    values["at"] = datetime.fromtimestamp(fields["at"], UTC)
+    return Begun(Intent(**values), fields["local"])

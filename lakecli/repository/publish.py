@@ -1,0 +1,263 @@
+"""Moving one ref in the bucket: what push, undo, and automatic sharing have in common.
+
+1. **Pack** the commits that the bucket lacks, once everything they refer to was found there.
+2. **Intent**: the move is written down here, with the one write ID that it will ever have.
+3. **Move** the ref by compare-and-set, see `lakecli.remote.move`.
+4. **Track** where it stands now and forget the intent, in one transaction of the local store.
+
+A crash after 2 leaves the intent to the next command, which finds out what became of the move.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from time import sleep
+from typing import TYPE_CHECKING, Final
+
+from lakecli.errors import LakeError, OutcomeUnknown, Refused
+from lakecli.refs.graph import iter_unreached
+from lakecli.refs.store import RefStore
+from lakecli.remote.move import Intent, Outcome, Result, Retries
+from lakecli.repository import intents, namespace, tracking
+from lakecli.repository.intents import Begun
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from lakecli.model import Commit, CommitId
+    from lakecli.remote.collection import GcState
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.packing import Packed
+
+TRUSTED_SHARE: Final = 0.5
+"""Of the grace period: data that was uploaded since is not looked for, it cannot be collected."""
+
+CLOCK_SLACK: Final = timedelta(hours=1)
+"""How far the clock of whoever uploaded may be wrong."""
+
+
+class OtherRepository(Refused):
+    """Another repository lies in the storage namespace by now."""
+
+
+def publish(
+    repository: Repository,
+    kind: str,
+    name: str,
+    *,
+    before: CommitId | None,
+    after: CommitId | None,
+    who: str,
+    why: str,
+    local: Mapping[str, Any] | None = None,
+    since: int = 0,
+) -> Result:
+    """Move a ref in the bucket by compare-and-set.
+
+    Args:
+        repository: whose.
+        kind: ``branch`` or ``tag``.
+        name: of the ref.
+        before: where it has to stand there; ``None``: nowhere.
+        after: where it shall go, a commit that is in the local store; ``None`` deletes it.
+        who: ``Name <email>``, for the shared reflog.
+        why: what is done, likewise.
+        local: what is to happen here in the transaction that writes the outcome down, now or in
+            the next command: `lakecli.repository.transaction.land` with the ``operation`` and the
+            ``sealed`` tokens in hex. ``None``: nothing but a ``push`` in the operation log.
+        since: the ref's sequence number there when this was decided, or a lower one.
+
+    Returns:
+        ``APPLIED``, or ``LOST`` where the ref did not stand on `before`; and the ref as it is.
+
+    Raises:
+        CannotShare: the store has no working compare-and-set.
+        NewerRepository: the repository may be written by newer versions only.
+        NotInBucket: something that `after` refers to is missing there; nothing was moved, unless
+            the message says that it was.
+        OutcomeUnknown: the next command finds out.
+        Unreachable: the store does not answer; nothing was moved.
+        PermissionDenied: writing there is not allowed; nothing was moved.
+    """
+    lake = repository.lake
+    check_writable(repository)
+    collection = _settled(repository)
+    commits = [] if after is None else _new_commits(repository, before, after, collection)
+    _check(repository, commits, collection)
+    lake.surroundings.on_step("pack")
+    packed = None if after is None else _pack(repository, after)
+    lake.surroundings.on_step("intent")
+    wanted = Intent(
+        kind=kind,
+        name=name,
+        write_id=lake.surroundings.new_id().hex(),
+        before=before,
+        after=after,
+        who=who,
+        at=lake.now(),
+        why=why,
+        pack="" if packed is None else packed.id,
+        since=since,
+    )
+    begun, is_new = _write_down(repository, Begun(wanted, local), packed)
+    lake.surroundings.on_step("move")
+    result = send(repository, begun, is_new=is_new)
+    lake.surroundings.on_step("track")
+    with lake.kv.write() as txn:
+        intents.settle(txn, repository, begun, result)
+    if result.outcome == Outcome.APPLIED and commits:
+        _check_again(repository, name, commits, collection)
+    return result
+
+
+def check_writable(repository: Repository) -> None:
+    """Refuse a namespace that this version, or this clone, must not write refs to.
+
+    Raises:
+        CannotShare: no working compare-and-set.
+        NewerRepository: newer versions only.
+        OtherRepository: it is no longer this repository's.
+    """
+    from lakecli.repository.sharing import ensure_shareable
+
+    description = check_readable(repository)
+    namespace.check_needs(repository.store, description, writing=True)
+    ensure_shareable(repository)
+
+
+def check_readable(repository: Repository) -> namespace.Description:
+    """Return what a repository's namespace says of it.
+
+    Raises:
+        NewerRepository: it may be read by newer versions only.
+        OtherRepository: it is no longer this repository's.
+    """
+    store = repository.store
+    description = namespace.describe(store)
+    if description is None or description.uuid != repository.record.uuid:
+        found = "no repository" if description is None else f"repository {description.uuid}"
+        raise OtherRepository(
+            f"{store.uri} holds {found}, not {repository.record.uuid}",
+            hint=f"is the right disk mounted? examine it: lakecli doctor {repository.uri}",
+        )
+    namespace.check_needs(store, description, writing=False)
+    return description
+
+
+def send(repository: Repository, begun: Begun, *, is_new: bool) -> Result:
+    """Send a move that is written down; forget it again where nothing can have been sent.
+
+    Args:
+        repository: whose.
+        begun: the move.
+        is_new: whether no earlier command can have sent it.
+    """
+    from lakecli.remote import move
+
+    lake = repository.lake
+    retries = Retries(random=lake.random_number, sleep=sleep)
+    try:
+        return move.apply(
+            repository.store, begun.intent, retries=retries, on_step=lake.surroundings.on_step
+        )
+    except OutcomeUnknown:
+        raise
+    except LakeError:
+        if is_new:
+            with lake.kv.write() as txn:
+                intents.give_up(txn, repository, begun)
+        raise
+
+
+def _settled(repository: Repository) -> GcState:
+    from lakecli.remote.collection import settle
+
+    return settle(repository.store, sleep=sleep)
+
+
+def _new_commits(
+    repository: Repository, before: CommitId | None, after: CommitId, collection: GcState
+) -> list[Commit]:
+    """Return the commits that the bucket's refs do not reach, for all this clone knows."""
+    with repository.lake.kv.read() as txn:
+        known = set() if before is None else {before}
+        known |= _trusted(tracking.positions(txn, repository), collection)
+        return list(iter_unreached(RefStore(txn, repository.key), after, known))
+
+
+def _trusted(positions: tracking.Positions, collection: GcState) -> set[CommitId]:
+    """Return tracked positions, if nothing can have been collected since they were read."""
+    from lakecli.remote.collection import GcState, Phase, may_have_swept
+
+    if positions.fetched is None:
+        return set()
+    then = GcState(phase=Phase(positions.fetched.phase), epoch=positions.fetched.epoch)
+    return set() if may_have_swept(then, collection) else set(positions.commit_ids)
+
+
+def _check(repository: Repository, commits: Sequence[Commit], collection: GcState) -> None:
+    """Look for what new commits refer to; young data is trusted while nothing is condemned."""
+    from lakecli.remote.collection import Phase
+    from lakecli.repository.references import check_references
+
+    if not commits:
+        return
+    trusted_for = collection.grace * TRUSTED_SHARE - CLOCK_SLACK
+    is_idle = collection.phase is Phase.IDLE
+    older_than = repository.lake.now() - trusted_for if is_idle else None
+    check_references(repository, commits, older_than=older_than)
+
+
+def _check_again(
+    repository: Repository, name: str, commits: Sequence[Commit], before: GcState
+) -> None:
+    """Look again, once the ref has moved, if a collection may have gone by meanwhile."""
+    from lakecli.remote.collection import may_have_swept, read_state
+    from lakecli.repository.references import NotInBucket, check_references
+
+    if not may_have_swept(before, read_state(repository.store)):
+        return
+    _settled(repository)
+    try:
+        check_references(repository, commits, older_than=None)
+    except NotInBucket as error:
+        raise NotInBucket(
+            f"{name} was moved in the bucket, but garbage collection has deleted what it needs: "
+            f"{error.message}",
+            hint="upload them again, with the same contents, then: lakecli fsck --data "
+            f"{repository.uri}",
+            paths=error.paths,
+        ) from error
+
+
+def _pack(repository: Repository, after: CommitId) -> Packed | None:
+    from lakecli.repository import packing
+
+    with repository.lake.kv.read() as txn:
+        commits = packing.unpacked_commits(txn, repository, after)
+    return packing.write(repository, commits)
+
+
+def _write_down(repository: Repository, wanted: Begun, packed: Packed | None) -> tuple[Begun, bool]:
+    """Note a move and its pack; return it, and whether it is new.
+
+    A move that an earlier command began stays the same one: it cannot be made twice.
+    """
+    from lakecli.repository import packing
+
+    with repository.lake.kv.write() as txn:
+        if packed is not None:
+            packing.note(txn, repository, packed)
+        for begun in intents.iter_begun(txn, repository):
+            if _is_same(begun, wanted):
+                return begun, False
+        intents.write_down(txn, repository, wanted)
+        return wanted, True
+
+
+def _is_same(begun: Begun, wanted: Begun) -> bool:
+    fields = ("kind", "name", "before", "after")
+    return begun.local == wanted.local and all(
+        getattr(begun.intent, field) == getattr(wanted.intent, field) for field in fields
+    )

@@ -1,0 +1,217 @@
+"""Whether all that a ref shall make reachable lies in the bucket.
+
+A ref is never moved to a commit whose tree or objects are not there: a cache, a restored disk or a
+garbage collection may have made what this clone believes untrue. Looked at are the tables that the
+new commits have and their parents lack, and the data objects of the entries that they changed.
+"""
+
+from __future__ import annotations
+
+from heapq import merge
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from lakecli.errors import IntegrityError
+from lakecli.layout import SSTABLES, sstable_key
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.refs.store import RefStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from lakecli.model import Commit, Difference, MetarangeId
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.data_index import DataIndex
+    from lakecli.repository.lake import Repository
+
+T = TypeVar("T")
+
+PARALLELISM: Final = 16
+"""Objects looked for at a time."""
+
+BATCH: Final = 10_000
+"""Data objects looked for one by one, at most; for more the namespace is listed."""
+
+LISTED_FROM: Final = 2_000
+"""Ranges and metaranges from which listing them all is quicker than asking for each."""
+
+MAX_LISTED: Final = 1_000
+"""Paths that an error lists, at most."""
+
+
+class NotInBucket(IntegrityError):
+    """What a ref shall make reachable is not in the storage namespace."""
+
+
+class _Wanted(NamedTuple):
+    """A data object that has to be there."""
+
+    key: str
+    size: int
+    path: bytes
+
+
+def check_references(
+    repository: Repository, commits: Sequence[Commit], *, older_than: datetime | None
+) -> None:
+    """Refuse commits that refer to what is not in the bucket.
+
+    Args:
+        repository: whose.
+        commits: new ones, which the bucket's refs do not reach; their parents are trusted where
+            they are not among them.
+        older_than: data objects of entries made later are trusted too, since nobody collects what
+            is that young; ``None``: none is.
+
+    Raises:
+        NotInBucket: listing the paths whose objects are missing.
+    """
+    missing = _missing_tables(repository, commits)
+    if missing:
+        raise NotInBucket(
+            f"not in {repository.store.uri}: {missing[0]}"
+            + (f" and {len(missing) - 1} more tables" if missing[1:] else ""),
+            hint=f"see what needs them: lakecli fsck {repository.uri}",
+        )
+    paths = _missing_data(repository, _wanted(repository, commits, older_than))
+    if paths:
+        more = " or more" if len(paths) >= MAX_LISTED else ""
+        raise NotInBucket(
+            f"the bytes of {len(paths)}{more} committed objects are not in {repository.store.uri}",
+            hint="upload them again, with the same contents, then repeat this",
+            paths=sorted(paths),
+        )
+
+
+def _missing_tables(repository: Repository, commits: Sequence[Commit]) -> list[str]:
+    """Return the keys of ranges and metaranges that are not there."""
+    trees = repository.trees
+    new = {
+        commit.metarange_id: parents
+        for commit, parents in _with_parents(repository, commits)
+        if commit.metarange_id and commit.metarange_id not in parents
+    }
+    # Before they are read: they may be in the cache alone.
+    missing = _absent(repository.store, map(sstable_key, new))
+    if missing:
+        return missing
+    ranges: set[str] = set()
+    for tree, parents in new.items():
+        before = [trees.metarange(parent) for parent in parents]
+        for record in trees.metarange(tree).records():
+            if all(parent.value_of(record.id) is None for parent in before):
+                ranges.add(sstable_key(record.id))
+    return _absent(repository.store, ranges)
+
+
+def _absent(store: ObjectStore, keys: Iterable[str]) -> list[str]:
+    """Return the keys that no object has."""
+    wanted = set(keys)
+    if len(wanted) >= LISTED_FROM:
+        for info in store.list(SSTABLES):
+            wanted.discard(info.key)
+    return _keep(sorted(wanted), lambda key: not _is_there(store, key))
+
+
+def _with_parents(
+    repository: Repository, commits: Iterable[Commit]
+) -> Iterator[tuple[Commit, list[MetarangeId]]]:
+    """Yield commits, each with the trees of its parents."""
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        for commit in commits:
+            yield commit, [refs.get_commit(parent).metarange_id for parent in commit.parents]
+
+
+def _wanted(
+    repository: Repository, commits: Sequence[Commit], older_than: datetime | None
+) -> Iterator[_Wanted]:
+    """Yield the data objects that commits brought in, some maybe more than once."""
+    from lakecli.committed.values import decode_entry
+    from lakecli.repository.address import is_external
+
+    for commit, parents in _with_parents(repository, commits):
+        for change in _brought(repository, parents, commit.metarange_id):
+            assert change.right is not None
+            entry = decode_entry(change.right)
+            is_young = older_than is not None and entry.modified_at >= older_than
+            if not is_young and not is_external(entry):
+                yield _Wanted(entry.physical_address, entry.size, change.path)
+
+
+def _brought(
+    repository: Repository, parents: Sequence[MetarangeId], tree: MetarangeId
+) -> Iterator[Difference]:
+    """Yield what a tree has that none of its parents' has, in path order."""
+    from lakecli.committed.diff import diff
+    from lakecli.model import EMPTY_TREE
+
+    if tree in parents:
+        return
+    sides = [diff(repository.trees, parent, tree) for parent in parents or [EMPTY_TREE]]
+    for _, group in groupby(merge(*sides, key=attrgetter("path")), key=attrgetter("path")):
+        changes = list(group)
+        if len(changes) == len(sides) and changes[0].right is not None:
+            yield changes[0]
+
+
+def _missing_data(repository: Repository, wanted: Iterator[_Wanted]) -> list[bytes]:
+    """Return the paths, `MAX_LISTED` at most, whose data objects are missing or of another size."""
+    batch: dict[tuple[str, int], bytes] = {}
+    for item in wanted:
+        batch.setdefault((item.key, item.size), item.path)
+        if len(batch) > BATCH:
+            return _missing_from_listing(repository, batch, wanted)
+    items = [_Wanted(key, size, path) for (key, size), path in batch.items()]
+    return [item.path for item in _lost(repository.store, items)][:MAX_LISTED]
+
+
+def _missing_from_listing(
+    repository: Repository, batch: dict[tuple[str, int], bytes], wanted: Iterator[_Wanted]
+) -> list[bytes]:
+    from lakecli.repository.data_index import DataIndex
+
+    first = (_Wanted(key, size, path) for (key, size), path in batch.items())
+    missing: set[bytes] = set()
+    with DataIndex() as index:
+        for _ in index.fill(repository.store, hash_data=False):
+            pass  # nothing is hashed, so nothing is found damaged
+        for item in chain(first, wanted):
+            # What the listing does not show yet may be there all the same.
+            if not _is_listed(index, item) and _lost(repository.store, [item]):
+                missing.add(item.path)
+                if len(missing) >= MAX_LISTED:
+                    break
+    return list(missing)
+
+
+def _is_listed(index: DataIndex, item: _Wanted) -> bool:
+    return index.problem_of(item.key, item.size) is None
+
+
+def _lost(store: ObjectStore, items: Sequence[_Wanted]) -> list[_Wanted]:
+    return _keep(items, lambda item: not _is_there(store, item.key, size=item.size))
+
+
+def _is_there(store: ObjectStore, key: str, *, size: int | None = None) -> bool:
+    try:
+        info = store.head(key)
+    except ObjectNotFound:
+        return False
+    return size is None or info.size == size
+
+
+def _keep(items: Sequence[T], test: Callable[[T], bool]) -> list[T]:
+    """Return the items that pass a test, which is made for several at a time."""
+    from lakecli.repository.parallel import Workers
+
+    kept: list[tuple[int, T]] = []
+
+    def look(numbered: tuple[int, T]) -> None:
+        if test(numbered[1]):
+            kept.append(numbered)
+
+    Workers(min(PARALLELISM, max(1, len(items)))).for_each(enumerate(items), look)
+    return [item for _, item in sorted(kept, key=lambda pair: pair[0])]
