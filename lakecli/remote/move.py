@@ -1,11 +1,30 @@
-"""Moving a ref in the bucket: one protocol, and the only code that writes ref objects."""
+"""Moving a ref in the bucket: one protocol, and the only code that writes ref objects.
+
+A move has a random write ID, which the caller writes down before the first request and every
+repetition keeps. The ref object holds its last moves and the reflog the older ones, each with its
+write ID. The move itself is one conditional PUT that no SDK repeats: over exactly the version that
+was read, or create-only. Whatever the answer is, other than plain success, the ref is read back:
+
+- the write ID is among its moves: applied, whoever moved the ref since;
+- it stands elsewhere than where the move was to start: lost. Requests that are still under way
+  cannot change that, for the version they require is gone for good;
+- neither: it is tried again, after a random pause.
+
+A ref object is never deleted, so neither a version nor its absence ever comes back.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.errors import OutcomeUnknown
+from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable
+from lakecli.layout import ref_key
+from lakecli.objectstore.base import ABSENT, ConditionFailed, Match, Version
+from lakecli.remote.records import MAX_MOVES, Move, RemoteRef, dump_ref
+from lakecli.remote.reflog import iter_moves, spill
+from lakecli.remote.refs import find_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,7 +32,6 @@ if TYPE_CHECKING:
 
     from lakecli.model import CommitId
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.remote.records import RemoteRef
 
 __all__ = ["Intent", "Outcome", "OutcomeUnknown", "Result", "Retries", "apply", "look_up"]
 
@@ -108,15 +126,16 @@ def apply(
 
     Returns:
         ``APPLIED`` if the move is among the ref's, by this call or an earlier one, whatever moved
-        the ref since; ``LOST`` if the ref does not stand on `Intent.before` and this move can
-        never come to be.
+        the ref since. ``LOST`` if the ref does not stand on `Intent.before` and this move can
+        never come to be; the ref may stand on `Intent.after` even so, moved there by others.
 
     Raises:
         OutcomeUnknown: something was sent, and it cannot be found out what became of it.
         Unreachable: the store does not answer; the move is not made and will not come to be.
+        PermissionDenied: likewise, it does not let us.
         NotOurs: the object in the ref's place is no ref object of ours.
     """
-    raise NotImplementedError
+    return _Attempt(store, intent, retries, on_step).run()
 
 
 def look_up(store: ObjectStore, intent: Intent) -> Result | None:
@@ -124,10 +143,181 @@ def look_up(store: ObjectStore, intent: Intent) -> Result | None:
 
     Returns:
         ``APPLIED`` or ``LOST`` as `apply` does; ``None`` if the ref still stands where the move
-        was to start: `apply` would go on with it.
+        was to start. A request that is still under way may yet make it: `apply` settles it.
 
     Raises:
         Unreachable: the store does not answer.
         NotOurs: the object in the ref's place is no ref object of ours.
     """
-    raise NotImplementedError
+    ref = find_ref(store, intent.kind, intent.name)
+    return _judge(store, intent, ref, since=intent.since)
+
+
+class _Attempt:
+    """One call of `apply`."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        intent: Intent,
+        retries: Retries,
+        on_step: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._intent = intent
+        self._retries = retries
+        self._on_step = on_step
+        self._since = intent.since
+        self._seen = 0
+        self._is_sent = False
+        # Versions over which a PUT was sent that nobody answered: it may take effect for as long
+        # as the ref has such a version, and never once it has another.
+        self._unanswered: set[Version | None] = set()
+        self._error: LakeError | None = None
+
+    def run(self) -> Result:
+        """Read, judge and write in turns."""
+        for number in range(self._retries.attempts):
+            if number:
+                self._pause(number - 1)
+            ref, result = self._look()
+            result = result or self._put(ref)
+            if result is None:
+                ref, result = self._look()
+            if result is not None:
+                return result
+            if not isinstance(self._error, Unreachable | ConditionFailed | NotFound):
+                break
+        assert self._error is not None
+        if self._version_of(ref) in self._unanswered:
+            raise self._unknown() from self._error
+        if not isinstance(self._error, ConditionFailed):
+            raise self._error
+        raise Unreachable(
+            f"the store refused {self._retries.attempts} times to move {self._what}, "
+            "though nobody else moved it",
+            hint="wait and repeat the command; lakecli doctor tells what the store can do",
+        ) from self._error
+
+    def _look(self) -> tuple[RemoteRef | None, Result | None]:
+        """Return the ref as it stands, and what that says about the move.
+
+        Before anything was sent, one try is enough: the store's adapter has made several.
+        """
+        for number in range(self._retries.reads):
+            if number:
+                self._pause(number - 1)
+            self._on_step("read")
+            try:
+                ref = find_ref(self._store, self._intent.kind, self._intent.name)
+                sequence = 0 if ref is None else ref.sequence
+                if sequence < self._seen:
+                    continue  # an older one than was read before: it says nothing
+                result = _judge(self._store, self._intent, ref, since=self._since)
+            except LakeError as error:
+                if not self._is_sent:
+                    raise
+                self._error = error
+                if not isinstance(error, Unreachable | ConditionFailed):
+                    break
+                continue
+            self._seen = sequence
+            self._since = max(self._since, sequence)  # it is not among the moves up to here
+            return ref, result
+        raise self._unknown() from self._error
+
+    def _put(self, ref: RemoteRef | None) -> Result | None:
+        """Write the ref where it is to go; ``None``, and `_error`, if that may have failed."""
+        intent = self._intent
+        new = _moved(ref, intent)
+        try:
+            if len(new.moves) > MAX_MOVES:
+                self._on_step("spill")
+                new = replace(new, moves=spill(self._store, intent.kind, intent.name, new.moves))
+        except LakeError as error:
+            if not self._is_sent:
+                raise
+            self._error = error
+            return None
+        self._on_step("put")
+        self._is_sent = True
+        version = self._version_of(ref)
+        try:
+            written = self._store.put(
+                ref_key(intent.kind, intent.name),
+                dump_ref(new),
+                ABSENT if version is None else Match(version),
+                content_type="application/json",
+            )
+        except LakeError as error:
+            self._error = error
+            if isinstance(error, Unreachable):
+                self._unanswered.add(version)
+            return None
+        return Result(Outcome.APPLIED, replace(new, version=written))
+
+    def _pause(self, number: int) -> None:
+        self._on_step("pause")
+        self._retries.pause(number)
+
+    def _version_of(self, ref: RemoteRef | None) -> Version | None:
+        return None if ref is None else ref.version
+
+    @property
+    def _what(self) -> str:
+        return f"{self._intent.kind} {self._intent.name}"
+
+    def _unknown(self) -> OutcomeUnknown:
+        reason = f": {self._error.message}" if self._error else ""
+        return OutcomeUnknown(
+            f"{self._what} may have moved in the bucket or not{reason}",
+            hint="the next command finds out: repeat it when the store answers again",
+        )
+
+
+def _judge(
+    store: ObjectStore, intent: Intent, ref: RemoteRef | None, *, since: int
+) -> Result | None:
+    """Return what became of a move, or ``None`` if the ref stands where it was to start."""
+    if ref is not None and _is_among(store, intent, ref, since=since):
+        return Result(Outcome.APPLIED, ref)
+    position = None if ref is None else ref.commit_id
+    return None if position == intent.before else Result(Outcome.LOST, ref)
+
+
+def _is_among(store: ObjectStore, intent: Intent, ref: RemoteRef, *, since: int) -> bool:
+    if ref.write_id == intent.write_id:
+        return True
+    if ref.sequence <= since:
+        return False
+    for move in iter_moves(store, ref):
+        if move.sequence <= since:
+            break
+        if move.write_id == intent.write_id:
+            return True
+    return False
+
+
+def _moved(ref: RemoteRef | None, intent: Intent) -> RemoteRef:
+    """Return the ref after a move, all its moves included; of no version yet."""
+    sequence = (0 if ref is None else ref.sequence) + 1
+    move = Move(
+        sequence=sequence,
+        write_id=intent.write_id,
+        before=intent.before,
+        after=intent.after,
+        who=intent.who,
+        at=intent.at,
+        why=intent.why,
+        pack=intent.pack,
+    )
+    return RemoteRef(
+        kind=intent.kind,
+        name=intent.name,
+        commit_id=intent.after,
+        sequence=sequence,
+        write_id=intent.write_id,
+        moves=(move, *(() if ref is None else ref.moves)),
+        version=Version(""),
+        extra={} if ref is None else ref.extra,
+    )

@@ -1,8 +1,18 @@
-"""The moves of a ref, from its object and, older ones, from the reflog in the bucket."""
+"""The moves of a ref: the last ones in its object, the older ones in chunks beside it.
+
+A full ref object gives up its oldest moves as one chunk, named by the newest of them and written
+before the PUT that drops them. Which moves these are follows from the ref object alone, so writers
+that race write the same chunk, and one that loses leaves nothing wrong behind. The name of the next
+older chunk follows from what was read so far: no listing is needed.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from lakecli.layout import reflog_key, reflog_prefix
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.remote.records import MAX_MOVES, NotOurs, dump_moves, parse_moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -10,11 +20,66 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.remote.records import Move, RemoteRef
 
+KEPT_MOVES: Final = MAX_MOVES // 2 + 1
+"""Moves that stay in a ref object, the new one included, when the others become a chunk."""
+
+
+def spill(store: ObjectStore, kind: str, name: str, moves: tuple[Move, ...]) -> tuple[Move, ...]:
+    """Return what of a ref's moves shall stand in its object; write the others to the reflog.
+
+    Args:
+        store: of the namespace.
+        kind: of the ref.
+        name: of the ref.
+        moves: all that its object would hold, newest first.
+
+    Raises:
+        Unreachable: they could not be written.
+    """
+    if len(moves) <= MAX_MOVES:
+        return moves
+    older = moves[KEPT_MOVES:]
+    store.put_new(reflog_key(kind, name, older[0].sequence), dump_moves(older))
+    return moves[:KEPT_MOVES]
+
 
 def iter_moves(store: ObjectStore, ref: RemoteRef) -> Iterator[Move]:
     """Yield all moves of a ref, newest first; those in its object cost no request.
 
+    Older ones are read 16 by one GET. It ends early where somebody removed older chunks.
+
     Raises:
         NotOurs: an object of the reflog is not ours.
     """
-    raise NotImplementedError
+    yield from ref.moves
+    wanted = (ref.moves[-1].sequence if ref.moves else ref.sequence + 1) - 1
+    while wanted > 0:
+        moves = _read_chunk(store, ref, wanted)
+        if not moves:
+            return
+        yield from moves
+        wanted = moves[-1].sequence - 1
+
+
+def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[Move, ...]:
+    """Return older moves from number `newest` down; none where there are none any more."""
+    key = reflog_key(ref.kind, ref.name, newest)
+    try:
+        data = store.get(key)
+    except ObjectNotFound:
+        # Another lakecli may cut the chunks elsewhere: the next that reaches down to it holds it.
+        found = next(store.list(reflog_prefix(ref.kind, ref.name), after=key), None)
+        if found is None:
+            return ()
+        key = found.key
+        try:
+            data = store.get(key)
+        except ObjectNotFound:
+            return ()
+    moves = parse_moves(key, data)
+    if key != reflog_key(ref.kind, ref.name, moves[0].sequence):
+        raise NotOurs(
+            f"{key} says that its newest move is number {moves[0].sequence}",
+            hint="it was copied or renamed in the bucket: put it back where it belongs",
+        )
+    return tuple([move for move in moves if move.sequence <= newest])

@@ -1,8 +1,12 @@
-"""Reading the refs of a bucket: one of them, their listing, or all of them in parallel."""
+"""Reading the refs of a bucket: one of them, their listing, or many in parallel."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.layout import REFS, ref_key, ref_of_key
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.remote.records import parse_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -10,7 +14,10 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore, Version
     from lakecli.remote.records import RemoteRef
 
-PARALLEL_READS = 16
+PARALLEL_READS: Final = 16
+
+_LONGEST_NAME: Final = 255
+"""Bytes of a ref's name in a key, at most; lakecli makes no longer ones."""
 
 
 class Listed(NamedTuple):
@@ -27,15 +34,22 @@ def find_ref(store: ObjectStore, kind: str, name: str) -> RemoteRef | None:
     Raises:
         NotOurs: the object in its place is no ref object of ours.
     """
-    raise NotImplementedError
+    try:
+        data, version = store.get_versioned(ref_key(kind, name))
+    except ObjectNotFound:
+        return None
+    return parse_ref(kind, name, data, version)
 
 
 def iter_refs(store: ObjectStore) -> Iterator[Listed]:
     """Yield the refs, deleted ones too, in the order of their keys; what is no ref is passed over.
 
-    One LIST; a store may list a new ref late.
+    One LIST for each thousand. A store may list late: a ref that is missing here may be there.
     """
-    raise NotImplementedError
+    for info in store.list(REFS):
+        ref = ref_of_key(info.key)
+        if ref is not None and len(info.key.rpartition("/")[2]) <= _LONGEST_NAME:
+            yield Listed(*ref, info.version)
 
 
 def read_refs(
@@ -46,4 +60,21 @@ def read_refs(
     Raises:
         NotOurs: an object in the place of one is no ref object of ours.
     """
-    raise NotImplementedError
+    from collections import deque
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    reading: deque[Future[RemoteRef | None]] = deque()
+    pool = ThreadPoolExecutor(parallelism)
+    try:
+        for listed in wanted:
+            reading.append(pool.submit(find_ref, store, listed.kind, listed.name))
+            if len(reading) == 2 * parallelism:
+                ref = reading.popleft().result()
+                if ref is not None:
+                    yield ref
+        while reading:
+            ref = reading.popleft().result()
+            if ref is not None:
+                yield ref
+    finally:
+        pool.shutdown(cancel_futures=True)
