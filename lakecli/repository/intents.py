@@ -70,12 +70,13 @@ def settle(txn: WriteTransaction, repository: Repository, begun: Begun, result: 
     """Write down what became of a move, and do here what follows from it; repeating is fine."""
     if result.ref is not None:
         tracking.track(txn, repository, result.ref)
-    if not IntentStore(txn, repository.key).delete(begun.id):
-        return  # another process has settled it
+    is_new = IntentStore(txn, repository.key).delete(begun.id)
     intent = begun.intent
     if result.outcome != Outcome.APPLIED:
         return
     if begun.local is None:
+        if not is_new:
+            return  # another process has settled it
         metadata = {
             "ref": intent.name,
             "kind": intent.kind,
@@ -84,6 +85,8 @@ def settle(txn: WriteTransaction, repository: Repository, begun: Begun, result: 
         }
         operations.append(txn, repository, kind="push", metadata=metadata)
     elif intent.after is not None:
+        # Another process may have settled it, or given it up for a move of its own: landing it
+        # once more does nothing, or what is still missing.
         from lakecli.repository.transaction import land
 
         commit = RefStore(txn, repository.key).get_commit(intent.after)

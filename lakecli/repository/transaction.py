@@ -62,7 +62,7 @@ class Publisher(Protocol):
     def publish(
         self, branch: Branch, commit: Commit, *, kind: str, sealed: tuple[StagingToken, ...]
     ) -> bool:
-        """Move a branch in the bucket to a commit; tell whether it moved.
+        """Move a branch in the bucket to a commit, and `land` it here; tell whether it moved.
 
         If it did not, somebody else moved it first: this machine's branch has followed by then, as
         far as it could.
@@ -190,11 +190,8 @@ def _try(
     publisher = repository.publisher
     if publisher is not None and not publisher.publish(branch, commit, kind=kind, sealed=sealed):
         return None
-    lake.surroundings.on_step("move")
-    if publisher is not None:
-        with lake.kv.write() as txn:
-            land(txn, repository, commit, branch=branch.name, kind=kind, sealed=sealed)
-    else:
+    if publisher is None:
+        lake.surroundings.on_step("move")
         try:
             with lake.kv.write() as txn:
                 _move(txn, repository, branch, commit, kind=kind, sealed=sealed)
