@@ -1,0 +1,260 @@
+"""Making a clone: all that the bucket has of a repository, as a repository of this machine.
+
+Every branch and every tag of the bucket becomes one here. What only the machine had that pushed
+them does not come back: staged changes, commits that were never pushed, and the operation log.
+
+Commits are written in batches first; everything that is visible comes in one transaction at the
+end. A clone that was interrupted before is finished by the same command, and reads no pack twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli import layout
+from lakecli.errors import AlreadyExists, NotFound, Refused
+from lakecli.kv.env import Table
+from lakecli.kv.operations import RefChange
+from lakecli.model import Branch, RepositoryRecord, Tag
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.refs.store import RefStore
+from lakecli.repository import namespace, operations, records, tokens, tracking
+from lakecli.repository.commits import initial_commit
+from lakecli.repository.fetch import Change, RefUpdate, read_remote, take_packs
+from lakecli.repository.lake import Repository
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lakecli.kv.env import ReadTransaction, WriteTransaction
+    from lakecli.model import CommitId, StagingToken
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.fetch import Remote
+    from lakecli.repository.incoming import Incoming
+    from lakecli.repository.lake import Lake
+
+
+class Cloned(NamedTuple):
+    """A new clone.
+
+    Attributes:
+        repository: a handle to it.
+        branches: how many it has.
+        tags: likewise.
+        commits: how many were new on this machine.
+        left_out: refs of the bucket that are not here, and why.
+    """
+
+    repository: Repository
+    branches: int
+    tags: int
+    commits: int
+    left_out: tuple[RefUpdate, ...]
+
+
+def _nothing(_count: int = 0) -> None:
+    """Tell nobody."""
+
+
+def clone(lake: Lake, storage_namespace: str, name: str) -> Repository:
+    """Return a new clone of the repository in a namespace; see `clone_counted`."""
+    return clone_counted(lake, storage_namespace, name).repository
+
+
+def clone_counted(
+    lake: Lake,
+    storage_namespace: str,
+    name: str,
+    *,
+    on_object: Callable[[int], None] = _nothing,
+) -> Cloned:
+    """Make a clone of the repository in a namespace, and say what came.
+
+    Args:
+        lake: where it shall live.
+        storage_namespace: a URI or an absolute path.
+        name: on this machine; other clones may have other names for it.
+        on_object: told how many refs or commits came, as they do.
+
+    Raises:
+        UsageError: an illegal namespace.
+        AlreadyExists: the name is taken, or this machine has the repository under another one.
+        NotFound: there is no repository in that namespace.
+        Refused: it belongs to a lakeFS, or needs a newer lakecli.
+        DamagedPack: a commit pack is damaged; nothing is visible here.
+        NotOurs: an object in the place of a ref is none, likewise.
+    """
+    from lakecli.objectstore.uri import normalise
+    from lakecli.remote.collection import read_state
+
+    uri = normalise(storage_namespace)
+    with lake.kv.read() as txn:
+        _check_free(txn, name)
+    lake.surroundings.on_step("read")
+    record = _describe(uri, name)
+    repository = Repository(lake, record)
+    with lake.kv.read() as txn:
+        _check_new(txn, record)
+    state = read_state(repository.store)
+    remote = read_remote(repository, {}, on_object=on_object)
+    incoming = take_packs(repository, remote.refs, on_object=on_object)
+    lake.surroundings.on_step("register")
+    fetched = tracking.Fetched(lake.now(), str(state.phase), state.epoch)
+    with lake.kv.write() as txn:
+        _check_free(txn, name)
+        _check_new(txn, record)
+        made, left_out = _register(txn, repository, remote, incoming)
+        tracking.put_fetched(txn, repository, fetched)
+    branches = sum(isinstance(each, Branch) for each in made)
+    return Cloned(repository, branches, len(made) - branches, incoming.commits, left_out)
+
+
+def _check_free(txn: ReadTransaction, name: str) -> None:
+    record = records.find_repository(txn, name)
+    if record is not None:
+        raise AlreadyExists(
+            f"repository {name!r} exists already on this machine, in {record.storage_namespace}",
+            hint=f"choose another name, or bring it up to date: lakecli fetch lakefs://{name}",
+        )
+
+
+def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:
+    """Refuse a second name for one repository: both would have the same refs and staging."""
+    for other in records.iter_repositories(txn):
+        if other.uuid == record.uuid:
+            raise AlreadyExists(
+                f"this machine has the repository in {record.storage_namespace} already, as "
+                f"lakefs://{other.name}",
+                hint=f"bring it up to date: lakecli fetch lakefs://{other.name}",
+            )
+
+
+def _describe(uri: str, name: str) -> RepositoryRecord:
+    """Return the record of the repository in a namespace, under the name it gets here."""
+    from lakecli.objectstore.registry import open_store, prepare_namespace
+    from lakecli.objectstore.uri import is_local
+
+    # A directory is not made: one that is missing may be a disk that is not mounted.
+    region = "" if is_local(uri) else prepare_namespace(uri)
+    store = open_store(uri, region=region)
+    description = namespace.describe(store)
+    if description is None:
+        _refuse_lakefs(store)
+        raise NotFound(
+            f"no repository in {uri}",
+            hint=f"create one there: lakecli repo create lakefs://{name} {uri}",
+        )
+    namespace.check_needs(store, description, writing=False)
+    return RepositoryRecord(
+        name=name,
+        uuid=description.uuid,
+        storage_namespace=uri,
+        default_branch=description.default_branch,
+        created_at=description.created_at,
+        range_entries=description.range_entries,
+        region=region,
+    )
+
+
+def _refuse_lakefs(store: ObjectStore) -> None:
+    for marker in (layout.LAKEFS_MARKER, layout.LEGACY_LAKEFS_MARKER):
+        try:
+            store.head(marker)
+        except ObjectNotFound:
+            continue
+        raise Refused(
+            f"{store.uri} belongs to a lakeFS repository (found {marker})",
+            hint="clone reads what lakecli wrote; of others, import the objects",
+        )
+
+
+def _register(
+    txn: WriteTransaction, repository: Repository, remote: Remote, incoming: Incoming
+) -> tuple[list[Branch | Tag], tuple[RefUpdate, ...]]:
+    """Make the repository visible with its refs; return them, and those that were left out."""
+    record = repository.record
+    refs = RefStore(txn, repository.key)
+    before = _forget(txn, repository)
+    first = initial_commit(record.created_at)
+    refs.put_commit(first)
+    made: dict[tuple[str, str], Branch | Tag] = {}
+    left_out: list[RefUpdate] = []
+    for kind, name, commit_id in _positions(remote):
+        if not incoming.has(txn, repository, commit_id):
+            left_out.append(RefUpdate(kind, name, None, commit_id, Change.INCOMPLETE))
+        elif kind == "branch":
+            made[kind, name] = _branch(txn, repository, name, commit_id)
+        elif ("branch", name) in made:
+            left_out.append(RefUpdate(kind, name, None, commit_id, Change.DIFFERS))
+        else:
+            made[kind, name] = Tag(name, commit_id)
+    if ("branch", record.default_branch) not in made:
+        # Never pushed: it stands where every clone finds it.
+        made["branch", record.default_branch] = _branch(
+            txn, repository, record.default_branch, first.id
+        )
+    for ref in made.values():
+        if isinstance(ref, Branch):
+            refs.put_branch(ref)
+        else:
+            refs.put_tag(ref)
+    incomplete = {(each.kind, each.name) for each in left_out if each.change is Change.INCOMPLETE}
+    for there in remote.refs:
+        if (there.kind, there.name) not in incomplete:
+            tracking.track(txn, repository, there)
+    records.put_repository(txn, record)
+    _log(txn, repository, before, made)
+    return list(made.values()), tuple(left_out)
+
+
+def _positions(remote: Remote) -> Iterator[tuple[str, str, CommitId]]:
+    """Yield kind, name and commit of the refs that are not deleted, branches first."""
+    for ref in remote.refs:
+        if ref.commit_id is not None:
+            yield ref.kind, ref.name, ref.commit_id
+
+
+def _branch(
+    txn: WriteTransaction, repository: Repository, name: str, commit_id: CommitId
+) -> Branch:
+    return Branch(name, commit_id, tokens.start(txn, repository, name, commit_id))
+
+
+def _forget(txn: WriteTransaction, repository: Repository) -> dict[tuple[str, str], Branch | Tag]:
+    """Remove the refs that a deleted clone of the same repository left, and return them.
+
+    Its commits stay, and its staging areas belong to the operation from now on.
+    """
+    refs = RefStore(txn, repository.key)
+    found: dict[tuple[str, str], Branch | Tag] = {}
+    for branch in list(refs.iter_branches()):
+        found["branch", branch.name] = branch
+        refs.delete_branch(branch.name)
+    for tag in list(refs.iter_tags()):
+        found["tag", tag.name] = tag
+        refs.delete_tag(tag.name)
+    tracking.forget_all(txn, repository)
+    txn.delete_prefix(Table.INTENTS, repository.key)
+    return found
+
+
+def _log(
+    txn: WriteTransaction,
+    repository: Repository,
+    before: dict[tuple[str, str], Branch | Tag],
+    after: dict[tuple[str, str], Branch | Tag],
+) -> None:
+    fields = records.to_json(repository.record)
+    changes = [RefChange("repository", repository.name, before=None, after=fields)]
+    sealed: list[StagingToken] = []
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        if isinstance(old, Branch):
+            sealed += [old.staging_token, *old.sealed_tokens]
+        if isinstance(old, Tag) or isinstance(new, Tag):
+            assert not isinstance(old, Branch)
+            assert not isinstance(new, Branch)
+            changes.append(operations.tag_change(old, new))
+        else:
+            changes.append(operations.branch_change(old, new))
+    operations.append(txn, repository, kind="clone", refs=changes, sealed=sealed, is_shared=True)

@@ -1,0 +1,258 @@
+"""Learning where the refs in the bucket stand: Git's ``fetch``.
+
+One listing of refs and one of packs; read are the refs that moved since they were last seen and
+the packs that are new. Local branches never move. Tags that are new are made here too, where their
+name is free; one that differs is reported and stays.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.kv.packed import PackedStore
+from lakecli.kv.tracking import TrackingStore
+from lakecli.model import Tag
+from lakecli.refs.names import is_branch_name, is_tag_name
+from lakecli.refs.store import RefStore
+from lakecli.repository import operations, tracking
+from lakecli.repository.incoming import take_in
+from lakecli.repository.publish import check_readable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from lakecli.kv.env import WriteTransaction
+    from lakecli.kv.operations import RefChange
+    from lakecli.kv.tracking import Tracked
+    from lakecli.model import CommitId
+    from lakecli.remote.records import RemoteRef
+    from lakecli.remote.refs import Listed
+    from lakecli.repository.incoming import Incoming
+    from lakecli.repository.lake import Repository
+
+
+class Change(StrEnum):
+    """What happened to a ref in the bucket since it was last seen."""
+
+    NEW = "new"
+    MOVED = "moved"
+    FORCED = "forced"
+    """It no longer reaches what it pointed to."""
+    DELETED = "deleted"
+    INCOMPLETE = "incomplete"
+    """Its commits are not listed yet: it counts as standing where it was."""
+    DIFFERS = "differs"
+    """A tag of this name points elsewhere here, or a branch has its name."""
+
+
+class RefUpdate(NamedTuple):
+    """A ref in the bucket that moved.
+
+    Attributes:
+        kind: ``branch`` or ``tag``.
+        name: of the ref.
+        before: where it was last seen; ``None``: nowhere.
+        after: where it stands now; ``None``: it was deleted.
+        change: in one word.
+    """
+
+    kind: str
+    name: str
+    before: CommitId | None
+    after: CommitId | None
+    change: Change
+
+
+class FetchReport(NamedTuple):
+    """What a fetch brought.
+
+    Attributes:
+        updated: the refs that moved, branches first, by name.
+        commits: how many were new here.
+        packs: how many were read.
+        refs: how many there are in the bucket, deleted ones too.
+    """
+
+    updated: tuple[RefUpdate, ...]
+    commits: int
+    packs: int
+    refs: int
+
+
+class Remote(NamedTuple):
+    """The refs of a bucket as they were read."""
+
+    listed: int
+    refs: tuple[RemoteRef, ...]
+    gone: tuple[Tracked, ...]
+
+
+def _nothing(_count: int = 0) -> None:
+    """Tell nobody."""
+
+
+def fetch(repository: Repository, *, on_object: Callable[[int], None] = _nothing) -> FetchReport:
+    """Bring what the bucket has and this clone lacks, and remember where its refs stand.
+
+    Args:
+        repository: whose.
+        on_object: told how many refs or commits came, as they do.
+
+    Raises:
+        NewerRepository: it may be read by newer versions only.
+        OtherRepository: the namespace is no longer this repository's.
+        NotOurs: an object in the place of a ref is none.
+        DamagedPack: a commit pack is damaged; nothing has moved.
+        Unreachable: the store does not answer.
+        PermissionDenied: reading or listing is not allowed.
+    """
+    from lakecli.remote.collection import read_state
+
+    lake = repository.lake
+    check_readable(repository)
+    state = read_state(repository.store)
+    with lake.kv.read() as txn:
+        known = {(each.kind, each.name): each for each in TrackingStore(txn, repository.key).iter()}
+    remote = read_remote(repository, known, on_object=on_object)
+    incoming = take_packs(repository, remote.refs, on_object=on_object)
+    lake.surroundings.on_step("track")
+    fetched = tracking.Fetched(lake.now(), str(state.phase), state.epoch)
+    with lake.kv.write() as txn:
+        updated = _track(txn, repository, remote, incoming)
+        tracking.put_fetched(txn, repository, fetched)
+    return FetchReport(updated, incoming.commits, incoming.packs, remote.listed)
+
+
+def read_remote(
+    repository: Repository,
+    known: dict[tuple[str, str], Tracked],
+    *,
+    on_object: Callable[[int], None] = _nothing,
+) -> Remote:
+    """Return the refs that moved since they were seen as `known` has them.
+
+    A ref that the listing lacks is asked for by itself, since a store may list late: refs are
+    never deleted by us, only replaced by a tombstone.
+    """
+    from lakecli.remote.refs import find_ref, iter_refs, read_refs
+
+    store = repository.store
+    changed: list[Listed] = []
+    listed = set()
+    for each in iter_refs(store):
+        if not _is_legal(each.kind, each.name):
+            continue
+        listed.add((each.kind, each.name))
+        before = known.get((each.kind, each.name))
+        if before is None or before.version != each.version:
+            changed.append(each)
+    refs = []
+    for ref in read_refs(store, changed):
+        refs.append(ref)
+        on_object(1)
+    gone = []
+    for key, tracked in known.items():
+        if key not in listed:
+            found = find_ref(store, *key)
+            if found is None:
+                gone.append(tracked)
+            elif found.version != tracked.version:
+                refs.append(found)
+    refs.sort(key=lambda ref: (ref.kind, ref.name))
+    return Remote(len(listed), tuple(refs), tuple(gone))
+
+
+def take_packs(
+    repository: Repository,
+    refs: Iterable[RemoteRef],
+    *,
+    on_object: Callable[[int], None] = _nothing,
+) -> Incoming:
+    """Take in the packs that are new, also those that moves of refs name and no listing shows."""
+    from lakecli.remote.packs import read_new_packs
+
+    with repository.lake.kv.read() as txn:
+        packed = PackedStore(txn, repository.key)
+        known = set(packed.known_packs())
+        also = _named(refs, known, packed)
+    packs = read_new_packs(repository.store, known, also=also)
+    return take_in(repository, packs, on_commits=on_object)
+
+
+def _named(refs: Iterable[RemoteRef], known: Collection[str], packed: PackedStore) -> set[str]:
+    """Return the packs that moves name which led to commits that are not here."""
+    return {
+        move.pack
+        for ref in refs
+        for move in ref.moves
+        if move.pack and move.pack not in known and move.after and not packed.find_pack(move.after)
+    }
+
+
+def _is_legal(kind: str, name: str) -> bool:
+    return is_branch_name(name) if kind == "branch" else is_tag_name(name)
+
+
+def _track(
+    txn: WriteTransaction, repository: Repository, remote: Remote, incoming: Incoming
+) -> tuple[RefUpdate, ...]:
+    """Write down where refs stand, make tags that are new, and return what changed."""
+    positions = TrackingStore(txn, repository.key)
+    updated: list[RefUpdate] = []
+    tags: list[RefChange] = []
+    for tracked in remote.gone:
+        positions.delete(tracked.kind, tracked.name)
+        if tracked.commit_id is not None:
+            updated.append(
+                RefUpdate(tracked.kind, tracked.name, tracked.commit_id, None, Change.DELETED)
+            )
+    for ref in remote.refs:
+        found = positions.find(ref.kind, ref.name)
+        if found is not None and found.sequence > ref.sequence:
+            continue  # another process has looked since
+        before = None if found is None else found.commit_id
+        if ref.commit_id is not None and not incoming.has(txn, repository, ref.commit_id):
+            update = RefUpdate(ref.kind, ref.name, before, ref.commit_id, Change.INCOMPLETE)
+            updated.append(update)
+            continue
+        tracking.track(txn, repository, ref)
+        change = _change(txn, repository, before, ref.commit_id)
+        if ref.kind == "tag" and ref.commit_id is not None:
+            change = _take_tag(txn, repository, Tag(ref.name, ref.commit_id), tags) or change
+        if change is not None:
+            updated.append(RefUpdate(ref.kind, ref.name, before, ref.commit_id, change))
+    if tags:
+        operations.append(txn, repository, kind="fetch", refs=tags, is_shared=True)
+    return tuple(updated)
+
+
+def _change(
+    txn: WriteTransaction,
+    repository: Repository,
+    before: CommitId | None,
+    after: CommitId | None,
+) -> Change | None:
+    from lakecli.refs.graph import is_ancestor
+
+    if before == after:
+        return None
+    if after is None:
+        return Change.DELETED
+    if before is None:
+        return Change.NEW
+    refs = RefStore(txn, repository.key)
+    return Change.MOVED if is_ancestor(refs, before, after) else Change.FORCED
+
+
+def _take_tag(
+    txn: WriteTransaction, repository: Repository, tag: Tag, changes: list[RefChange]
+) -> Change | None:
+    """Make a tag here; where its name is taken by something else, say so."""
+    refs = RefStore(txn, repository.key)
+    present = refs.find_tag(tag.name)
+    if present is not None or refs.find_branch(tag.name) is not None:
+        return None if present == tag else Change.DIFFERS
+    refs.put_tag(tag)
+    changes.append(operations.tag_change(None, tag))
+    return None

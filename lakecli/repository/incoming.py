@@ -1,0 +1,145 @@
+"""Commits that come from the bucket's packs into the local store, closed under ancestry.
+
+A pack is noted as known once all ancestors of its commits are here. One that a store lists late
+therefore leaves nothing behind that looks complete: packs that build on it are read again by the
+next fetch, and until then the refs that need it stay where they were last seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.kv.packed import PackedStore
+from lakecli.refs.store import RefStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.model import Commit, CommitId
+    from lakecli.remote.packs import Pack
+    from lakecli.repository.lake import Repository
+
+BATCH: Final = 8_192
+"""Commits written in one transaction: other processes wait for no more than these."""
+
+
+def _nothing(_count: int = 0) -> None:
+    """Tell nobody."""
+
+
+class _Waiting(NamedTuple):
+    """A pack some of whose commits have parents that were not here when it was read."""
+
+    id: str
+    replaces: tuple[str, ...]
+    commit_ids: tuple[CommitId, ...]
+    needs: frozenset[CommitId]
+
+
+@dataclass(slots=True)
+class Incoming:
+    """What came.
+
+    Attributes:
+        packs: how many were read.
+        commits: how many were new here.
+        incomplete: commits that are here and cannot be used: an ancestor of theirs is not.
+    """
+
+    packs: int = 0
+    commits: int = 0
+    incomplete: set[CommitId] = field(default_factory=set)
+
+    def has(self, txn: ReadTransaction, repository: Repository, commit_id: CommitId) -> bool:
+        """Tell whether a commit is here, with its whole history."""
+        if commit_id in self.incomplete:
+            return False
+        return RefStore(txn, repository.key).find_commit(commit_id) is not None
+
+
+def take_in(
+    repository: Repository,
+    packs: Iterable[Pack],
+    *,
+    on_commits: Callable[[int], None] = _nothing,
+) -> Incoming:
+    """Write the commits of packs into the local store, in batches.
+
+    Args:
+        repository: whose.
+        packs: as they are read.
+        on_commits: told how many commits were written.
+
+    Raises:
+        DamagedPack: one of them; what came before stays, and is of no consequence.
+    """
+    incoming = Incoming()
+    waiting: list[_Waiting] = []
+    for pack in packs:
+        incoming.packs += 1
+        incoming.commits += _write(repository, pack.commits, on_commits)
+        ids = tuple(commit.id for commit in pack.commits)
+        needs = _missing_parents(repository, pack.commits)
+        if needs:
+            waiting.append(_Waiting(pack.id, pack.replaces, ids, needs))
+        else:
+            _note(repository, pack.id, ids, pack.replaces)
+    _note_complete(repository, waiting, incoming)
+    return incoming
+
+
+def _write(repository: Repository, commits: list[Commit], on_commits: Callable[[int], None]) -> int:
+    """Write commits, and return how many were new."""
+    new = 0
+    for start in range(0, len(commits), BATCH):
+        part = commits[start : start + BATCH]
+        with repository.lake.kv.write() as txn:
+            refs = RefStore(txn, repository.key)
+            for commit in part:
+                if refs.find_commit(commit.id) is None:
+                    refs.put_commit(commit)
+                    new += 1
+        on_commits(len(part))
+    return new
+
+
+def _missing_parents(repository: Repository, commits: list[Commit]) -> frozenset[CommitId]:
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        packed = PackedStore(txn, repository.key)
+        own = {commit.id for commit in commits}
+        outside = {parent for commit in commits for parent in commit.parents} - own
+        return frozenset(
+            parent
+            for parent in outside
+            if packed.find_pack(parent) is None or refs.find_commit(parent) is None
+        )
+
+
+def _note(
+    repository: Repository, pack_id: str, ids: tuple[CommitId, ...], replaces: tuple[str, ...]
+) -> None:
+    with repository.lake.kv.write() as txn:
+        PackedStore(txn, repository.key).add(pack_id, ids, replaces=replaces)
+
+
+def _note_complete(repository: Repository, waiting: list[_Waiting], incoming: Incoming) -> None:
+    """Note the packs whose needs came with others; tell the commits of the rest."""
+    while waiting:
+        # A pack is complete if its needs are in packs that are noted; each round finds more.
+        with repository.lake.kv.read() as txn:
+            packed = PackedStore(txn, repository.key)
+            complete = [
+                pack
+                for pack in waiting
+                if all(packed.find_pack(parent) is not None for parent in pack.needs)
+            ]
+        if not complete:
+            break
+        for pack in complete:
+            _note(repository, pack.id, pack.commit_ids, pack.replaces)
+            waiting.remove(pack)
+    for pack in waiting:
+        incoming.incomplete.update(pack.commit_ids)

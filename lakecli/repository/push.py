@@ -1,0 +1,379 @@
+"""Moving refs in the bucket to where they stand here: Git's ``push``.
+
+A branch moves forward only: to a commit that reaches what the bucket has. Anything else is refused,
+and `pull` merges. With a lease, a ref is moved or deleted whatever it is, provided that it still
+stands where this clone last saw it, or where the caller says. A tag is made once, and moved only
+by a lease.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.errors import AlreadyExists, LakeError, LostRace, NotFound, Refused
+from lakecli.kv.tracking import TrackingStore
+from lakecli.refs.graph import is_ancestor
+from lakecli.refs.store import RefStore
+from lakecli.repository import tracking
+from lakecli.repository.fetch import fetch
+from lakecli.repository.pending import finish_pending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.model import CommitId
+    from lakecli.remote.records import RemoteRef
+    from lakecli.repository.lake import Repository
+
+MAX_ATTEMPTS: Final = 8
+"""Times that others may move a ref, each time to what is pushed here too, while it is pushed."""
+
+
+class NonFastForward(LostRace):
+    """The bucket has commits on the branch that this clone's branch does not reach."""
+
+
+class StaleLease(LostRace):
+    """The ref does not stand where a forced push expected it."""
+
+
+class Pushing(StrEnum):
+    """What a push does to a ref."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    FORCED = "forced"
+    DELETED = "deleted"
+    UP_TO_DATE = "up to date"
+    BEHIND = "behind"
+    """The bucket has it, and more: there is nothing to push."""
+
+
+class Lease(NamedTuple):
+    """A ref may be moved whatever it points to, if it stands on this commit.
+
+    Attributes:
+        commit_id: ``None``: where this clone last saw it.
+    """
+
+    commit_id: CommitId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PushOptions:
+    """How to push.
+
+    Attributes:
+        who: ``Name <email>``, for the shared reflog.
+        lease: what a move that is no fast-forward needs; ``None``: it is refused.
+        dry_run: only find out what would be done.
+    """
+
+    who: str
+    lease: Lease | None = None
+    dry_run: bool = False
+
+
+class Pushed(NamedTuple):
+    """What became of one ref.
+
+    Attributes:
+        kind: ``branch`` or ``tag``.
+        name: of the ref.
+        before: where it stood in the bucket; ``None``: nowhere.
+        after: where it stands there now; ``None``: it is deleted.
+        state: in one word.
+    """
+
+    kind: str
+    name: str
+    before: CommitId | None
+    after: CommitId | None
+    state: Pushing
+
+
+class Failed(NamedTuple):
+    """A ref that was not pushed, and why."""
+
+    kind: str
+    name: str
+    error: LakeError
+
+
+class PushReport(NamedTuple):
+    """What became of all refs."""
+
+    pushed: tuple[Pushed, ...]
+    failed: tuple[Failed, ...]
+
+
+def _nobody(_pushed: Pushed) -> None:
+    """Tell nobody."""
+
+
+def push(
+    repository: Repository, name: str, *, kind: str | None = None, options: PushOptions
+) -> Pushed:
+    """Move a branch or a tag in the bucket to where it stands here.
+
+    Args:
+        repository: whose.
+        name: of the ref.
+        kind: ``branch`` or ``tag``; ``None``: whichever there is, a branch first.
+        options: how.
+
+    Raises:
+        NotFound: no such ref here.
+        NonFastForward: the bucket has commits that it does not reach.
+        StaleLease: with a lease, the ref does not stand where that says.
+        AlreadyExists: the tag is in the bucket already, elsewhere.
+        CannotShare, NewerRepository, NotInBucket, OutcomeUnknown, …: as `publish` does.
+    """
+    from lakecli.repository.publish import check_readable
+
+    finish_pending(repository)
+    check_readable(repository)
+    with repository.lake.kv.read() as txn:
+        kind, _ = _local(txn, repository, kind, name)
+        expected = _tracked(txn, repository, kind, name)
+    return _push(repository, kind, name, expected=expected, options=options)
+
+
+def push_all(
+    repository: Repository,
+    options: PushOptions,
+    *,
+    on_ref: Callable[[Pushed], None] = _nobody,
+) -> PushReport:
+    """Move every branch and every tag in the bucket to where it stands here.
+
+    One that is refused does not keep the others; each moves by itself.
+
+    Args:
+        repository: whose.
+        options: how; a lease is where this clone last saw each ref.
+        on_ref: told of each ref that was pushed.
+
+    Raises:
+        OutcomeUnknown, Unreachable, PermissionDenied, …: what concerns the store as a whole.
+    """
+    finish_pending(repository)
+    fetched_before = _all_tracked(repository)
+    fetch(repository)
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        names = [("branch", branch.name) for branch in refs.iter_branches()]
+        names += [("tag", tag.name) for tag in refs.iter_tags()]
+    pushed, failed = [], []
+    for kind, name in names:
+        try:
+            expected = fetched_before.get((kind, name))
+            each = _push(repository, kind, name, expected=expected, options=options)
+        except (LostRace, AlreadyExists) as error:
+            failed.append(Failed(kind, name, error))
+            continue
+        pushed.append(each)
+        on_ref(each)
+    return PushReport(tuple(pushed), tuple(failed))
+
+
+def push_deletion(
+    repository: Repository, name: str, *, kind: str | None = None, options: PushOptions
+) -> Pushed:
+    """Delete a branch or a tag in the bucket, if it stands where this clone last saw it.
+
+    What is here stays.
+
+    Raises:
+        NotFound: no such ref in the bucket.
+        Refused: it is the default branch.
+        StaleLease: somebody else has moved it since, or it stands not where the lease says.
+        OutcomeUnknown, Unreachable, …: as `publish` does.
+    """
+    from lakecli.repository.publish import check_readable
+
+    finish_pending(repository)
+    check_readable(repository)
+    with repository.lake.kv.read() as txn:
+        kinds = ("branch", "tag") if kind is None else (kind,)
+        expectations = {each: _tracked(txn, repository, each, name) for each in kinds}
+    for each in kinds:
+        remote = _look(repository, each, name)
+        if remote is not None and remote.commit_id is not None:
+            return _delete(repository, remote, expected=expectations[each], options=options)
+    raise NotFound(
+        f"no branch or tag {name!r} in the bucket", hint=f"see: lakecli status {repository.uri}"
+    )
+
+
+def _delete(
+    repository: Repository, remote: RemoteRef, *, expected: CommitId | None, options: PushOptions
+) -> Pushed:
+    if remote.kind == "branch" and remote.name == repository.record.default_branch:
+        raise Refused(
+            f"cannot delete the default branch {remote.name}",
+            hint=f"take commits back by: lakecli branch revert {repository.uri}/{remote.name} REF",
+        )
+    _check_lease(repository, remote, options.lease or Lease(), expected)
+    done = Pushed(remote.kind, remote.name, remote.commit_id, None, Pushing.DELETED)
+    if not options.dry_run and not _move(repository, remote, None, options, "delete", done):
+        raise _stale(repository, remote.name, remote.commit_id)
+    return done
+
+
+def _push(
+    repository: Repository,
+    kind: str,
+    name: str,
+    *,
+    expected: CommitId | None,
+    options: PushOptions,
+) -> Pushed:
+    """Move a ref; again where others moved it meanwhile to what reaches less than ours.
+
+    Args:
+        repository: whose.
+        kind: of the ref.
+        name: of the ref.
+        expected: where it was last seen before this command, for a lease.
+        options: how.
+    """
+    for _ in range(MAX_ATTEMPTS):
+        remote = _look(repository, kind, name)
+        with repository.lake.kv.read() as txn:
+            _, after = _local(txn, repository, kind, name)
+            before = None if remote is None else remote.commit_id
+            state = _compare(txn, repository, kind, before=before, after=after)
+        if state is None:
+            if options.lease is None:
+                raise _refused(repository, kind, name, before)
+            assert remote is not None
+            _check_lease(repository, remote, options.lease, expected)
+            state = Pushing.FORCED
+        done = Pushed(kind, name, before, after, state)
+        if options.dry_run or state in (Pushing.UP_TO_DATE, Pushing.BEHIND):
+            return done._replace(after=before) if state is Pushing.BEHIND else done
+        if _move(repository, remote, after, options, "push", done):
+            return done
+        if state is Pushing.FORCED:
+            raise _stale(repository, name, before)
+    raise LostRace(f"{name} moved {MAX_ATTEMPTS} times while it was pushed", hint="try again")
+
+
+def _move(
+    repository: Repository,
+    remote: RemoteRef | None,
+    after: CommitId | None,
+    options: PushOptions,
+    why: str,
+    done: Pushed,
+) -> bool:
+    """Move a ref in the bucket; return whether it moved."""
+    from lakecli.remote.move import Outcome
+    from lakecli.repository.publish import publish
+
+    result = publish(
+        repository,
+        done.kind,
+        done.name,
+        before=done.before,
+        after=after,
+        who=options.who,
+        why="force" if done.state is Pushing.FORCED else why,
+        since=0 if remote is None else remote.sequence,
+    )
+    return result.outcome == Outcome.APPLIED
+
+
+def _look(repository: Repository, kind: str, name: str) -> RemoteRef | None:
+    """Return a ref as it stands in the bucket, with its commits here."""
+    from lakecli.remote.refs import find_ref
+
+    ref = find_ref(repository.store, kind, name)
+    if ref is None:
+        return None
+    with repository.lake.kv.write() as txn:
+        is_known = tracking.track(txn, repository, ref)
+    if not is_known:
+        fetch(repository)
+    return ref
+
+
+def _compare(
+    txn: ReadTransaction,
+    repository: Repository,
+    kind: str,
+    *,
+    before: CommitId | None,
+    after: CommitId,
+) -> Pushing | None:
+    """Return what pushing would do to a ref; ``None``: it needs force."""
+    refs = RefStore(txn, repository.key)
+    if before == after:
+        return Pushing.UP_TO_DATE
+    if before is None:
+        return Pushing.CREATED
+    if kind == "tag" or refs.find_commit(before) is None:
+        return None
+    if is_ancestor(refs, before, after):
+        return Pushing.UPDATED
+    return Pushing.BEHIND if is_ancestor(refs, after, before) else None
+
+
+def _check_lease(
+    repository: Repository, remote: RemoteRef, lease: Lease, expected: CommitId | None
+) -> None:
+    """Refuse to force a ref that does not stand where it is expected."""
+    if remote.commit_id != (expected if lease.commit_id is None else lease.commit_id):
+        raise _stale(repository, remote.name, remote.commit_id)
+
+
+def _stale(repository: Repository, name: str, commit_id: CommitId | None) -> StaleLease:
+    where = "was deleted" if commit_id is None else f"stands on {commit_id}"
+    return StaleLease(
+        f"{name} is not where it was expected in the bucket: it {where}",
+        hint=f"look at what is there: lakecli fetch {repository.uri}, then decide again",
+    )
+
+
+def _refused(repository: Repository, kind: str, name: str, before: CommitId | None) -> LakeError:
+    if kind == "tag":
+        return AlreadyExists(
+            f"tag {name} is in the bucket already, at {before}",
+            hint="a tag stays where it is; --force-with-lease moves it for everybody",
+        )
+    return NonFastForward(
+        f"the bucket has commits on {name} that are not here; it stands on {before}",
+        hint=f"merge them first: lakecli pull {repository.uri}/{name}",
+    )
+
+
+def _local(
+    txn: ReadTransaction, repository: Repository, kind: str | None, name: str
+) -> tuple[str, CommitId]:
+    """Return the kind and the position of a ref here."""
+    refs = RefStore(txn, repository.key)
+    branch = None if kind == "tag" else refs.find_branch(name)
+    if branch is not None:
+        return "branch", branch.commit_id
+    tag = None if kind == "branch" else refs.find_tag(name)
+    if tag is not None:
+        return "tag", tag.commit_id
+    raise NotFound(
+        f"no {kind or 'branch or tag'} {name!r} in {repository.uri}",
+        hint=f"list them: lakecli branch list {repository.uri}",
+    )
+
+
+def _tracked(txn: ReadTransaction, repository: Repository, kind: str, name: str) -> CommitId | None:
+    tracked = TrackingStore(txn, repository.key).find(kind, name)
+    return None if tracked is None else tracked.commit_id
+
+
+def _all_tracked(repository: Repository) -> dict[tuple[str, str], CommitId | None]:
+    with repository.lake.kv.read() as txn:
+        tracked = TrackingStore(txn, repository.key).iter()
+        return {(each.kind, each.name): each.commit_id for each in tracked}
