@@ -1,8 +1,7 @@
 """What a record's value holds: lakeFS's framing around an identity and an ``Entry`` message.
 
-A value is ``zigzag(len(identity)) identity zigzag(len(data)) data``, where ``zigzag`` is Go's
-signed varint: 32 is ``40``, 64 is ``80 01``. What follows the data is ignored, as lakeFS does. In
-a range the identity is 32 raw bytes and the data an Entry::
+For the framing see `lakecli.sstable.framing`. In a range the identity is 32 raw bytes and the data
+an Entry::
 
     1 address         string                relative to the storage namespace, or a full URI
     2 last_modified   {1 seconds, 2 nanos}
@@ -21,16 +20,25 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakecli.committed.plain import Shape, read_plain
-from lakecli.errors import IntegrityError, UsageError
+from lakecli.errors import UsageError
 from lakecli.identity import DIGEST_SIZE, entry_identity
 from lakecli.layout import data_key
 from lakecli.model import CLIENT_METADATA_PREFIX, Entry
+from lakecli.sstable.framing import MalformedValue, decode_value, encode_value, read_component
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MAX_COMPONENT_SIZE = 640 << 16
-"""Bytes in an identity or in data, at most: lakeFS's own limit."""
+__all__ = [
+    "MalformedValue",
+    "decode_entry",
+    "decode_value",
+    "encode_entry",
+    "encode_value",
+    "identify",
+    "identities_of",
+    "identity_of",
+]
 
 _DIGEST_FRAME = 2 * DIGEST_SIZE
 """The one byte that announces an identity of 32 bytes, 0x40."""
@@ -41,32 +49,8 @@ _ENTRY = Shape(numbers={3, 6}, strings={1, 2, 4, 5, 7}, repeated={5})
 _TIMESTAMP = Shape(numbers={1, 2}, strings=())
 _PAIR = Shape(numbers=(), strings={1, 2})
 
-_MAX_VARINT_SIZE = 10
 _RELATIVE = 1
 _FULL = 2
-
-
-class MalformedValue(IntegrityError):
-    """A record whose value does not follow the format."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"damaged record: {what}", hint="run lakecli fsck")
-
-
-def encode_value(identity: bytes, data: bytes) -> bytes:
-    """Frame an identity and the data it stands for."""
-    return b"%b%b%b%b" % (_length(len(identity)), identity, _length(len(data)), data)
-
-
-def decode_value(value: bytes) -> tuple[bytes, bytes]:
-    """Return the identity and the data of a value.
-
-    Raises:
-        MalformedValue: it is not framed as it should be.
-    """
-    identity, position = _component(value, 0)
-    data, _ = _component(value, position)
-    return identity, data
 
 
 def identity_of(value: bytes) -> bytes:
@@ -77,7 +61,7 @@ def identity_of(value: bytes) -> bytes:
     """
     if value[:1] == b"\x40" and len(value) > _DATA_START:
         return value[1:_DATA_START]
-    return _component(value, 0)[0]
+    return read_component(value, 0)[0]
 
 
 def identities_of(values: Sequence[bytes]) -> list[bytes]:
@@ -93,33 +77,6 @@ def identities_of(values: Sequence[bytes]) -> list[bytes]:
         ]
     except IndexError:
         raise MalformedValue("an empty value") from None
-
-
-def _length(size: int) -> bytes:
-    """Return a length as Go's signed varint."""
-    zigzag = size << 1
-    encoded = bytearray()
-    while zigzag > 0x7F:  # noqa: PLR2004 - a byte holds seven bits
-        encoded.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    encoded.append(zigzag)
-    return bytes(encoded)
-
-
-def _component(value: bytes, position: int) -> tuple[bytes, int]:
-    zigzag = shift = 0
-    for byte in value[position : position + _MAX_VARINT_SIZE]:
-        position += 1
-        zigzag |= (byte & 0x7F) << shift
-        if byte <= 0x7F:  # noqa: PLR2004
-            break
-        shift += 7
-    else:
-        raise MalformedValue("a length that does not end")
-    size = zigzag >> 1
-    if zigzag & 1 or size > MAX_COMPONENT_SIZE or position + size > len(value):
-        raise MalformedValue("a length that does not fit its value")
-    return value[position : position + size], position + size
 
 
 def identify(entry: Entry) -> bytes:

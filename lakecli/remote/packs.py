@@ -1,11 +1,27 @@
-"""Commit packs: the commits in the bucket, a few SSTables that pushes write."""
+"""Commit packs: the commits in the bucket, a few SSTables that pushes write.
+
+A pack is named by the BLAKE3 of its bytes and never changes. Its records are `commit_data`'s,
+its properties beside the format's own::
+
+    type      commits
+    entity    commit
+    writer    lakecli
+    replaces  IDs of the packs whose commits it holds too, 32 bytes each, ascending
+
+Packs are merged by size: of eight whose sizes are about the same, one is made. So their number
+grows with the logarithm of the bytes in them, and each commit is rewritten a few times in all.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
+from lakecli.layout import COMMITS, pack_key
+from lakecli.objectstore.base import ObjectNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -14,9 +30,31 @@ if TYPE_CHECKING:
     from lakecli.model import Commit
     from lakecli.objectstore.base import ObjectStore
 
+LEVEL_FACTOR: Final = 8
+"""Packs of one level become one of the next."""
+
+SMALLEST_LEVEL: Final = 16 << 10
+"""Bytes of a pack below which all count as equal."""
+
+LARGEST_PACK: Final = 64 << 20
+"""Bytes; a pack that has more is merged no further, so that it always fits into memory."""
+
+REPLACES: Final = "replaces"
+
+_ID_SIZE: Final = 32
+_ID: Final = re.compile(r"[0-9a-f]{64}")
+_PROPERTIES: Final = {"type": b"commits", "entity": b"commit", "writer": b"lakecli"}
+
 
 class DamagedPack(IntegrityError):
     """A commit pack that cannot be read, or does not hold what its name says."""
+
+    def __init__(self, pack_id: str, what: str) -> None:
+        super().__init__(
+            f"damaged commit pack {pack_key(pack_id)}: {what}",
+            hint="restore it from a backup; or delete it, and push from a clone that has its "
+            "commits",
+        )
 
 
 class PackInfo(NamedTuple):
@@ -43,24 +81,42 @@ class Pack:
 
 
 def list_packs(store: ObjectStore) -> list[PackInfo]:
-    """Return the packs in the bucket, in the order of their keys; one LIST."""
-    raise NotImplementedError
+    """Return the packs in the bucket, in the order of their keys; what is no pack is left out.
+
+    One LIST for each thousand. A store may list late: a pack that is missing here may be there.
+    """
+    return [
+        PackInfo(pack_id, info.size, info.modified_at)
+        for info in store.list(COMMITS)
+        if _ID.fullmatch(pack_id := info.key.removeprefix(COMMITS))
+    ]
 
 
 def read_pack(store: ObjectStore, pack_id: str) -> Pack:
-    """Read a pack whole, verify it, and compute the IDs of its commits anew.
+    """Read a pack whole, verify it, and compute the IDs of its commits anew; one GET.
 
     Raises:
         ObjectNotFound: there is no such pack.
         DamagedPack: it is not what its name says.
     """
-    raise NotImplementedError
+    from lakecli.identity import h
+
+    data = store.get(pack_key(pack_id))
+    if h(data).hex() != pack_id:
+        raise DamagedPack(pack_id, f"its {len(data)} bytes are not those it is named after")
+    try:
+        return _parse(pack_id, data)
+    except IntegrityError as error:
+        raise DamagedPack(pack_id, error.message) from error
 
 
 def read_new_packs(
     store: ObjectStore, known: Collection[str], *, also: Collection[str] = ()
 ) -> Iterator[Pack]:
     """Yield the packs that are not known and not replaced by one that was read, largest first.
+
+    A pack that is deleted between its listing and its reading was replaced: the listing is asked
+    again for what replaced it.
 
     Args:
         store: of the namespace.
@@ -71,27 +127,105 @@ def read_new_packs(
     Raises:
         DamagedPack: one is not what its name says.
     """
-    raise NotImplementedError
+    done = set(known)
+    listed = True
+    while listed:
+        listed = False
+        packs = sorted(list_packs(store), key=attrgetter("size", "id"), reverse=True)
+        late = sorted(set(also).difference(info.id for info in packs))
+        for pack_id in (*(info.id for info in packs), *late):
+            if pack_id in done:
+                continue
+            done.add(pack_id)
+            try:
+                pack = read_pack(store, pack_id)
+            except ObjectNotFound:
+                listed = pack_id not in late
+                continue
+            done.update(pack.replaces)
+            yield pack
 
 
 def write_pack(
     store: ObjectStore, commits: Sequence[Commit], *, replaces: Sequence[str] = ()
 ) -> str:
-    """Write commits as one pack and return its ID; the same commits make the same pack.
+    """Write commits as one pack and return its ID; repeating it changes nothing.
 
     Args:
         store: of the namespace.
         commits: in any order, each once.
         replaces: IDs of the packs whose commits are all among them.
+
+    Raises:
+        NotText: a commit holds bytes that are no text.
     """
-    raise NotImplementedError
+    from lakecli.identity import h
+    from lakecli.remote.commit_data import encode_commit
+    from lakecli.sstable.writer import TableWriter
+
+    replaced = b"".join(sorted(map(bytes.fromhex, set(replaces))))
+    properties = {**_PROPERTIES, REPLACES: replaced} if replaced else _PROPERTIES
+    table = TableWriter(properties=properties)
+    for commit in sorted(commits, key=attrgetter("id")):
+        table.add(commit.id.encode("ascii"), encode_commit(commit))
+    data = table.finish()
+    pack_id = h(data).hex()
+    store.put_new(pack_key(pack_id), data)
+    return pack_id
 
 
 def choose_replaced(packs: Sequence[PackInfo], new_size: int) -> list[str]:
-    """Return the packs that a new one should replace, so that few are left.
+    """Return the packs that a new one should replace, so that few are left; often none.
+
+    At most seven are left of each level, and a level ends at eight times the size of the last.
 
     Args:
         packs: what is in the bucket and not replaced yet.
         new_size: of the new pack, in bytes, about.
     """
-    raise NotImplementedError
+    levels: dict[int, list[PackInfo]] = {}
+    for info in packs:
+        if info.size < LARGEST_PACK:
+            levels.setdefault(_level(info.size), []).append(info)
+    chosen: list[str] = []
+    total = new_size
+    for level in sorted(levels):
+        peers = levels[level]
+        merged = total + sum(info.size for info in peers)
+        if _level(total) < level or merged > 2 * LARGEST_PACK:
+            break
+        if len(peers) >= LEVEL_FACTOR - 1:
+            chosen += [info.id for info in peers]
+            total = merged
+    return chosen
+
+
+def _level(size: int) -> int:
+    level = 0
+    while size >= SMALLEST_LEVEL:
+        size //= LEVEL_FACTOR
+        level += 1
+    return level
+
+
+def _parse(pack_id: str, data: bytes) -> Pack:
+    from lakecli.remote.commit_data import decode_commit
+    from lakecli.sstable.reader import BytesSource, Table
+
+    table = Table(BytesSource(pack_key(pack_id), data))
+    entity = table.properties.get("entity", b"")
+    if entity != _PROPERTIES["entity"]:
+        raise IntegrityError(f"it holds {entity!r} where commits should be")
+    replaced = table.properties.get(REPLACES, b"")
+    if len(replaced) % _ID_SIZE:
+        raise IntegrityError("a list of packs that ends within an ID")
+    return Pack(
+        id=pack_id,
+        replaces=tuple(
+            [
+                replaced[start : start + _ID_SIZE].hex()
+                for start in range(0, len(replaced), _ID_SIZE)
+            ]
+        ),
+        commits=[decode_commit(key, value) for key, value in table.records()],
+    )

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.committed import values
 from lakecli.committed.values import (
     MalformedValue,
     decode_entry,
@@ -25,6 +24,7 @@ from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.model import Entry
 from lakecli.proto import messages
+from lakecli.sstable import framing
 
 CHECKSUM = h(b"hello").hex()
 HELLO = Entry(
@@ -222,7 +222,7 @@ def test_text_that_is_no_text_is_refused(entry: Entry, what: str) -> None:
 
 
 def test_components_have_lakefs_limit() -> None:
-    limit = values.MAX_COMPONENT_SIZE
+    limit = framing.MAX_COMPONENT_SIZE
     assert limit == 41_943_040
     assert decode_value(encode_value(b"", bytes(limit)))[1] == bytes(limit)
     with pytest.raises(MalformedValue):

@@ -1,0 +1,100 @@
+"""Commits as lakeFS's dumps hold them: ``CommitData`` messages, framed behind the commit's ID.
+
+A record's key and its identity are the 64 hex digits of the ID. Version 1 says that the main parent
+is the first one.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from lakecli.errors import Refused
+from lakecli.identity import commit_id
+from lakecli.model import Commit, CommitId, MetarangeId
+from lakecli.sstable.framing import MalformedValue, decode_value, encode_value
+
+if TYPE_CHECKING:
+    from lakecli.proto.messages import CommitData
+
+_VERSION: Final = 1
+
+
+class NotText(Refused):
+    """A commit with bytes that are no text, which the format cannot hold."""
+
+
+def encode_commit(commit: Commit) -> bytes:
+    """Return the value that records a commit under its ID.
+
+    Raises:
+        NotText: its message, committer or metadata are not UTF-8.
+    """
+    from lakecli.proto import messages
+
+    try:
+        message = messages.CommitData(
+            id=commit.id,
+            committer=commit.committer,
+            message=commit.message,
+            creation_date=messages.Timestamp(seconds=int(commit.created_at.timestamp())),
+            meta_range_id=commit.metarange_id,
+            metadata=[
+                messages.Pair(key=key, value=commit.metadata[key])
+                for key in sorted(commit.metadata, key=str.encode)
+            ],
+            parents=commit.parents,
+            version=_VERSION,
+            generation=commit.generation,
+        )
+    except UnicodeEncodeError as error:
+        raise NotText(
+            f"commit {commit.id} cannot be shared, it holds bytes that are no text: "
+            f"{error.object!r}",
+            hint="commit anew with a message, committer and metadata in UTF-8",
+        ) from None
+    return encode_value(commit.id.encode("ascii"), message.SerializeToString())
+
+
+def decode_commit(key: bytes, value: bytes) -> Commit:
+    """Return the commit that a record holds, its ID computed anew.
+
+    Raises:
+        MalformedValue: there is none, or its ID is another.
+    """
+    from lakecli.proto import messages
+
+    identity, data = decode_value(value)
+    try:
+        message = messages.CommitData.FromString(data)
+        commit = _commit(message)
+    except (messages.DecodeError, ValueError, OverflowError, OSError):
+        raise MalformedValue(f"no commit at {key!r}") from None
+    if not commit.id.encode("ascii") == key == identity:
+        raise MalformedValue(f"the commit at {key!r} is {commit.id}")
+    return commit
+
+
+def _commit(message: CommitData) -> Commit:
+    metadata = {pair.key: pair.value for pair in message.metadata}
+    if message.generation < 1:
+        raise ValueError(f"generation {message.generation}")
+    return Commit(
+        id=CommitId(
+            commit_id(
+                committer=message.committer,
+                message=message.message,
+                metarange_id=message.meta_range_id,
+                created_at=message.creation_date.seconds,
+                metadata=metadata,
+                parents=message.parents,
+            )
+        ),
+        parents=tuple(map(CommitId, message.parents)),
+        metarange_id=MetarangeId(message.meta_range_id),
+        message=message.message,
+        committer=message.committer,
+        created_at=datetime.fromtimestamp(message.creation_date.seconds, UTC),
+        metadata=metadata,
+        generation=message.generation,
+    )
