@@ -103,8 +103,7 @@ class Operation:
 def append(txn: WriteTransaction, operation: Operation) -> Operation:
     """Write an operation as the newest of its repository; return it with its sequence number."""
     repository = operation.repository
-    last = txn.get(Table.OPERATIONS, _COUNTER + repository) or b""
-    numbered = replace(operation, sequence=int.from_bytes(last) + 1)
+    numbered = replace(operation, sequence=last_sequence(txn, repository) + 1)
     sequence = numbered.sequence.to_bytes(_SEQUENCE_SIZE)
     txn.put(Table.OPERATIONS, _COUNTER + repository, sequence)
     txn.put(Table.OPERATIONS, _BY_SEQUENCE + repository + sequence, _dump(numbered))
@@ -116,6 +115,11 @@ def rewrite(txn: WriteTransaction, operation: Operation) -> None:
     """Write an appended operation anew: a command that stages in several parts adds to its own."""
     sequence = operation.sequence.to_bytes(_SEQUENCE_SIZE)
     txn.put(Table.OPERATIONS, _BY_SEQUENCE + operation.repository + sequence, _dump(operation))
+
+
+def last_sequence(txn: ReadTransaction, repository: bytes) -> int:
+    """Return the sequence number of a repository's newest operation; 0 if it never had one."""
+    return int.from_bytes(txn.get(Table.OPERATIONS, _COUNTER + repository) or b"")
 
 
 def find_oldest(txn: ReadTransaction, repository: bytes) -> Operation | None:
@@ -144,6 +148,16 @@ def get(txn: ReadTransaction, repository: bytes, id: bytes) -> Operation:
     if operation is None:
         raise NotFound(f"no operation {id.hex()}")
     return operation
+
+
+def iter_ids(txn: ReadTransaction, repository: bytes, prefix: str) -> Iterator[bytes]:
+    """Yield the IDs of operations that start with `prefix`, lowercase hex digits, ascending."""
+    lead = _BY_ID + repository
+    whole = lead + bytes.fromhex(prefix[: len(prefix) & ~1])
+    for key in txn.scan_keys(Table.OPERATIONS, prefix=whole):
+        found = key[len(lead) :]
+        if found.hex().startswith(prefix):  # an odd last digit is half a byte
+            yield found
 
 
 def iter_operations(txn: ReadTransaction, repository: bytes) -> Iterator[Operation]:

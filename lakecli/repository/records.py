@@ -1,19 +1,29 @@
-"""Repository records in the local store: name -> what a clone knows of the repository."""
+"""Repository records in the local store: name -> what a clone knows of the repository.
+
+What was deleted keeps its rows, under its UUID, for the operation log to take back; which UUIDs a
+name had is remembered beside it::
+
+    REPOSITORIES  name                         -> the record
+    META          creating/name                -> the record of a creation that has begun
+                  forgotten/name/number        -> the record of one that was deleted here
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.kv.env import Table
 from lakecli.model import RepositoryRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
+
+_NUMBER_SIZE: Final = 8
 
 
 def to_json(record: RepositoryRecord) -> dict[str, object]:
@@ -29,8 +39,8 @@ def to_json(record: RepositoryRecord) -> dict[str, object]:
     }
 
 
-def _load(data: bytes) -> RepositoryRecord:
-    fields = json.loads(data)
+def from_json(fields: Mapping[str, Any]) -> RepositoryRecord:
+    """Return the record that `to_json` gave these fields of."""
     return RepositoryRecord(
         name=fields["name"],
         uuid=fields["uuid"],
@@ -40,6 +50,14 @@ def _load(data: bytes) -> RepositoryRecord:
         range_entries=fields["range_entries"],
         region=fields["region"],
     )
+
+
+def _load(data: bytes) -> RepositoryRecord:
+    return from_json(json.loads(data))
+
+
+def _dump(record: RepositoryRecord) -> bytes:
+    return json.dumps(to_json(record), separators=(",", ":")).encode()
 
 
 def find_repository(txn: ReadTransaction, name: str) -> RepositoryRecord | None:
@@ -58,14 +76,36 @@ def iter_repositories(
 
 
 def put_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
-    """Write a record under its name."""
-    data = json.dumps(to_json(record), separators=(",", ":")).encode()
-    txn.put(Table.REPOSITORIES, record.name.encode(), data)
+    """Write a record under its name; if it was forgotten, it no longer is."""
+    txn.put(Table.REPOSITORIES, record.name.encode(), _dump(record))
+    for key, data in list(txn.scan(Table.META, prefix=_forgotten_key(record.name))):
+        if _load(data).uuid == record.uuid:
+            txn.delete(Table.META, key)
 
 
-def delete_repository(txn: WriteTransaction, name: str) -> None:
-    """Forget a name; rows under the repository's UUID stay for the operation log to take back."""
-    txn.delete(Table.REPOSITORIES, name.encode())
+def delete_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
+    """Forget a repository; rows under its UUID stay for the operation log to take back."""
+    txn.delete(Table.REPOSITORIES, record.name.encode())
+    prefix = _forgotten_key(record.name)
+    newest = next(txn.scan_reverse(Table.META, prefix=prefix), None)
+    number = 1 + (int.from_bytes(newest[0][len(prefix) :]) if newest is not None else 0)
+    txn.put(Table.META, prefix + number.to_bytes(_NUMBER_SIZE), _dump(record))
+
+
+def iter_forgotten(txn: ReadTransaction, name: str) -> Iterator[RepositoryRecord]:
+    """Yield what was known of the repositories that had a name, the last one deleted first.
+
+    One that is here again under another name is left out.
+    """
+    here = {record.uuid for record in iter_repositories(txn)}
+    for _, data in txn.scan_reverse(Table.META, prefix=_forgotten_key(name)):
+        record = _load(data)
+        if record.uuid not in here:
+            yield record
+
+
+def _forgotten_key(name: str) -> bytes:
+    return b"forgotten/" + name.encode() + b"/"
 
 
 def with_region(record: RepositoryRecord, region: str) -> RepositoryRecord:
@@ -90,8 +130,7 @@ def find_intention(
 
 def put_intention(txn: WriteTransaction, record: RepositoryRecord) -> None:
     """Write down that a repository is about to be created."""
-    data = json.dumps(to_json(record), separators=(",", ":")).encode()
-    txn.put(Table.META, _intention_key(record.name), data)
+    txn.put(Table.META, _intention_key(record.name), _dump(record))
 
 
 def delete_intention(txn: WriteTransaction, record: RepositoryRecord) -> None:

@@ -119,6 +119,8 @@ def _register(lake: Lake, record: RepositoryRecord) -> Repository:
 def delete(lake: Lake, name: str) -> RepositoryRecord:
     """Forget a repository on this machine; nothing in its storage namespace is touched.
 
+    The operation log can bring it back, with every branch and what is staged there.
+
     Raises:
         NotFound: there is none of that name.
     """
@@ -128,7 +130,7 @@ def delete(lake: Lake, name: str) -> RepositoryRecord:
             raise NotFound(
                 f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
             )
-        records.delete_repository(txn, name)
+        records.delete_repository(txn, record)
         change = RefChange("repository", name, before=records.to_json(record), after=None)
         operations.append(txn, Repository(lake, record), kind="repo delete", refs=[change])
     return record

@@ -1,4 +1,8 @@
-"""Writing to staging areas, in short transactions that add up to one operation of the log."""
+"""Writing to staging areas, in short transactions that add up to one operation of the log.
+
+Where another command comes between two of them, what follows is an operation of its own: what is
+undone is always the newest, so the log has to be in the order in which things were written.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ BATCH: Final = 8_192
 
 
 class Stager:
-    """Stages changes on branches of one repository, as one operation.
+    """Stages changes on branches of one repository, as one operation if nobody comes between.
 
     Args:
         repository: whose branches.
@@ -80,15 +84,20 @@ class Stager:
     def _log(self, txn: WriteTransaction, branch: Branch, paths: Sequence[bytes]) -> None:
         """Record in the operation that these paths are about to be written."""
         change = StagingChange(branch.name, branch.staging_token)
-        if self._operation is None:
+        begun = self._operation
+        if begun is None or begun.sequence != log.last_sequence(txn, self._repository.key):
             self._operation = operations.append(
-                txn, self._repository, kind=self._kind, staging=[change]
+                txn,
+                self._repository,
+                kind=self._kind,
+                staging=[change],
+                metadata=None if begun is None else {"continues": begun.id.hex()},
             )
-        elif change not in self._operation.staging:
-            # Another area, or a commit sealed the first one meanwhile.
-            staging = (*self._operation.staging, change)
-            self._operation = replace(self._operation, staging=staging)
+        elif change not in begun.staging:
+            # Another area, or a commit that came to nothing sealed the first one meanwhile.
+            self._operation = replace(begun, staging=(*begun.staging, change))
             log.rewrite(txn, self._operation)
+        assert self._operation is not None
         log.save_images(txn, self._operation.id, branch.staging_token, paths)
 
 
