@@ -5,7 +5,7 @@
     expression := base modifier*
     base       := one or more characters other than ~ ^ @ $ and white space
     modifier   := a row of MODIFIERS; those that take a number read decimal digits, 1 if there
-                  are none
+                  are none; those in braces take what fits into them: ``@{3 days ago}``
 
 Nothing is looked up here: a parsed expression may still name nothing.
 
@@ -32,12 +32,16 @@ class ModifierRule(NamedTuple):
         summary: what it means, for help texts; ``n`` stands for its number.
         takes_number: whether digits may follow.
         alone: it must be the only modifier, since it speaks of a branch rather than a commit.
+        within: what stands in its braces, as a regular expression; of the rows that have one, the
+            first that fits is meant. Such a modifier comes first, since it speaks of how a branch
+            or tag moved; others may follow.
     """
 
     symbol: str
     summary: str
-    takes_number: bool
-    alone: bool
+    takes_number: bool = False
+    alone: bool = False
+    within: str = ""
 
 
 MODIFIERS = (
@@ -45,34 +49,47 @@ MODIFIERS = (
         symbol="~",
         summary="the n-th ancestor, always by first parents; ~0 is the commit itself",
         takes_number=True,
-        alone=False,
     ),
     ModifierRule(
         symbol="^",
         summary="the n-th parent; ^0 is the commit itself",
         takes_number=True,
-        alone=False,
     ),
     ModifierRule(
         symbol="@",
         summary="the branch as committed, its staging area left out",
-        takes_number=False,
         alone=True,
     ),
     ModifierRule(
         symbol="$",
         summary="the branch with its staging area, as the plain name reads",
-        takes_number=False,
         alone=True,
+    ),
+    ModifierRule(
+        symbol="@{upstream}",
+        summary="where it stood in the bucket when this clone last looked; @{u} for short",
+        within="(?i:u|upstream)",
+    ),
+    ModifierRule(
+        symbol="@{n}",
+        summary="where it stood before its last n moves, as `lakecli reflog` counts them",
+        within="[0-9]{1,7}",
+    ),
+    ModifierRule(
+        symbol="@{date}",
+        summary="where it stood then: @{2026-11-01}, @{2026-11-01 10:00}, @{3 days ago}; UTC "
+        "unless an offset is given",
+        within=".*",
     ),
 )
 """Every modifier there is. A new one takes a row here and its meaning in `resolve.py`."""
 
 _RULES = {rule.symbol: rule for rule in MODIFIERS}
-_SYMBOLS = re.escape("".join(_RULES))
+_SYMBOLS = re.escape("".join(rule.symbol for rule in MODIFIERS if not rule.within))
 # One mark and whatever follows it up to the next one. `@{…}` comes before `@`, since what stands
 # in its braces may hold marks of its own.
-_TOKEN = re.compile(rf"@\{{[^}}]*\}}?|[{_SYMBOLS}][^{_SYMBOLS}]*")
+_TOKEN = re.compile(rf"(?:@\{{[^}}]*\}}?|[{_SYMBOLS}])[^{_SYMBOLS}]*")
+_BRACES = re.compile(r"@\{[^}]*\}?")
 _BASE = re.compile(rf"[^{_SYMBOLS}]*")
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f]")
 _DIGITS = re.compile(r"[0-9]*")
@@ -85,11 +102,13 @@ class Modifier(NamedTuple):
         symbol: of its row in `MODIFIERS`.
         number: what was written after it, 1 if nothing was.
         text: as typed.
+        within: what stands in its braces.
     """
 
     symbol: str
     number: int
     text: str
+    within: str = ""
 
     @property
     def rule(self) -> ModifierRule:
@@ -108,6 +127,11 @@ class RefExpression(NamedTuple):
     base: str
     modifiers: tuple[Modifier, ...] = ()
 
+    @property
+    def asks_for_moves(self) -> bool:
+        """Whether one has to know how the branch or tag has moved."""
+        return any(modifier.rule.within for modifier in self.modifiers)
+
     def __str__(self) -> str:
         """Return the text it was parsed from."""
         return self.base + "".join(modifier.text for modifier in self.modifiers)
@@ -122,9 +146,9 @@ def parse(text: str) -> RefExpression:
     """
     if not text:
         raise UsageError("empty ref expression", hint="name a branch, a tag or a commit ID")
-    blank = _BLANK.search(text)
-    # Inside braces a date may have spaces; what is wrong with those is not the space.
-    if blank and "@{" not in text[: blank.start()]:
+    # Inside braces a date may have spaces.
+    blank = _BLANK.search(_BRACES.sub(lambda found: "." * len(found[0]), text))
+    if blank:
         raise _malformed(text, blank.start(), f"{blank[0]!r} cannot be in a ref")
     base = _match(_BASE, text, 0)
     if not base:
@@ -138,6 +162,8 @@ def parse(text: str) -> RefExpression:
     if len(modifiers) > 1:
         position = len(base)
         for modifier in modifiers:
+            if modifier.rule.within and position > len(base):
+                raise _malformed(text, position, f"{modifier.text!r} must come first")
             if modifier.rule.alone:
                 reason = f"{modifier.symbol!r} must be the only modifier"
                 raise _malformed(
@@ -156,15 +182,7 @@ def _match(pattern: re.Pattern[str], text: str, position: int) -> str:
 
 def _parse_modifier(text: str, position: int, token: str) -> Modifier:
     if token.startswith("@{"):
-        if not token.endswith("}"):
-            raise _malformed(text, position, f"no '}}' after {token!r}")
-        raise _malformed(
-            text,
-            position,
-            f"{token!r}: refs at a date and upstream branches are not supported, "
-            "since no reflog is kept yet",
-            hint="find the commit by its date in `lakecli log` and name it by its ID",
-        )
+        return _parse_braces(text, position, token)
     rule = _RULES[token[0]]
     argument = token[1:]
     if argument and not rule.takes_number:
@@ -186,6 +204,30 @@ def _parse_modifier(text: str, position: int, token: str) -> Modifier:
             text, position + 1, f"the number after {rule.symbol!r} is over {MAX_NUMBER}: {shown}"
         )
     return Modifier(rule.symbol, int(digits) if digits else 1, token)
+
+
+def _parse_braces(text: str, position: int, token: str) -> Modifier:
+    within, closing, rest = token[2:].partition("}")
+    if not closing:
+        raise _malformed(text, position, f"no '}}' after {token!r}")
+    if rest:
+        raise _malformed(
+            text, position + len(token) - len(rest), f"'@{{…}}' takes nothing after it: {rest!r}"
+        )
+    if "/" in within:
+        raise _malformed(
+            text,
+            position + 2 + within.index("/"),
+            "no '/' inside the braces, which would end the ref",
+            hint=f"write a date with hyphens: @{{{within.replace('/', '-')}}}",
+        )
+    symbol = next(rule.symbol for rule in MODIFIERS if _fits(rule, within))
+    number = int(within) if symbol == "@{n}" else 1
+    return Modifier(symbol, number, token, within)
+
+
+def _fits(rule: ModifierRule, within: str) -> bool:
+    return bool(rule.within) and bool(re.fullmatch(rule.within, within, re.DOTALL))
 
 
 def _malformed(text: str, position: int, reason: str, *, hint: str | None = None) -> UsageError:

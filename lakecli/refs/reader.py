@@ -1,6 +1,6 @@
 """What names and history are read through.
 
-Everything in this package but the store consumes these two protocols, so resolution, merge bases
+Everything in this package but the store consumes these protocols, so resolution, merge bases
 and logs work on whatever keeps the refs, and are tested on commits held in a dict.
 """
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from lakecli.model import Branch, Commit, CommitId, Tag
 
@@ -35,4 +36,47 @@ class RefReader(CommitReader, Protocol):
 
     def iter_commit_ids(self, prefix: str) -> Iterator[CommitId]:
         """Yield the IDs that start with `prefix` (lowercase hex digits), ascending."""
+        ...
+
+
+class Move(Protocol):
+    """One move of a ref; ``None`` stands for its absence."""
+
+    @property
+    def before(self) -> CommitId | None:
+        """Where it stood."""
+        ...
+
+    @property
+    def after(self) -> CommitId | None:
+        """Where it went."""
+        ...
+
+    @property
+    def at(self) -> datetime:
+        """When."""
+        ...
+
+
+class PastReader(Protocol):
+    """How refs moved; asked only where an expression has braces.
+
+    A `kind` is ``branch`` or ``tag``.
+    """
+
+    @property
+    def now(self) -> datetime:
+        """The present, as an aware UTC datetime."""
+        ...
+
+    def find_kind(self, name: str) -> str | None:
+        """Return the kind of a ref that is not here and was seen in the bucket, or ``None``."""
+        ...
+
+    def iter_moves(self, kind: str, name: str) -> Iterator[Move]:
+        """Yield the moves of a ref, newest first."""
+        ...
+
+    def find_upstream(self, kind: str, name: str) -> CommitId | None:
+        """Return where a ref stood in the bucket when last seen there, or ``None``."""
         ...

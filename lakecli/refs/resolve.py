@@ -3,6 +3,8 @@
 The base is looked for in this order, and the first that fits is it: 64 hex digits are a commit
 and nothing else; a branch; a tag; up to 63 hex digits are the beginning of exactly one commit ID.
 Hex digits may be of either case, as in Git; branch and tag names are taken as they are.
+
+Where braces follow, the base is a branch or a tag, and may be one that only the bucket has.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from lakecli.refs.names import is_branch_name, is_full_commit_id, is_tag_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
 
     from lakecli.model import Branch, Commit
     from lakecli.refs.expression import Modifier, RefExpression
-    from lakecli.refs.reader import RefReader
+    from lakecli.refs.reader import PastReader, RefReader
 
 MAX_CANDIDATES = 10
 """How many of the commits that an ambiguous prefix may mean are shown."""
@@ -58,7 +61,8 @@ class Resolved(NamedTuple):
         commit: where all modifiers led; for a branch that is read with staging, its head.
         kind: of the base.
         name: of the branch or tag, or the full commit ID that the base stands for.
-        base_id: the commit of the base, before any modifier.
+        base_id: the commit of the base, before any modifier; of a base that only the bucket has,
+            where the braces led.
         branch: if the base is one, whatever the modifiers.
         staging: whether reads include the branch's staging area: a plain branch, or ``$``.
         steps: one per modifier, in order.
@@ -85,21 +89,36 @@ class AmbiguousRef(NotFound):
         self.candidates = tuple(candidates)
 
 
-def resolve(expression: RefExpression, reader: RefReader) -> Resolved:
+def resolve(
+    expression: RefExpression, reader: RefReader, past: PastReader | None = None
+) -> Resolved:
     """Resolve an expression for reading.
+
+    Args:
+        expression: parsed.
+        reader: where names and commits are looked up.
+        past: how refs moved; needed where the expression asks for it.
 
     Raises:
         NotFound: the base names nothing (no hint then: the caller knows which repository to list),
-            or a modifier goes past the first commit or the last parent.
+            or a modifier goes past the first commit, the last parent or the first move.
         AmbiguousRef: the base begins several commit IDs.
-        UsageError: ``@`` or ``$`` after what is no branch.
+        UsageError: ``@`` or ``$`` after what is no branch, braces after what is a commit, or a
+            date in them that is none.
         DamagedHistory: a commit on the way is missing.
     """
-    kind, name, branch, commit_id = _resolve_base(expression, reader)
-    commit = base = get_commit(reader, commit_id)
-    staging = branch is not None
-    steps: list[Step] = []
-    for modifier in expression.modifiers:
+    if expression.asks_for_moves:
+        assert past is not None, expression
+        kind, name, branch, commit_id, commit = _resolve_past(expression, reader, past)
+        base = commit if commit_id is None else get_commit(reader, commit_id)
+        staging = False
+        steps = [Step(expression.modifiers[0].text, commit.id)]
+    else:
+        kind, name, branch, commit_id = _resolve_base(expression, reader)
+        commit = base = get_commit(reader, commit_id)
+        staging = branch is not None
+        steps = []
+    for modifier in expression.modifiers[len(steps) :]:
         walk = WALKS.get(modifier.symbol)
         if walk is not None:
             commit = walk(reader, commit, modifier, expression)
@@ -124,14 +143,16 @@ def resolve(expression: RefExpression, reader: RefReader) -> Resolved:
     )
 
 
-def resolve_commit(expression: RefExpression, reader: RefReader) -> Commit:
+def resolve_commit(
+    expression: RefExpression, reader: RefReader, past: PastReader | None = None
+) -> Commit:
     """Resolve an expression where a commit is needed; a plain branch means its head.
 
     Raises:
         UsageError: it asks for a staging area (``$``), which is no commit, or as `resolve`.
         NotFound: as `resolve`.
     """
-    resolved = resolve(expression, reader)
+    resolved = resolve(expression, reader, past)
     if resolved.staging and expression.modifiers:
         raise UsageError(
             f"{str(expression)!r} is a branch with its staging area, not a commit",
@@ -160,6 +181,115 @@ def _resolve_base(
         commit_id = _find_by_prefix(reader, base)
         return RefKind.COMMIT, commit_id, None, commit_id
     raise NotFound(f"no branch or tag {base!r}")
+
+
+def _resolve_past(
+    expression: RefExpression, reader: RefReader, past: PastReader
+) -> tuple[RefKind, str, Branch | None, CommitId | None, Commit]:
+    """Resolve the base and the braces after it; the commit ID is that of the base, if it is here.
+
+    Raises:
+        NotFound: no such branch or tag, or it did not stand anywhere then.
+        UsageError: the base is a commit.
+    """
+    branch, commit_id = None, None
+    seen = past.find_kind(expression.base)
+    try:
+        found, name, branch, commit_id = _resolve_base(expression, reader)
+    except NotFound:
+        if seen is None:
+            raise
+        found, name = RefKind(seen), expression.base
+    if found is RefKind.COMMIT and seen is not None:
+        found, name, commit_id = RefKind(seen), expression.base, None
+    modifier = expression.modifiers[0]
+    if found is RefKind.COMMIT:
+        raise UsageError(
+            f"{str(expression)!r}: {modifier.text!r} is for branches and tags, which move, and "
+            f"{expression.base!r} is a commit",
+            hint=f"leave it out: {expression.base}",
+        )
+    stood = PAST[modifier.symbol](past, _Ref(found, name, str(expression)), modifier)
+    commit = reader.find_commit(stood)
+    if commit is None:
+        raise NotFound(
+            f"{str(expression)!r} is commit {stood}, which this clone does not have",
+            hint="get what the bucket has: lakecli fetch",
+        )
+    return found, name, branch, commit_id, commit
+
+
+class _Ref(NamedTuple):
+    """What braces stand behind; shown as ``branch main``."""
+
+    kind: RefKind
+    name: str
+    expression: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+def _stood_at(past: PastReader, ref: _Ref, modifier: Modifier) -> CommitId:
+    """Return where a ref stood at a date."""
+    from lakecli.refs.dates import parse_when
+
+    when = parse_when(modifier.within, past.now)
+    earliest = None
+    for move in past.iter_moves(ref.kind, ref.name):
+        if move.at <= when:
+            if move.after is None:
+                raise NotFound(
+                    f"{ref.expression!r}: {ref} was not there at {_shown(when)}, deleted at "
+                    f"{_shown(move.at)}"
+                )
+            return move.after
+        earliest = move
+    if earliest is None:
+        raise _never_moved(ref)
+    raise NotFound(
+        f"{ref.expression!r}: {ref} goes back to {_shown(earliest.at)}, and not to {_shown(when)}",
+        hint=f"where it stood first: {ref.name}@{{{_shown(earliest.at)}}}",
+    )
+
+
+def _stood_before(past: PastReader, ref: _Ref, modifier: Modifier) -> CommitId:
+    """Return where a ref stood before its last moves."""
+    count, stood = 0, None
+    for count, move in enumerate(past.iter_moves(ref.kind, ref.name), 1):
+        if count > modifier.number:
+            stood = move.after
+            break
+        stood = move.before  # where the oldest move started is the last thing known
+    if not count:
+        raise _never_moved(ref)
+    if count < modifier.number or (count == modifier.number and stood is None):
+        raise NotFound(
+            f"{ref.expression!r}: {ref} has moved {count} time{'s' * (count != 1)}, as far as "
+            "is known"
+        )
+    if stood is None:
+        raise NotFound(f"{ref.expression!r}: {ref} was not there, it had been deleted")
+    return stood
+
+
+def _upstream(past: PastReader, ref: _Ref, _modifier: Modifier) -> CommitId:
+    """Return where a ref stood in the bucket."""
+    commit_id = past.find_upstream(ref.kind, ref.name)
+    if commit_id is None:
+        raise NotFound(
+            f"{ref.expression!r}: {ref} is not in the bucket, as far as this clone knows",
+            hint="lakecli fetch looks, lakecli push brings it there",
+        )
+    return commit_id
+
+
+def _never_moved(ref: _Ref) -> NotFound:
+    return NotFound(f"{ref.expression!r}: nothing is known of how {ref} moved")
+
+
+def _shown(when: datetime) -> str:
+    return f"{when:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _find_by_prefix(reader: RefReader, prefix: str) -> CommitId:
@@ -222,3 +352,10 @@ WALKS: dict[str, Callable[[RefReader, Commit, Modifier, RefExpression], Commit]]
 
 STAGING = {"@": False, "$": True}
 """Modifiers that say whether a branch is read with its staging area."""
+
+PAST: dict[str, Callable[[PastReader, _Ref, Modifier], CommitId]] = {
+    "@{upstream}": _upstream,
+    "@{n}": _stood_before,
+    "@{date}": _stood_at,
+}
+"""Modifiers that lead from a branch or tag to where it stood."""

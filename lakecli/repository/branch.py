@@ -10,7 +10,7 @@ from lakecli.model import Branch
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations, tokens
-from lakecli.repository.view import branch_at, commit_at, view_of_branch
+from lakecli.repository.view import branch_at, commit_at, settle, view_of_branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +28,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
         AlreadyExists: a branch or a tag has this name.
     """
     check_branch_name(name)
+    source = settle(repository, source)
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
         commit = commit_at(repository, txn, source)

@@ -10,7 +10,7 @@ from lakecli.refs.names import check_tag_name
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations
 from lakecli.repository.branch import check_free
-from lakecli.repository.view import commit_at
+from lakecli.repository.view import commit_at, settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +34,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
         AlreadyExists: the name is taken.
     """
     check_tag_name(name)
+    ref = settle(repository, ref)
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
         commit = commit_at(repository, txn, ref)

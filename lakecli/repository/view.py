@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import Branch, Commit, Entry, StagingToken
+    from lakecli.refs.reader import PastReader
     from lakecli.refs.resolve import Resolved
     from lakecli.repository.lake import Repository
 
@@ -149,7 +150,9 @@ def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -
     from lakecli.refs.resolve import resolve
 
     with _hinting(repository):
-        return resolve(parse(expression), RefStore(txn, repository.key))
+        parsed = parse(expression)
+        past = past_of(repository, txn) if parsed.asks_for_moves else None
+        return resolve(parsed, RefStore(txn, repository.key), past)
 
 
 def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> Commit:
@@ -163,7 +166,31 @@ def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> 
     from lakecli.refs.resolve import resolve_commit
 
     with _hinting(repository):
-        return resolve_commit(parse(expression), RefStore(txn, repository.key))
+        parsed = parse(expression)
+        past = past_of(repository, txn) if parsed.asks_for_moves else None
+        return resolve_commit(parsed, RefStore(txn, repository.key), past)
+
+
+def past_of(repository: Repository, txn: ReadTransaction) -> PastReader:
+    """Return how the refs of a repository moved."""
+    from lakecli.repository.reflog import Past
+
+    return Past(repository, txn)
+
+
+def settle(repository: Repository, expression: str) -> str:
+    """Return an expression that means the same and needs nothing from the bucket.
+
+    For what resolves it in a write transaction, for which everybody else would have to wait.
+
+    Raises:
+        UsageError: it is malformed, or names a staging area.
+        NotFound: it names nothing, or too much.
+    """
+    if "@{" not in expression:
+        return expression
+    with repository.lake.kv.read() as txn:
+        return commit_at(repository, txn, expression).id
 
 
 @contextmanager

@@ -34,6 +34,15 @@ LEGAL = {
     f"main~{MAX_NUMBER}": ("main", [("~", MAX_NUMBER)]),
     f"main^000{MAX_NUMBER}": ("main", [("^", MAX_NUMBER)]),
     "a{1}": ("a{1}", []),
+    "main@{u}": ("main", [("@{upstream}", 1)]),
+    "main@{upstream}^2": ("main", [("@{upstream}", 1), ("^", 2)]),
+    "main@{0}": ("main", [("@{n}", 0)]),
+    "main@{12}~3": ("main", [("@{n}", 12), ("~", 3)]),
+    "main@{20261101}": ("main", [("@{date}", 1)]),
+    "main@{2026-11-01T10:00:00+02:00}~": ("main", [("@{date}", 1), ("~", 1)]),
+    "main@{3 days ago}": ("main", [("@{date}", 1)]),
+    "main@{a~1^$@}~2": ("main", [("@{date}", 1), ("~", 2)]),
+    "main@{}": ("main", [("@{date}", 1)]),
     "naïve~2": ("naïve", [("~", 2)]),
 }
 # What is wrong, and at which character.
@@ -64,10 +73,13 @@ ILLEGAL = {
     " main": ("' ' cannot be in a ref", 1),
     "main\n": (r"'\n' cannot be in a ref", 5),
     "ma\0in": (r"'\x00' cannot be in a ref", 3),
-    "main@{yesterday}": ("'@{yesterday}': refs at a date and upstream branches", 5),
-    "main@{2 days ago}": ("no reflog is kept yet", 5),
-    "main@{a~1^$@}~2": ("'@{a~1^$@}': refs at a date", 5),
-    "main~1@{1}": ("no reflog is kept yet", 7),
+    "main~1@{1}": ("'@{1}' must come first", 7),
+    "main@{1}@{u}": ("'@{u}' must come first", 9),
+    "main@{1}@": ("'@' must be the only modifier", 9),
+    "main@{1}x": ("'@{…}' takes nothing after it: 'x'", 9),
+    "main@{1}} ~1": ("' ' cannot be in a ref", 10),
+    "main@{1 day ago} ~1": ("' ' cannot be in a ref", 17),
+    "main@{2026/11/01}": ("no '/' inside the braces", 11),
     "main@{": ("no '}' after '@{'", 5),
     "main@{1~2": ("no '}' after '@{1~2'", 5),
 }
@@ -98,6 +110,10 @@ def test_illegal(text: str) -> None:
 def test_every_row_of_the_table(rule: ModifierRule) -> None:
     """What a row says is what the parser does, and `resolve` knows what it means."""
     assert rule.summary
+    assert (rule.symbol in resolve.PAST) == bool(rule.within)
+    if rule.within:
+        assert not rule.alone
+        return  # as the examples above
     assert len(rule.symbol) == 1
     text = f"main{rule.symbol}"
     assert parse(text) == RefExpression("main", (Modifier(rule.symbol, 1, rule.symbol),))

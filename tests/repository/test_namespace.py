@@ -29,7 +29,7 @@ def test_it_tells_what_a_clone_has_to_know(repository: Repository) -> None:
     record = repository.record
     description = describe(repository.store)
     assert description is not None
-    assert description == (
+    assert tuple(description) == (
         record.uuid,
         record.range_entries,
         record.default_branch,

@@ -1,0 +1,215 @@
+"""How refs moved: by everybody, as the bucket tells, and then by this clone alone.
+
+Of a ref that is shared, the moves are those in the bucket: this clone keeps those that it has
+seen, and asks for older ones only where they are needed. What it did to the ref after the newest
+of them, and has not pushed yet, comes from its operation log; so does all of a ref that was never
+shared. Moves that were pushed together count as one, as everybody else saw them.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.errors import NotFound
+from lakecli.kv.env import WriteTransaction
+from lakecli.kv.operations import iter_operations
+from lakecli.kv.tracking import TrackingStore
+from lakecli.refs.names import is_branch_name, is_tag_name
+from lakecli.refs.store import RefStore
+from lakecli.remote import known
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.kv.operations import Operation
+    from lakecli.model import CommitId
+    from lakecli.remote.records import Move
+    from lakecli.repository.lake import Repository
+
+KINDS: Final = ("branch", "tag")
+
+_READ_AHEAD: Final = 64
+"""Moves that are read from the bucket, and kept, at a time."""
+
+
+class LoggedMove(NamedTuple):
+    """One move of a ref.
+
+    Attributes:
+        before: where it stood; ``None``: it was not there.
+        after: where it went; ``None``: it was deleted.
+        at: when, by the mover's clock.
+        who: the committer who moved it, where that is known; else ``""``.
+        why: what was done: ``commit``, ``push``, …
+        shared: whether it is a move in the bucket.
+    """
+
+    before: CommitId | None
+    after: CommitId | None
+    at: datetime
+    who: str
+    why: str
+    shared: bool
+
+
+class Past:
+    """How the refs of a repository moved, as of one transaction; a `PastReader`."""
+
+    def __init__(self, repository: Repository, txn: ReadTransaction) -> None:
+        self._repository = repository
+        self._txn = txn
+
+    @property
+    def now(self) -> datetime:
+        """The present."""
+        return self._repository.lake.now()
+
+    def find_kind(self, name: str) -> str | None:
+        """Return the kind of a ref that was seen in the bucket, a branch first, or ``None``."""
+        tracking = TrackingStore(self._txn, self._repository.key)
+        for kind, is_name in zip(KINDS, (is_branch_name, is_tag_name), strict=True):
+            if is_name(name) and tracking.find(kind, name) is not None:
+                return kind
+        return None
+
+    def find_upstream(self, kind: str, name: str) -> CommitId | None:
+        """Return where a ref stood in the bucket when this clone last looked, or ``None``."""
+        tracked = TrackingStore(self._txn, self._repository.key).find(kind, name)
+        return None if tracked is None else tracked.commit_id
+
+    def iter_moves(self, kind: str, name: str) -> Iterator[LoggedMove]:
+        """Yield the moves of a ref, newest first.
+
+        Raises:
+            Unreachable: older moves are in the bucket, and it does not answer.
+        """
+        shared = self._iter_shared(kind, name)
+        newest = next(shared, None)
+        yield from self._iter_own(kind, name, newest)
+        if newest is not None:
+            yield newest
+            yield from shared
+
+    def _iter_shared(self, kind: str, name: str) -> Iterator[LoggedMove]:
+        """Yield the moves in the bucket: those that are known, then the older ones."""
+        last = None
+        for move in known.iter_moves(self._txn, self._repository.key, kind, name):
+            if last is not None and move.sequence != last - 1:
+                break  # between two fetches it moved more often than they saw
+            last = move.sequence
+            yield _logged(move)
+        tracked = TrackingStore(self._txn, self._repository.key).find(kind, name)
+        if tracked is None or last == 1:
+            return
+        for move in self._read_older(kind, name, tracked.sequence + 1 if last is None else last):
+            yield _logged(move)
+
+    def _read_older(self, kind: str, name: str, sequence: int) -> Iterator[Move]:
+        """Yield the moves in the bucket before one, and keep them."""
+        from lakecli.remote.reflog import iter_moves
+        from lakecli.remote.refs import find_ref
+
+        ref = find_ref(self._repository.store, kind, name)
+        if ref is None:
+            return
+        moves = iter_moves(self._repository.store, ref)
+        older = (move for move in moves if move.sequence < sequence)
+        while batch := list(islice(older, _READ_AHEAD)):
+            self._keep(kind, name, batch)
+            yield from batch
+
+    def _keep(self, kind: str, name: str, moves: list[Move]) -> None:
+        if not isinstance(self._txn, WriteTransaction):
+            with self._repository.lake.kv.write() as txn:
+                known.put_moves(txn, self._repository.key, kind, name, moves)
+
+    def _iter_own(self, kind: str, name: str, newest: LoggedMove | None) -> Iterator[LoggedMove]:
+        """Yield this clone's moves after the newest shared one, from its operation log."""
+        refs = RefStore(self._txn, self._repository.key)
+        moves = self._iter_logged(kind, name, since=None if newest is None else newest.at)
+        for move in moves if newest is None else _after(newest, list(moves)):
+            yield move._replace(who=_who(refs, move))
+
+    def _iter_logged(self, kind: str, name: str, *, since: datetime | None) -> Iterator[LoggedMove]:
+        for operation in iter_operations(self._txn, self._repository.key):
+            if since is not None and operation.at < since:
+                return
+            yield from _moves_of(operation, kind, name)
+
+
+def _after(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
+    """Return what this clone did after the newest shared move, of what it did since that date.
+
+    What was pushed is dated a little before or after the push: it led to where the push went, and
+    what came later started there.
+    """
+    for position in reversed(range(len(own))):
+        if own[position].before == newest.after:
+            return own[: position + 1]
+    if own and own[0].after == newest.after:
+        return []
+    return [move for move in own if move.at > newest.at]
+
+
+def iter_reflog(repository: Repository, name: str) -> Iterator[LoggedMove]:
+    """Yield the moves of a branch or a tag, newest first; a deleted one has some too.
+
+    Raises:
+        NotFound: there is and was no such branch or tag, as far as is known.
+    """
+    with repository.lake.kv.read() as txn:
+        past = Past(repository, txn)
+        kind = _kind_of(repository, txn, past, name)
+        moves = past.iter_moves(kind, name)
+        first = next(moves, None)
+        if first is None:
+            raise NotFound(
+                f"no branch or tag {name!r} in {repository.uri}",
+                hint=f"list them: lakecli branch list {repository.uri}, lakecli tag list "
+                f"{repository.uri}",
+            )
+        yield first
+        yield from moves
+
+
+def _kind_of(repository: Repository, txn: ReadTransaction, past: Past, name: str) -> str:
+    """Return what a name is of: what is here comes first, then what is or was in the bucket."""
+    refs = RefStore(txn, repository.key)
+    if is_branch_name(name) and refs.find_branch(name) is not None:
+        return "branch"
+    if is_tag_name(name) and refs.find_tag(name) is not None:
+        return "tag"
+    seen = past.find_kind(name)
+    if seen is not None:
+        return seen
+    for operation in iter_operations(txn, repository.key):
+        for change in operation.refs:
+            if change.name == name and change.kind in KINDS:
+                return change.kind
+    return "branch"
+
+
+def _moves_of(operation: Operation, kind: str, name: str) -> Iterator[LoggedMove]:
+    """Yield what an operation did to a ref, the last first; staging alone is no move."""
+    for change in reversed(operation.refs):
+        if (change.kind, change.name) != (kind, name):
+            continue
+        before = None if change.before is None else change.before["commit_id"]
+        after = None if change.after is None else change.after["commit_id"]
+        if before != after:
+            yield LoggedMove(before, after, operation.at, "", operation.kind, shared=False)
+
+
+def _who(refs: RefStore, move: LoggedMove) -> str:
+    """Return the committer of the commit that a move made, or ``""`` if it made none."""
+    if move.after is None or move.why in ("repo create", "branch create", "tag create"):
+        return ""
+    commit = refs.find_commit(move.after)
+    return commit.committer if commit is not None and move.before in commit.parents else ""
+
+
+def _logged(move: Move) -> LoggedMove:
+    return LoggedMove(move.before, move.after, move.at, move.who, move.why, shared=True)

@@ -1,0 +1,247 @@
+"""Where refs stood: from the moves in the bucket, and from this clone's operation log."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from lakecli.errors import NotFound, Unreachable
+from lakecli.layout import ref_key
+from lakecli.objectstore.base import ABSENT
+from lakecli.remote.move import Intent, Retries, apply
+from lakecli.remote.refs import find_ref
+from lakecli.repository import branch, tag
+from lakecli.repository.commit import commit
+from lakecli.repository.reflog import iter_reflog
+from lakecli.repository.rev_parse import rev_parse
+from lakecli.repository.tracking import track
+from tests.support.faulty import FaultyStore, unreachable
+from tests.support.lakes import START, read, stage
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lakecli.model import CommitId
+    from lakecli.repository.lake import Repository
+    from tests.support.lakes import Ticking
+
+RETRIES = Retries(random=lambda: 0.0, sleep=lambda _: None)
+
+
+@pytest.fixture
+def clock(repository: Repository) -> Ticking:
+    return cast("Ticking", repository.lake.surroundings.clock)
+
+
+def make(repository: Repository, day: int, name: str = "main") -> CommitId:
+    """Commit at noon of a day after `START`."""
+    cast("Ticking", repository.lake.surroundings.clock).present = START + timedelta(days=day)
+    stage(repository, name, {b"a": b"%d" % day})
+    return commit(repository, name, message=f"day {day}", committer="ada").id
+
+
+def share(
+    repository: Repository,
+    after: CommitId | None,
+    *,
+    at: datetime,
+    name: str = "main",
+    kind: str = "branch",
+    seen: bool = True,
+) -> None:
+    """Move a ref in the bucket as somebody else would, and fetch that."""
+    before = find_ref(repository.store, kind, name)
+    intent = Intent(
+        kind=kind,
+        name=name,
+        write_id=repository.lake.surroundings.new_id().hex(),
+        before=None if before is None else before.commit_id,
+        after=after,
+        who="bob",
+        at=at,
+        why="push",
+    )
+    ref = apply(repository.store, intent, retries=RETRIES).ref
+    assert ref is not None
+    if seen:
+        with repository.lake.kv.write() as txn:
+            assert track(txn, repository, ref)
+
+
+def stood(repository: Repository, text: str) -> CommitId:
+    return rev_parse(repository, text).commit.id
+
+
+def after_days(days: float) -> str:
+    return f"{START + timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def test_a_branch_that_was_never_shared(repository: Repository) -> None:
+    first = stood(repository, "main")
+    ids = [make(repository, day) for day in (1, 2, 3)]
+    store = FaultyStore(errors=dict.fromkeys(("get", "head", "list"), unreachable()))
+    repository.__dict__["store"] = store
+    moves = list(iter_reflog(repository, "main"))
+    assert [move.after for move in moves] == [*ids[::-1], first]
+    assert [move.before for move in moves] == [*ids[1::-1], first, None]
+    assert [move.why for move in moves] == ["commit"] * 3 + ["repo create"]
+    assert [move.who for move in moves] == ["ada"] * 3 + [""]
+    assert not any(move.shared for move in moves)
+    assert stood(repository, f"main@{{{after_days(2.5)}}}") == ids[1]
+    assert stood(repository, "main@{1}") == ids[1]
+    assert stood(repository, "main@{3}") == first
+    assert stood(repository, "main@{yesterday}") == ids[1]
+    with pytest.raises(NotFound, match=r"branch main goes back to 2026-03-01T12:00:\d\dZ"):
+        stood(repository, f"main@{{{after_days(-1)}}}")
+    assert store.calls.total() == 0
+
+
+def test_a_tag_that_was_moved(repository: Repository) -> None:
+    ids = []
+    for day in (1, 2):
+        ids.append(make(repository, day))
+        tag.create(repository, "v1", "main", force=True)
+    assert [move.after for move in iter_reflog(repository, "v1")] == ids[::-1]
+    assert stood(repository, "v1@{1}") == ids[0]
+    assert stood(repository, f"v1@{{{after_days(1.5)}}}") == ids[0]
+
+
+def test_staging_is_no_move(repository: Repository) -> None:
+    stage(repository, "main", {b"a": b"1"})
+    assert len(list(iter_reflog(repository, "main"))) == 1
+
+
+def test_a_deleted_branch_is_remembered(repository: Repository) -> None:
+    branch.create(repository, "dev", source="main")
+    made = make(repository, 1, "dev")
+    branch.delete(repository, "dev")
+    assert [move.after for move in iter_reflog(repository, "dev")][:2] == [None, made]
+    with pytest.raises(NotFound, match="no branch or tag 'other'"):
+        next(iter_reflog(repository, "other"))
+
+
+def test_dated_refs_wherever_a_ref_is_taken(repository: Repository) -> None:
+    first = make(repository, 1)
+    before = read(repository, "main@")
+    make(repository, 2)
+    assert read(repository, "main@{1}") == before
+    assert branch.create(repository, "past", source="main@{1}").commit_id == first
+    assert tag.create(repository, "then", "main@{yesterday}").commit_id == first
+
+
+def test_what_is_shared_comes_first_and_then_what_is_not_pushed(repository: Repository) -> None:
+    ids = [make(repository, day) for day in (1, 2, 3)]
+    share(repository, ids[0], at=START + timedelta(days=1, hours=1))
+    share(repository, ids[1], at=START + timedelta(days=2, hours=5))
+    moves = list(iter_reflog(repository, "main"))
+    assert [(move.after, move.shared) for move in moves] == [
+        (ids[2], False),
+        (ids[1], True),
+        (ids[0], True),
+    ]
+    assert [move.who for move in moves] == ["ada", "bob", "bob"]
+    assert stood(repository, f"main@{{{after_days(2.1)}}}") == ids[0]  # to everybody else
+    assert stood(repository, "main@{upstream}") == ids[1]
+    assert stood(repository, "main@{u}~1") == ids[0]
+    assert stood(repository, "main@{now}") == ids[2]
+    with pytest.raises(NotFound, match="goes back to 2026-03-02T13:00:00Z"):
+        stood(repository, f"main@{{{after_days(1)}}}")
+
+
+@pytest.mark.parametrize("seconds", [-1, 0, 1])
+def test_what_was_pushed_counts_once(repository: Repository, seconds: int) -> None:
+    """A commit and its push are dated a second apart at most, in either order."""
+    ids = [make(repository, 1)]
+    (latest, *_) = iter_reflog(repository, "main")
+    share(repository, ids[0], at=latest.at + timedelta(seconds=seconds))
+    assert [move.shared for move in iter_reflog(repository, "main")] == [True]
+    stage(repository, "main", {b"a": b"more"})
+    cast("Ticking", repository.lake.surroundings.clock).present = latest.at - timedelta(seconds=1)
+    ids.append(commit(repository, "main", message="again", committer="ada").id)
+    if seconds < 1:
+        found = [(move.after, move.shared) for move in iter_reflog(repository, "main")]
+        assert found == [(ids[1], False), (ids[0], True)]
+
+
+def test_a_branch_that_only_the_bucket_has(repository: Repository) -> None:
+    made = make(repository, 1)
+    share(repository, made, at=START + timedelta(days=2), name="theirs")
+    assert stood(repository, "theirs@{u}") == made
+    cast("Ticking", repository.lake.surroundings.clock).present = START + timedelta(days=2)
+    assert stood(repository, "theirs@{now}") == made
+    assert branch.create(repository, "theirs", source="theirs@{u}").commit_id == made
+    share(repository, None, at=START + timedelta(days=3), name="theirs")
+    branch.delete(repository, "theirs")
+    cast("Ticking", repository.lake.surroundings.clock).present = START + timedelta(days=4)
+    with pytest.raises(NotFound, match="is not in the bucket"):
+        stood(repository, "theirs@{u}")
+    with pytest.raises(NotFound, match=r"was not there at .*, deleted at 2026-03-04T12:00:00Z"):
+        stood(repository, "theirs@{now}")
+    assert stood(repository, f"theirs@{{{after_days(2.5)}}}") == made
+
+
+def test_older_moves_are_read_from_the_bucket_once(repository: Repository) -> None:
+    ids = [make(repository, 1), make(repository, 2)]
+    repository.__dict__["store"] = store = FaultyStore()
+    count = 70
+    for number in range(count):
+        at = START + timedelta(days=10 + number)
+        share(repository, ids[number % 2], at=at, seen=number == count - 1)
+    cast("Ticking", repository.lake.surroundings.clock).present = START + timedelta(days=100)
+    store.calls.clear()
+    assert stood(repository, f"main@{{{after_days(10 + count - 3)}}}") == ids[(count - 3) % 2]
+    assert store.calls.total() == 0
+    assert stood(repository, f"main@{{{after_days(11)}}}") == ids[1]
+    assert 0 < store.calls.total() <= 10
+    store.calls.clear()
+    assert stood(repository, f"main@{{{after_days(11)}}}") == ids[1]
+    assert stood(repository, f"main@{{{count - 1}}}") == ids[0]
+    moves = list(iter_reflog(repository, "main"))
+    assert len(moves) == count
+    assert [move.at for move in moves] == sorted((move.at for move in moves), reverse=True)
+    assert store.calls.total() == 0
+
+
+def test_a_gap_between_two_fetches(repository: Repository) -> None:
+    ids = [make(repository, 1), make(repository, 2)]
+    repository.__dict__["store"] = store = FaultyStore()
+    for number in range(80):
+        seen = number in (3, 79)
+        share(repository, ids[number % 2], at=START + timedelta(days=10 + number), seen=seen)
+    cast("Ticking", repository.lake.surroundings.clock).present = START + timedelta(days=100)
+    store.errors["get"] = unreachable()
+    with pytest.raises(Unreachable):
+        stood(repository, f"main@{{{after_days(15)}}}")
+    del store.errors["get"]
+    assert stood(repository, f"main@{{{after_days(15)}}}") == ids[1]
+    assert len(list(iter_reflog(repository, "main"))) == 80
+
+
+def test_a_new_branch_resolves_nothing_in_its_write_transaction(repository: Repository) -> None:
+    """Or everybody on this machine would wait for the bucket."""
+    ids = [make(repository, 1), make(repository, 2)]
+    repository.__dict__["store"] = store = FaultyStore()
+    for number in range(40):
+        at = START + timedelta(days=10 + number)
+        share(repository, ids[number % 2], at=at, seen=number == 39)
+
+    def another_writer() -> None:
+        with repository.lake.kv.write():
+            pass
+
+    store.errors["get"] = another_writer
+    cast("Ticking", repository.lake.surroundings.clock).present = START + timedelta(days=100)
+    made = branch.create(repository, "past", source=f"main@{{{after_days(11)}}}~0")
+    assert made.commit_id == ids[1]
+    assert tag.create(repository, "then", f"main@{{{after_days(10)}}}").commit_id == ids[0]
+
+
+def test_a_ref_object_that_vanished(repository: Repository) -> None:
+    made = make(repository, 1)
+    share(repository, made, at=START + timedelta(days=2))
+    repository.store.delete([ref_key("branch", "main")])
+    assert stood(repository, "main@{u}") == made
+    repository.store.put("_lakecli/refs/branches/main", b"{}", ABSENT)
+    assert stood(repository, "main@{0}") == made
