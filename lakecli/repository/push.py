@@ -52,6 +52,10 @@ class Pushing(StrEnum):
     """The bucket has it, and more: there is nothing to push."""
 
 
+_WHY: Final = {Pushing.FORCED: "force", Pushing.DELETED: "delete"}
+"""What the shared reflog says was done; else ``push``."""
+
+
 class Lease(NamedTuple):
     """A ref may be moved whatever it points to, if it stands on this commit.
 
@@ -161,17 +165,22 @@ def push_all(
         OutcomeUnknown, Unreachable, PermissionDenied, …: what concerns the store as a whole.
     """
     finish_pending(repository)
-    fetched_before = _all_tracked(repository)
+    expected = _all_tracked(repository)
     fetch(repository)
+    present = _all_tracked(repository)
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
-        names = [("branch", branch.name) for branch in refs.iter_branches()]
-        names += [("tag", tag.name) for tag in refs.iter_tags()]
-    pushed, failed = [], []
-    for kind, name in names:
+        here = [("branch", branch.name, branch.commit_id) for branch in refs.iter_branches()]
+        here += [("tag", tag.name, tag.commit_id) for tag in refs.iter_tags()]
+    pushed: list[Pushed] = []
+    failed: list[Failed] = []
+    for kind, name, commit_id in here:
+        if present.get((kind, name)) == commit_id:  # asking again for each would take a while
+            pushed.append(Pushed(kind, name, commit_id, commit_id, Pushing.UP_TO_DATE))
+            continue
         try:
-            expected = fetched_before.get((kind, name))
-            each = _push(repository, kind, name, expected=expected, options=options)
+            last_seen = expected.get((kind, name))
+            each = _push(repository, kind, name, expected=last_seen, options=options)
         except (LostRace, AlreadyExists) as error:
             failed.append(Failed(kind, name, error))
             continue
@@ -217,9 +226,9 @@ def _delete(
             f"cannot delete the default branch {remote.name}",
             hint=f"take commits back by: lakecli branch revert {repository.uri}/{remote.name} REF",
         )
-    _check_lease(repository, remote, options.lease or Lease(), expected)
+    _check_lease(repository, remote.name, remote.commit_id, options.lease or Lease(), expected)
     done = Pushed(remote.kind, remote.name, remote.commit_id, None, Pushing.DELETED)
-    if not options.dry_run and not _move(repository, remote, None, options, "delete", done):
+    if not options.dry_run and not _move(repository, done, options=options, since=remote.sequence):
         raise _stale(repository, remote.name, remote.commit_id)
     return done
 
@@ -243,47 +252,43 @@ def _push(
     """
     for _ in range(MAX_ATTEMPTS):
         remote = _look(repository, kind, name)
+        before = None if remote is None else remote.commit_id
         with repository.lake.kv.read() as txn:
             _, after = _local(txn, repository, kind, name)
-            before = None if remote is None else remote.commit_id
             state = _compare(txn, repository, kind, before=before, after=after)
+        if state is Pushing.UP_TO_DATE:
+            return Pushed(kind, name, before, after, state)
+        if options.lease is not None:
+            _check_lease(repository, name, before, options.lease, expected)
+            if state in (None, Pushing.BEHIND):
+                state = Pushing.FORCED
         if state is None:
-            if options.lease is None:
-                raise _refused(repository, kind, name, before)
-            assert remote is not None
-            _check_lease(repository, remote, options.lease, expected)
-            state = Pushing.FORCED
+            raise _refused(repository, kind, name, before)
+        if state is Pushing.BEHIND:
+            return Pushed(kind, name, before, before, state)
         done = Pushed(kind, name, before, after, state)
-        if options.dry_run or state in (Pushing.UP_TO_DATE, Pushing.BEHIND):
-            return done._replace(after=before) if state is Pushing.BEHIND else done
-        if _move(repository, remote, after, options, "push", done):
+        since = 0 if remote is None else remote.sequence
+        if options.dry_run or _move(repository, done, options=options, since=since):
             return done
         if state is Pushing.FORCED:
             raise _stale(repository, name, before)
     raise LostRace(f"{name} moved {MAX_ATTEMPTS} times while it was pushed", hint="try again")
 
 
-def _move(
-    repository: Repository,
-    remote: RemoteRef | None,
-    after: CommitId | None,
-    options: PushOptions,
-    why: str,
-    done: Pushed,
-) -> bool:
+def _move(repository: Repository, wanted: Pushed, *, options: PushOptions, since: int) -> bool:
     """Move a ref in the bucket; return whether it moved."""
     from lakecli.remote.move import Outcome
     from lakecli.repository.publish import publish
 
     result = publish(
         repository,
-        done.kind,
-        done.name,
-        before=done.before,
-        after=after,
+        wanted.kind,
+        wanted.name,
+        before=wanted.before,
+        after=wanted.after,
         who=options.who,
-        why="force" if done.state is Pushing.FORCED else why,
-        since=0 if remote is None else remote.sequence,
+        why=_WHY.get(wanted.state, "push"),
+        since=since,
     )
     return result.outcome == Outcome.APPLIED
 
@@ -324,11 +329,15 @@ def _compare(
 
 
 def _check_lease(
-    repository: Repository, remote: RemoteRef, lease: Lease, expected: CommitId | None
+    repository: Repository,
+    name: str,
+    present: CommitId | None,
+    lease: Lease,
+    expected: CommitId | None,
 ) -> None:
     """Refuse to force a ref that does not stand where it is expected."""
-    if remote.commit_id != (expected if lease.commit_id is None else lease.commit_id):
-        raise _stale(repository, remote.name, remote.commit_id)
+    if present != (expected if lease.commit_id is None else lease.commit_id):
+        raise _stale(repository, name, present)
 
 
 def _stale(repository: Repository, name: str, commit_id: CommitId | None) -> StaleLease:
