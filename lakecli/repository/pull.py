@@ -1,0 +1,333 @@
+"""Bringing a branch up to where it stands in the bucket: Git's ``pull``, a fetch and a merge.
+
+A branch that has nothing of its own is moved forward, with what is staged on it, unless a staged
+path is among those that come in. One that has commits of its own is merged, which needs a clean
+branch, as every merge does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from hashlib import blake2b
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.errors import ConflictError, LostRace, NotFound
+from lakecli.kv.tracking import TrackingStore
+from lakecli.model import Branch, MergeStrategy
+from lakecli.refs.graph import is_ancestor
+from lakecli.refs.store import RefStore
+from lakecli.repository import operations, tokens
+from lakecli.repository.branch import check_free
+from lakecli.repository.fetch import fetch
+from lakecli.repository.pending import finish_pending
+from lakecli.repository.push import NonFastForward
+from lakecli.repository.transaction import MAX_ATTEMPTS, follow_head
+from lakecli.repository.view import View, view_of_branch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.kv.tracking import Tracked
+    from lakecli.model import CommitId
+    from lakecli.repository.fetch import FetchReport
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.merge import MergeOptions
+
+MAX_LISTED: Final = 1_000
+"""Conflicting paths that an error lists, at most."""
+
+
+class IncomingConflict(ConflictError):
+    """Staged paths are among those that the commits coming in have changed."""
+
+
+class Pulling(StrEnum):
+    """What a pull does to a branch."""
+
+    CREATED = "created"
+    FAST_FORWARD = "fast-forward"
+    MERGED = "merged"
+    UP_TO_DATE = "up to date"
+    AHEAD = "ahead"
+    """It has what the bucket has, and more: there is nothing to pull."""
+    TAG = "tag"
+    """It is a tag; fetching it is all there is to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullOptions:
+    """How to pull.
+
+    Attributes:
+        committer: of a merge commit.
+        message: of a merge commit; ``None`` for ``Merge remote B``.
+        strategy: decides paths that both sides changed differently; the bucket is the source.
+        ff_only: refuse what would need a merge.
+        dry_run: fetch, and find out what would be done.
+    """
+
+    committer: str
+    message: str | None = None
+    strategy: MergeStrategy = MergeStrategy.FAIL
+    ff_only: bool = False
+    dry_run: bool = False
+
+
+class PullReport(NamedTuple):
+    """What became of a branch.
+
+    Attributes:
+        fetched: what came from the bucket, of all refs.
+        name: of the branch.
+        before: where it stood; ``None``: it was not here.
+        after: where it stands, or with `PullOptions.dry_run` would; of a merge that was not made,
+            the commit in the bucket.
+        state: in one word.
+    """
+
+    fetched: FetchReport
+    name: str
+    before: CommitId | None
+    after: CommitId
+    state: Pulling
+
+
+def _nothing(_count: int = 0) -> None:
+    """Tell nobody."""
+
+
+def pull(
+    repository: Repository,
+    name: str,
+    options: PullOptions,
+    *,
+    on_object: Callable[[int], None] = _nothing,
+) -> PullReport:
+    """Fetch, then bring a branch up to where it stands in the bucket.
+
+    A branch that is only there is made here; a tag is fetched.
+
+    Args:
+        repository: whose.
+        name: of the branch or tag.
+        options: how.
+        on_object: told how many refs or commits came, as they do.
+
+    Raises:
+        NotFound: there is no such ref in the bucket, or it was deleted there.
+        IncomingConflict: staged paths were changed by what comes in; nothing moved.
+        DirtyBranch: a merge is needed, and the branch has uncommitted changes.
+        MergeConflict: both sides changed the same paths differently, and no strategy decides.
+        NonFastForward: a merge is needed, and only moving forward is wanted.
+        Unreachable, PermissionDenied, …: as `fetch` does.
+    """
+    finish_pending(repository)
+    fetched = fetch(repository, on_object=on_object)
+    for _ in range(MAX_ATTEMPTS):
+        with repository.lake.kv.read() as txn:
+            tracked = _tracked(txn, repository, name)
+            if tracked.kind == "tag":
+                assert tracked.commit_id is not None
+                return _pulled_tag(txn, repository, fetched, name, tracked.commit_id)
+            plan = _plan(txn, repository, name, tracked.commit_id)
+        report = PullReport(fetched, name, plan.before, plan.there, plan.state)
+        if plan.state is Pulling.UP_TO_DATE:
+            return report
+        if plan.state is Pulling.AHEAD:
+            assert plan.before is not None
+            return report._replace(after=plan.before)
+        if plan.state is Pulling.MERGED:
+            return _merge(repository, report, options)
+        if options.dry_run:
+            if plan.before is not None:
+                _check_staged(repository, name, plan)
+            return report
+        if _follow(repository, name, plan):
+            return report
+    raise LostRace(f"branch {name} moved {MAX_ATTEMPTS} times meanwhile", hint="try again")
+
+
+class _Plan(NamedTuple):
+    """What has to be done: where the branch stands here and there."""
+
+    before: CommitId | None
+    there: CommitId
+    state: Pulling
+
+
+def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked:
+    """Return the branch, or else the tag, of a name in the bucket."""
+    positions = TrackingStore(txn, repository.key)
+    found = [positions.find(kind, name) for kind in ("branch", "tag")]
+    for tracked in found:
+        if tracked is not None and tracked.commit_id is not None:
+            return tracked
+    uri = f"{repository.uri}/{name}"
+    if any(found):
+        raise NotFound(
+            f"{name} was deleted in the bucket",
+            hint=f"what is here stays; bring it back there: lakecli push {uri}",
+        )
+    raise NotFound(
+        f"no branch or tag {name!r} in the bucket",
+        hint=f"see what differs: lakecli status {repository.uri}; bring it there: "
+        f"lakecli push {uri}",
+    )
+
+
+def _pulled_tag(
+    txn: ReadTransaction, repository: Repository, fetched: FetchReport, name: str, there: CommitId
+) -> PullReport:
+    tag = RefStore(txn, repository.key).find_tag(name)
+    if tag is None or tag.commit_id != there:
+        what = "is not here" if tag is None else f"stands on {tag.commit_id} here"
+        raise ConflictError(
+            f"tag {name} {what}, and on {there} in the bucket",
+            hint=f"take that one: lakecli tag create --force {repository.uri}/{name} "
+            f"{repository.uri}/{there}",
+        )
+    return PullReport(fetched, name, there, there, Pulling.TAG)
+
+
+def _plan(txn: ReadTransaction, repository: Repository, name: str, there: CommitId | None) -> _Plan:
+    assert there is not None
+    refs = RefStore(txn, repository.key)
+    branch = refs.find_branch(name)
+    if branch is None:
+        return _Plan(None, there, Pulling.CREATED)
+    here = branch.commit_id
+    if here == there:
+        return _Plan(here, there, Pulling.UP_TO_DATE)
+    if is_ancestor(refs, there, here):
+        return _Plan(here, there, Pulling.AHEAD)
+    forward = is_ancestor(refs, here, there)
+    return _Plan(here, there, Pulling.FAST_FORWARD if forward else Pulling.MERGED)
+
+
+def _follow(repository: Repository, name: str, plan: _Plan) -> bool:
+    """Make a branch or move it forward; return whether it still was as planned."""
+    lake = repository.lake
+    staged = None if plan.before is None else _check_staged(repository, name, plan)
+    lake.surroundings.on_step("move")
+    with lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        before = refs.find_branch(name)
+        if (None if before is None else before.commit_id) != plan.before:
+            return False
+        if before is None:
+            check_free(refs, name)
+            after = Branch(name, plan.there, tokens.start(txn, repository, name, plan.there))
+        else:
+            if _fingerprint(view_of_branch(repository, txn, name)) != staged:
+                return False
+            after = replace(before, commit_id=plan.there)
+            follow_head(txn, before, after)
+        refs.put_branch(after)
+        change = operations.branch_change(before, after)
+        operations.append(txn, repository, kind="pull", refs=[change], is_shared=True)
+    return True
+
+
+def _check_staged(repository: Repository, name: str, plan: _Plan) -> bytes:
+    """Refuse to move under staged changes of paths that come in; return what is staged, hashed."""
+    with repository.lake.kv.read() as txn:
+        view = view_of_branch(repository, txn, name)
+        there = RefStore(txn, repository.key).get_commit(plan.there)
+        paths = list(islice(_overlaps(view, there.metarange_id), MAX_LISTED))
+        if paths:
+            more = " or more" if len(paths) == MAX_LISTED else ""
+            uri = f"{repository.uri}/{name}"
+            raise IncomingConflict(
+                f"{len(paths)}{more} staged paths of {name} were changed in the bucket too",
+                hint=f"commit first, then pull merges: lakecli commit {uri}; or throw what is "
+                f"staged away: lakecli branch reset {uri}",
+                paths=paths,
+            )
+        return _fingerprint(view)
+
+
+def _overlaps(view: View, there: str) -> Iterator[bytes]:
+    """Yield the staged paths that come in differently, in order."""
+    from lakecli.committed.diff import diff
+    from lakecli.committed.values import identity_of
+    from lakecli.model import MetarangeId
+    from lakecli.staging.area import TOMBSTONE
+
+    staged = view.staged()
+    path, value = next(staged, (None, b""))
+    if path is None:
+        return
+    trees = view.repository.trees
+    for change in diff(trees, view.commit.metarange_id, MetarangeId(there)):
+        while path is not None and path < change.path:
+            path, value = next(staged, (None, b""))
+        if path is None:
+            return
+        if path == change.path:
+            ours = None if value == TOMBSTONE else identity_of(value)
+            theirs = None if change.right is None else identity_of(change.right)
+            if ours != theirs:
+                yield path
+
+
+def _fingerprint(view: View) -> bytes:
+    """Return a digest of what is staged, to notice a change of it."""
+    digest = blake2b(digest_size=16)
+    for path, value in view.staged():
+        digest.update(b"%d %d " % (len(path), len(value)))
+        digest.update(path)
+        digest.update(value)
+    return digest.digest()
+
+
+def _merge(repository: Repository, report: PullReport, options: PullOptions) -> PullReport:
+    """Merge what is in the bucket into a branch that has commits of its own."""
+    from lakecli.committed.merge import MergeConflict
+    from lakecli.repository.merge import MergeOptions, merge
+
+    uri = f"{repository.uri}/{report.name}"
+    if options.ff_only:
+        raise NonFastForward(
+            f"branch {report.name} and the bucket's have parted: moving forward is not enough",
+            hint=f"merge them: lakecli pull {uri}",
+        )
+    merging = MergeOptions(
+        committer=options.committer,
+        message=options.message or f"Merge remote {report.name}",
+        strategy=options.strategy,
+        allow_empty=True,
+    )
+    try:
+        if options.dry_run:
+            _check_merge(repository, report, merging)
+            return report
+        made = merge(repository, report.after, report.name, merging)
+    except MergeConflict as conflict:
+        conflict.hint = (
+            f"let one side win: lakecli pull {uri} --strategy source-wins (the bucket's) or "
+            f"dest-wins (what is here); see all changes: lakecli diff {uri} "
+            f"{repository.uri}/{report.after}"
+        )
+        raise
+    return report._replace(after=made.id)
+
+
+def _check_merge(repository: Repository, report: PullReport, options: MergeOptions) -> None:
+    """Raise what a merge would."""
+    from lakecli.committed.merge import MAX_CONFLICTS_LISTED, MergeConflict
+    from lakecli.model import ChangeType
+    from lakecli.repository.merge import preview
+
+    with preview(repository, report.after, report.name, options) as changes:
+        paths: list[bytes] = []
+        count = 0
+        for change in changes:
+            if change.type == ChangeType.CONFLICT:
+                count += 1
+                if count <= MAX_CONFLICTS_LISTED:
+                    paths.append(change.path)
+    if count:
+        raise MergeConflict(paths, count)

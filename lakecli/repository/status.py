@@ -1,0 +1,130 @@
+"""How a clone's branches differ from the bucket's, and what is not committed on them.
+
+Nothing is asked of the bucket: it is compared with where it stood when this clone last looked.
+Uncommitted changes are this clone's own, nobody else sees them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.kv.tracking import TrackingStore
+from lakecli.model import ChangeType
+from lakecli.refs.graph import count_ahead_behind
+from lakecli.refs.store import RefStore
+from lakecli.repository import tracking
+from lakecli.repository.view import branch_at, view_of_branch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.kv.tracking import Tracked
+    from lakecli.model import Branch, CommitId
+    from lakecli.repository.lake import Repository
+
+
+class Distance(NamedTuple):
+    """How far a branch is from where it stood in the bucket.
+
+    Attributes:
+        upstream: where that was; ``None``: not there, never pushed or deleted.
+        ahead: how many commits are only here; 0 without an upstream.
+        behind: how many are only there.
+        is_deleted: whether it was there once.
+    """
+
+    upstream: CommitId | None
+    ahead: int
+    behind: int
+    is_deleted: bool = False
+
+
+class BranchStatus(NamedTuple):
+    """How a branch stands.
+
+    Attributes:
+        name: of the branch.
+        commit_id: its head.
+        distance: from the bucket's.
+        added: uncommitted objects that are new.
+        changed: likewise, that are other ones.
+        removed: likewise, that are gone.
+    """
+
+    name: str
+    commit_id: CommitId
+    distance: Distance
+    added: int
+    changed: int
+    removed: int
+
+
+def status(repository: Repository, branch: str | None = None) -> Iterator[BranchStatus]:
+    """Yield how one branch stands, or each of them, ordered by name.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    with repository.lake.kv.read() as txn:
+        if branch is not None:
+            yield _status(txn, repository, branch_at(repository, txn, branch))
+            return
+        for each in RefStore(txn, repository.key).iter_branches():
+            yield _status(txn, repository, each)
+
+
+def last_fetched(repository: Repository) -> datetime | None:
+    """Return when this clone last looked at all refs in the bucket, or ``None``: never."""
+    with repository.lake.kv.read() as txn:
+        fetched = tracking.find_fetched(txn, repository)
+    return None if fetched is None else fetched.at
+
+
+def only_in_bucket(repository: Repository) -> Iterator[Tracked]:
+    """Yield the branches of the bucket that are not here, ordered by name."""
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        for tracked in TrackingStore(txn, repository.key).iter("branch"):
+            if tracked.commit_id is not None and refs.find_branch(tracked.name) is None:
+                yield tracked
+
+
+def distance(txn: ReadTransaction, repository: Repository, branch: Branch) -> Distance:
+    """Return how far a branch is from where it stood in the bucket."""
+    tracked = TrackingStore(txn, repository.key).find("branch", branch.name)
+    if tracked is None or tracked.commit_id is None:
+        return Distance(None, 0, 0, is_deleted=tracked is not None)
+    if tracked.commit_id == branch.commit_id:
+        return Distance(tracked.commit_id, 0, 0)
+    refs = RefStore(txn, repository.key)
+    ahead, behind = count_ahead_behind(refs, branch.commit_id, tracked.commit_id)
+    return Distance(tracked.commit_id, ahead, behind)
+
+
+def _status(txn: ReadTransaction, repository: Repository, branch: Branch) -> BranchStatus:
+    counts = dict.fromkeys(ChangeType, 0)
+    for change in _uncommitted(txn, repository, branch):
+        counts[change] += 1
+    return BranchStatus(
+        branch.name,
+        branch.commit_id,
+        distance(txn, repository, branch),
+        added=counts[ChangeType.ADDED],
+        changed=counts[ChangeType.CHANGED],
+        removed=counts[ChangeType.REMOVED],
+    )
+
+
+def _uncommitted(
+    txn: ReadTransaction, repository: Repository, branch: Branch
+) -> Iterator[ChangeType]:
+    from lakecli.staging import area
+
+    if all(area.is_empty(txn, token) for token in (branch.staging_token, *branch.sealed_tokens)):
+        return
+    from lakecli.repository.diff import uncommitted
+
+    for difference in uncommitted(view_of_branch(repository, txn, branch.name)):
+        yield difference.type
