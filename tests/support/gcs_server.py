@@ -208,6 +208,21 @@ def conditional(handler: Handler, target_of: Callable[[Any], tuple[str, str]]) -
     return checked
 
 
+# Copies
+
+
+def rewrite(request: Any, response: Any, storage: StrictStorage) -> None:
+    """Copy an object; attributes in the body are the copy's, in place of the original's."""
+    objects.rewrite(request, response, storage)
+    given = request.data or {}
+    if response.status == HTTPStatus.OK and ("contentType" in given or "metadata" in given):
+        bucket, name = destination_of(request)
+        made = storage.get_file_obj(bucket, name)
+        made["contentType"] = given.get("contentType", "application/octet-stream")
+        made["metadata"] = given.get("metadata", {})
+        storage.patch_object(bucket, name, made)
+
+
 # Uploads
 
 
@@ -419,7 +434,7 @@ def strict_handlers(gate: Gate) -> tuple[tuple[str, dict[str, Handler]], ...]:
         objects.patch: conditional(objects.patch, source_of),
         objects.compose: conditional(objects.compose, source_of),
         objects.copy: conditional(objects.copy, destination_of),
-        objects.rewrite: conditional(objects.rewrite, destination_of),
+        objects.rewrite: conditional(rewrite, destination_of),
     }
     public = {objects.download: gate.guarded(download), objects.xml_upload: gate.guarded(put)}
     parts = Parts()

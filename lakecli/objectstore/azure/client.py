@@ -254,8 +254,21 @@ class AzureClient:
 
     def copy(self, source: str, target: str) -> str:
         """Copy a blob inside the account; return how it ended, in the store's words."""
+        return self._copy(self._blob(source), self._blob(target), {})
+
+    def copy_from(self, container: str, source: str, target: str, attributes: Attributes) -> str:
+        """Copy a blob of any container of the account, with attributes; return how it ended."""
+        origin = self._service.get_container_client(container).get_blob_client(source)
         copied = self._blob(target)
-        status = str(copied.start_copy_from_url(self._blob(source).url)["copy_status"])
+        options = attributes.options()
+        settings = options.pop("content_settings", None)
+        status = self._copy(origin, copied, options)
+        if settings is not None and status == "success":
+            copied.set_http_headers(settings)
+        return status
+
+    def _copy(self, origin: BlobClient, copied: BlobClient, options: dict[str, Any]) -> str:
+        status = str(copied.start_copy_from_url(origin.url, **options)["copy_status"])
         polls = iter(COPY_POLLS)
         while status == "pending":
             sleep(next(polls, COPY_POLLS[-1]))

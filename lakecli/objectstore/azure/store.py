@@ -218,6 +218,28 @@ class AzureStore:
             if status != "success":
                 raise self._translator.not_copied(status, target)
 
+    def copy_from(
+        self,
+        source: AzureStore,
+        source_key: str,
+        key: str,
+        *,
+        content_type: str,
+        metadata: Mapping[str, str],
+    ) -> bool:
+        """Copy an object of any container of this account; see `copying.copy_across`."""
+        from lakecli.objectstore.azure.client import Attributes
+
+        if source._account != self._account:
+            return False
+        target = self._full(key)
+        attributes = Attributes(content_type, encode_metadata(metadata))
+        with source._translated(source_key) as origin:
+            status = self._sdk().copy_from(source._container, origin, target, attributes)
+            if status != "success":
+                raise self._translator.not_copied(status, target)
+        return True
+
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Sign a URL: offline with the account's key, otherwise with a key that the store gives.
 

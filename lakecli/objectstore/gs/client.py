@@ -258,7 +258,14 @@ class GsClient:
 
     def copy(self, source: str, target: str) -> None:
         """Copy an object with its attributes; large ones take several requests."""
-        origin, copied = self._bucket.blob(source), self._bucket.blob(target)
+        self._rewrite(self._bucket.blob(source), self._bucket.blob(target))
+
+    def copy_from(self, bucket: str, source: str, target: str, attributes: Attributes) -> None:
+        """Copy an object of any bucket, with other attributes than its own."""
+        origin = self._client.bucket(bucket).blob(source)
+        self._rewrite(origin, self._new_blob(target, attributes))
+
+    def _rewrite(self, origin: Blob, copied: Blob) -> None:
         token: str | None = None
         while True:
             token, _, _ = copied.rewrite(origin, token=token, timeout=TIMEOUT, retry=self._retry)

@@ -230,6 +230,25 @@ class GsStore:
         with self._reading(source) as origin:
             self._sdk().copy(origin, target)
 
+    def copy_from(
+        self,
+        source: GsStore,
+        source_key: str,
+        key: str,
+        *,
+        content_type: str,
+        metadata: Mapping[str, str],
+    ) -> bool:
+        """Copy an object of any bucket; see `copying.copy_across`."""
+        from lakecli.objectstore.gs.client import Attributes
+
+        # Without any attribute the copy would get those of the original.
+        attributes = Attributes(content_type or "application/octet-stream", metadata)
+        target = self._full(key)
+        with source._reading(source_key) as origin:
+            self._sdk().copy_from(source._bucket, origin, target, attributes)
+        return True
+
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Sign a URL: offline with a service account's key, otherwise by asking Google's IAM.
 

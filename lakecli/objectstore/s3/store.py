@@ -251,27 +251,46 @@ class S3Store:
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata, in parts above 5 GiB."""
+        with self.translated(source) as origin:
+            self._copy({"Bucket": self._bucket, "Key": origin}, key, {})
+
+    def copy_from(
+        self,
+        source: S3Store,
+        source_key: str,
+        key: str,
+        *,
+        content_type: str,
+        metadata: Mapping[str, str],
+    ) -> bool:
+        """Copy an object of any bucket of this endpoint; see `copying.copy_across`."""
+        attributes: dict[str, Any] = {"Metadata": dict(metadata)}
+        if content_type:
+            attributes["ContentType"] = content_type
+        with source.translated(source_key) as origin:
+            self._copy({"Bucket": source._bucket, "Key": origin}, key, attributes)
+        return True
+
+    def _copy(self, where: dict[str, str], key: str, attributes: dict[str, Any]) -> None:
+        """Copy an object; with `attributes` in place of its own, if there are any."""
         from botocore.exceptions import ClientError
 
         from lakecli.objectstore.s3.multipart import Multipart
 
-        with self.translated(source) as origin:
-            client = self._connection.client()
-            where = {"Bucket": self._bucket, "Key": origin}
-            target = {"Bucket": self._bucket, "Key": self._full(key)}
-            try:
-                client.copy_object(**target, CopySource=where)
-            except ClientError as error:
-                # The words for "too large" differ from server to server, so look at the size.
-                head = (
-                    self._head_of_large(where)
-                    if status_of(error) == HTTPStatus.BAD_REQUEST
-                    else None
-                )
-                if head is None:
-                    raise
-                attributes = {name: head[name] for name in ("ContentType", "Metadata")}
-                Multipart(client, target, attributes).copy(where, head["ContentLength"])
+        client = self._connection.client()
+        target = {"Bucket": self._bucket, "Key": self._full(key)}
+        changes = {**attributes, "MetadataDirective": "REPLACE"} if attributes else {}
+        try:
+            client.copy_object(**target, **changes, CopySource=where)
+        except ClientError as error:
+            # The words for "too large" differ from server to server, so look at the size.
+            head = (
+                self._head_of_large(where) if status_of(error) == HTTPStatus.BAD_REQUEST else None
+            )
+            if head is None:
+                raise
+            kept = attributes or {name: head[name] for name in ("ContentType", "Metadata")}
+            Multipart(client, target, kept).copy(where, head["ContentLength"])
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Sign a URL offline; see `presign.presign`."""
