@@ -37,7 +37,24 @@ def diff(
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
-    start, stop = first_key(prefix, after), prefix_end(prefix)
+    yield from diff_between(
+        trees, left, right, start=first_key(prefix, after), stop=prefix_end(prefix)
+    )
+
+
+def diff_between(
+    trees: TreeStore,
+    left: MetarangeId,
+    right: MetarangeId,
+    *,
+    start: bytes = b"",
+    stop: bytes | None = None,
+) -> Iterator[Difference]:
+    """Yield the same of the paths from `start` to before `stop`; ``None``: to the end.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
     windows = iter_windows(
         Cursor(trees, trees.metarange(left), start=start, stop=stop),
         Cursor(trees, trees.metarange(right), start=start, stop=stop),
@@ -70,7 +87,30 @@ def compare(
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
-    start, stop = first_key(prefix, after), prefix_end(prefix)
+    yield from compare_between(
+        trees,
+        base=base,
+        left=left,
+        right=right,
+        start=first_key(prefix, after),
+        stop=prefix_end(prefix),
+    )
+
+
+def compare_between(
+    trees: TreeStore,
+    *,
+    base: MetarangeId,
+    left: MetarangeId,
+    right: MetarangeId,
+    start: bytes = b"",
+    stop: bytes | None = None,
+) -> Iterator[Difference]:
+    """Yield the same of the paths from `start` to before `stop`; ``None``: to the end.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
     three = map(trees.metarange, (base, right, left))
     for segment in segments(*three, start=start, stop=stop):
         if segment.keeps_destination:

@@ -108,6 +108,7 @@ class Destination:
         size: int,
         digest: str | None,
         mtime: int | None = None,
+        trusts_time: bool = False,
         on_piece: Callable[[], None] = lambda: None,
     ) -> State:
         """Tell what lies where a file is to be written; nothing is made.
@@ -117,6 +118,7 @@ class Destination:
             size: of the object, in bytes.
             digest: its BLAKE3, 64 hex digits; ``None`` where it is unknown, and no file the same.
             mtime: what to set as the time of a file that is the same, in unix seconds.
+            trusts_time: where the digest is unknown, a file of this size and time is the same.
             on_piece: called often while a file is read.
 
         Raises:
@@ -140,11 +142,15 @@ class Destination:
             raise
         try:
             status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or status.st_size != size or digest is None:
+            is_timely = mtime is not None and status.st_mtime_ns // 1_000_000_000 == mtime
+            is_same = stat.S_ISREG(status.st_mode) and status.st_size == size
+            if digest is None:
+                is_same = is_same and trusts_time and is_timely
+            else:
+                is_same = is_same and _digest(descriptor, on_piece) == digest
+            if not is_same:
                 return State.DIFFERENT
-            if _digest(descriptor, on_piece) != digest:
-                return State.DIFFERENT
-            if mtime is not None and status.st_mtime_ns // 1_000_000_000 != mtime:
+            if mtime is not None and not is_timely:
                 with suppress(OverflowError, OSError):
                     os.utime(descriptor, (mtime, mtime))
             return State.SAME
@@ -199,6 +205,28 @@ class Destination:
         """
         with translated(self._path + b"/" + name), self._directory(_components(name)):
             pass
+
+    def delete(self, name: bytes) -> None:
+        """Remove a file, and the directories that it leaves empty; a missing one is fine.
+
+        Raises:
+            UnsafeName: as `write`, or a directory has this name.
+            Unwritable: the destination cannot be written.
+        """
+        components = _components(name)
+        with (
+            suppress(FileNotFoundError),
+            translated(self._path + b"/" + name),
+            self._directory(components[:-1], make=False) as directory,
+        ):
+            os.unlink(components[-1], dir_fd=directory)
+        while len(components) > 1:
+            *components, last = components[:-1]
+            try:
+                with self._directory(components, make=False) as directory:
+                    os.rmdir(last, dir_fd=directory)
+            except (OSError, UnsafeName):
+                return  # something else is in it
 
     def _write(
         self, directory: int, name: bytes, pieces: Iterable[bytes], mtime: int | None

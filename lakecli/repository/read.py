@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from blake3 import blake3
 
@@ -25,6 +25,14 @@ RANGE: Final = 8 << 20
 """Bytes of one request, once reading everything by one has failed."""
 
 
+class Named(Protocol):
+    """What errors need of a repository."""
+
+    @property
+    def uri(self) -> str:
+        """``lakefs://name``."""
+
+
 def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
     """Yield an entry's bytes in pieces, and check at the end that they were the right ones.
 
@@ -33,6 +41,22 @@ def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
         IntegrityError: raised after the last piece: the bytes are not those that were uploaded.
     """
     store, key = locate(repository, entry)
+    return read_located(repository, store, key, entry)
+
+
+def read_located(repository: Named, store: ObjectStore, key: str, entry: Entry) -> Iterator[bytes]:
+    """Yield an entry's bytes from where they lie, as `read_object` does.
+
+    Args:
+        repository: for what is said of errors.
+        store: that holds them.
+        key: of them in `store`.
+        entry: that they belong to.
+
+    Raises:
+        NotFound: the data object is gone.
+        IntegrityError: raised after the last piece: the bytes are not those that were uploaded.
+    """
     digest = digest_of(entry)
     hasher = blake3()
     size = 0
@@ -52,7 +76,7 @@ def digest_of(entry: Entry) -> str | None:
     return None if is_external(entry) else data_digest(entry.physical_address)
 
 
-def gone(repository: Repository, store: ObjectStore, key: str) -> NotFound:
+def gone(repository: Named, store: ObjectStore, key: str) -> NotFound:
     """Return the error of a data object that is not there."""
     return NotFound(
         f"the data object is gone: {store.uri}/{key}",
@@ -60,7 +84,7 @@ def gone(repository: Repository, store: ObjectStore, key: str) -> NotFound:
     )
 
 
-def damaged(repository: Repository, store: ObjectStore, key: str) -> IntegrityError:
+def damaged(repository: Named, store: ObjectStore, key: str) -> IntegrityError:
     """Return the error of a data object that does not have the bytes that were uploaded."""
     return IntegrityError(
         f"the data object is damaged: {store.uri}/{key}",

@@ -1,0 +1,228 @@
+"""One part of an export: what its interval holds goes to the destination, verified."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from lakecli.committed.diff import diff_between
+from lakecli.committed.scan import find
+from lakecli.committed.values import decode_entry, identity_of
+from lakecli.errors import (
+    IntegrityError,
+    LakeError,
+    NotFound,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+    Unsupported,
+    UsageError,
+)
+from lakecli.model import Difference
+from lakecli.pipeline.exports.records import MARKER, Failure, Hands, Outcome
+from lakecli.pipeline.exports.target import WHOLE, Item, open_target
+from lakecli.repository.address import split_address
+from lakecli.repository.destination import NoRoom, State, UnsafeName
+from lakecli.repository.parallel import Memory, Patience, Workers
+from lakecli.repository.read import read_located
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.model import Entry
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.pipeline.exports.records import Job, Part
+
+STREAM_MEMORY: Final = 40 << 20
+"""Bytes that sending a large object holds, at most: five parts in flight."""
+
+
+def export_part(part: Part, *, job: Job, hands: Hands | None = None) -> Outcome:
+    """Export what a part holds; safe to repeat.
+
+    Args:
+        part: of the plan.
+        job: what all parts have in common.
+        hands: what this process has open already.
+
+    Raises:
+        Unreachable: the destination or the repository does not answer at all.
+        NoRoom: the disk is full.
+        IntegrityError: a range that had to be read is missing or damaged.
+    """
+    if hands is None:
+        hands = Hands(job.site.store(), job.site.trees())
+    worker = _Export(job, hands)
+    try:
+        worker.run(part)
+    finally:
+        worker.target.close()
+    return worker.outcome
+
+
+class _Export:
+    def __init__(self, job: Job, hands: Hands) -> None:
+        self.outcome = Outcome()
+        self._job = job
+        self._hands = hands
+        self._workers = Workers(job.threads)
+        self.target = open_target(job.destination, job.region, on_piece=self._workers.check)
+        self._own = job.site.uri.removeprefix(job.destination + "/").encode() + b"/"
+        self._patience = Patience()
+        self._memory = Memory()
+        self._lock = Lock()
+        self._can_copy = True
+        self._stores: dict[str, ObjectStore] = {}
+
+    def run(self, part: Part) -> None:
+        """Work off the differences of a part, several objects at a time."""
+        self._workers.for_each(self._items(part), lambda item: self._one(*item))
+        self.outcome.failures.sort()
+
+    def _items(self, part: Part) -> Iterator[tuple[Item, ObjectInfo | None]]:
+        """Yield objects and what a listing of the destination says of them, in path order."""
+        for difference in self._differences(part):
+            path = difference.path
+            if difference.right is not None and not part.paths and MARKER.fullmatch(path):
+                self.outcome.markers.append(path)
+                continue
+            try:
+                item = self._item(difference)
+                found = self.target.find(item.name)
+            except (IntegrityError, UsageError) as error:
+                self._fail(path, error)
+                continue
+            yield item, found
+
+    def _differences(self, part: Part) -> Iterator[Difference]:
+        job, trees = self._job, self._hands.trees
+        if not part.paths:
+            yield from diff_between(
+                trees, job.since_tree, job.tree, start=part.start, stop=part.stop
+            )
+            return
+        from lakecli.committed.pairs import type_of
+
+        for path in part.paths:
+            old, new = find(trees, job.since_tree, path), find(trees, job.tree, path)
+            yield Difference(type_of(old, new), path, old, new)
+
+    def _item(self, difference: Difference) -> Item:
+        path, old, new = difference.path, difference.left, difference.right
+        name = path[len(self._job.prefix) :]
+        if not name or name.startswith(self._own):
+            what = "is the destination itself" if not name else "lies in the repository's namespace"
+            raise UsageError(f"its place at the destination {what}")
+        return Item(
+            path,
+            name,
+            None if new is None else decode_entry(new),
+            "" if new is None else identity_of(new).hex(),
+            None if old is None else decode_entry(old),
+            "" if old is None else identity_of(old).hex(),
+        )
+
+    def _one(self, item: Item, found: ObjectInfo | None) -> None:
+        try:
+            if item.entry is None:
+                self._delete(item, found)
+            else:
+                self._export(item, item.entry, found)
+        except NoRoom:
+            raise
+        except (NotFound, IntegrityError, UsageError, Refused) as error:
+            self._fail(item.path, error)
+            return
+        except (PermissionDenied, Unreachable) as error:
+            self._fail(item.path, error)
+            with self._lock:
+                self._patience.failed(error)
+            return
+        with self._lock:
+            self._patience.succeeded()
+        self._hands.on_object()
+
+    def _delete(self, item: Item, found: ObjectInfo | None) -> None:
+        assert item.old is not None
+        if not self.target.is_there(item, found):
+            return
+        if not self._job.dry_run:
+            self.target.delete(item)
+        with self._lock:
+            self.outcome.deleted.add(item.old.size)
+
+    def _export(self, item: Item, entry: Entry, found: ObjectInfo | None) -> None:
+        outcome = self.outcome
+        state = self.target.state_of(item, found)
+        if state is State.SAME:
+            self._hands.on_bytes(entry.size)
+            with self._lock:
+                outcome.unchanged.add(entry.size)
+            return
+        by_store, is_whole = False, True
+        if not self._job.dry_run:
+            by_store, is_whole = self._write(item, entry)
+        with self._lock:
+            (outcome.new if state is State.MISSING else outcome.changed).add(entry.size)
+            outcome.bare += not is_whole
+            if by_store:
+                outcome.by_store.add(entry.size)
+
+    def _write(self, item: Item, entry: Entry) -> tuple[bool, bool]:
+        """Bring an object there; return whether the store did, and whether it has its metadata."""
+        store, key = self._locate(entry)
+        _check_external(store, key, entry)
+        verify = self._job.verify
+        if self._can_copy and self.target.may_copy(store) and (not verify or entry.size > WHOLE):
+            if verify:
+                for _ in self._pieces(store, key, entry):
+                    pass
+            try:
+                if self.target.copy(item, store, key):
+                    return True, True
+            except (PermissionDenied, Unsupported):
+                pass  # the destination's credentials may not read there, ours may
+            self._can_copy = False
+        with self._memory.held(min(entry.size, STREAM_MEMORY)):
+            return False, self.target.write(item, self._pieces(store, key, entry))
+
+    def _pieces(self, store: ObjectStore, key: str, entry: Entry) -> Iterator[bytes]:
+        for piece in read_located(self._job, store, key, entry):
+            self._workers.check()
+            yield piece
+            self._hands.on_bytes(len(piece))
+
+    def _locate(self, entry: Entry) -> tuple[ObjectStore, str]:
+        if "://" not in entry.physical_address:
+            return self._hands.store, entry.physical_address
+        from lakecli.objectstore.registry import open_store
+
+        bucket, key = split_address(entry.physical_address)
+        with self._lock:
+            if bucket not in self._stores:
+                self._stores[bucket] = open_store(bucket)
+            return self._stores[bucket], key
+
+    def _fail(self, path: bytes, error: LakeError) -> None:
+        may_pass = isinstance(error, Unreachable) or (
+            bool(self._job.since_tree) and isinstance(error, UnsafeName)
+        )
+        with self._lock:
+            self.outcome.fail(Failure(path, error.message, may_pass))
+
+
+def _check_external(store: ObjectStore, key: str, entry: Entry) -> None:
+    """Compare an object outside of the namespace with what was recorded when it was imported.
+
+    Raises:
+        IntegrityError: it is another one now.
+    """
+    if "://" not in entry.physical_address:
+        return
+    found = store.head(key)
+    is_other = bool(found.etag and entry.checksum) and found.etag != entry.checksum.strip('"')
+    if found.size != entry.size or is_other:
+        raise IntegrityError(
+            f"changed since it was imported: {entry.physical_address}",
+            hint="import it again, or restore the version that was imported",
+        )

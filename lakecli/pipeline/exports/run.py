@@ -1,0 +1,248 @@
+"""Exporting: the plan, the rounds, and what is left at the destination to tell of it.
+
+1. ``_SUCCESS`` of an earlier export is taken away: from now on the destination is incomplete.
+2. Every part: objects are copied and deleted, those named ``_SUCCESS`` are left.
+3. What failed and may pass is tried once more.
+4. If nothing has failed: objects named ``_SUCCESS``.
+5. The status report; if still nothing has failed, our own ``_SUCCESS``.
+
+A run that is killed leaves no ``_SUCCESS``; the same command passes over what is there already.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from lakecli.committed.keys import prefix_end
+from lakecli.committed.scan import find
+from lakecli.errors import PartialFailure, Refused
+from lakecli.model import EMPTY_TREE
+from lakecli.objectstore.registry import prepare_namespace
+from lakecli.objectstore.uri import is_local, normalise, parse
+from lakecli.pipeline.exports.part import export_part
+from lakecli.pipeline.exports.records import (
+    PART_ENTRIES,
+    SUCCESS,
+    ExportOptions,
+    ExportReport,
+    Hands,
+    Job,
+    Outcome,
+    Part,
+)
+from lakecli.pipeline.exports.status import Run, clear_success, put_success, write_status
+from lakecli.pipeline.intervals import intervals
+from lakecli.pipeline.site import Site
+from lakecli.refs.store import RefStore
+from lakecli.repository.destination import Destination
+from lakecli.repository.rearrange import directory
+from lakecli.repository.view import commit_at, no_such_path, open_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lakecli.model import MetarangeId
+    from lakecli.pipeline.intervals import Interval
+    from lakecli.pipeline.runner import Runner
+    from lakecli.repository.lake import Repository
+
+PATHS: Final = 500
+"""Paths of one part of the later rounds."""
+
+
+def export(
+    repository: Repository,
+    ref: str,
+    prefix: bytes,
+    destination: str,
+    *,
+    runner: Runner,
+    options: ExportOptions = ExportOptions(),  # noqa: B008 - immutable
+) -> ExportReport:
+    """Copy what a ref holds below a directory to another place; what fails is reported.
+
+    Only committed data: of a branch, its head.
+
+    Args:
+        repository: to export from.
+        ref: a ref expression.
+        prefix: a directory in it, or ``b""``.
+        destination: a URI in any spelling, or an absolute path.
+        runner: takes the parts; `options.threads` objects of each are copied at a time.
+        options: how to.
+
+    Raises:
+        NotFound: no such ref, or nothing below the prefix, or no such bucket.
+        UsageError: the destination is no place to write to.
+        Refused: the destination lies in the repository's own namespace.
+        Unreachable: a store does not answer; there is no ``_SUCCESS`` then.
+    """
+    uri = _checked(repository, destination)
+    with repository.lake.kv.read() as txn:
+        commit = commit_at(repository, txn, ref)
+        since = commit_at(repository, txn, options.since) if options.since else None
+        branch = RefStore(txn, repository.key).find_branch(ref)
+    uncommitted = branch is not None and _has_changes(repository, ref)
+    region = "" if options.dry_run and is_local(uri) else prepare_namespace(uri)
+    job = Job(
+        site=Site.of(repository),
+        repository=repository.uri,
+        tree=commit.metarange_id,
+        since_tree=EMPTY_TREE if since is None else since.metarange_id,
+        prefix=directory(prefix),
+        destination=uri,
+        region=region,
+        threads=options.threads,
+        verify=options.verify,
+        dry_run=options.dry_run,
+    )
+    since_id = None if since is None else since.id
+    run = Run(repository, job, ref, commit.id, since_id, repository.lake.now())
+    outcome = _Rounds(repository, job, runner, options).run(ref)
+    status = ""
+    if not options.dry_run:
+        status = write_status(run, outcome)
+        if options.success and not outcome.failed and not holds_success(repository, job):
+            put_success(job)
+    return ExportReport(commit.id, since_id, uri, outcome, status, uncommitted)
+
+
+def count_entries(repository: Repository, ref: str, prefix: bytes, *, since: str = "") -> int:
+    """Return how many entries there are to look at, at most; only metaranges are read.
+
+    Raises:
+        NotFound: no such ref.
+    """
+    with repository.lake.kv.read() as txn:
+        tree = commit_at(repository, txn, ref).metarange_id
+        since_tree = commit_at(repository, txn, since).metarange_id if since else EMPTY_TREE
+    below = directory(prefix)
+    return sum(part.entries for part in _intervals(repository, since_tree, tree, below))
+
+
+def _intervals(
+    repository: Repository, since_tree: MetarangeId, tree: MetarangeId, prefix: bytes
+) -> Iterator[Interval]:
+    old, new = map(repository.trees.metarange, (since_tree, tree))
+    return intervals(old, new, old, entries=PART_ENTRIES, start=prefix, stop=prefix_end(prefix))
+
+
+def summarise(report: ExportReport) -> PartialFailure | None:
+    """Return the error for an export in which something failed, or ``None``."""
+    outcome = report.outcome
+    if not outcome.failed:
+        return None
+    what = "object" if outcome.failed == 1 else "objects"
+    return PartialFailure(
+        f"{outcome.failed} {what} failed to export, so there is no {SUCCESS.decode()}",
+        hint="run the same command again; what is there already is passed over",
+        paths=[each.path for each in outcome.failures],
+    )
+
+
+def _checked(repository: Repository, destination: str) -> str:
+    """Return the destination in its one spelling.
+
+    Raises:
+        UsageError: it is none.
+        Refused: it lies in the repository's namespace.
+    """
+    uri = normalise(destination)
+    own = repository.record.storage_namespace
+    places = {uri}
+    if is_local(uri) and is_local(own):
+        places.add("local://" + os.path.realpath(parse(uri).path))
+        own_places = {own, "local://" + os.path.realpath(parse(own).path)}
+    else:
+        own_places = {own}
+    if any(f"{place}/".startswith(f"{mine}/") for place in places for mine in own_places):
+        raise Refused(
+            f"the destination lies in the repository's own storage namespace: {uri}",
+            hint="export to another prefix, bucket or directory",
+        )
+    if is_local(uri):
+        Destination(os.fsencode(parse(uri).path)).close()
+    return uri
+
+
+def _has_changes(repository: Repository, branch: str) -> bool:
+    from lakecli.repository.diff import uncommitted
+
+    with open_view(repository, branch) as view:
+        return next(uncommitted(view), None) is not None
+
+
+class _Rounds:
+    def __init__(
+        self, repository: Repository, job: Job, runner: Runner, options: ExportOptions
+    ) -> None:
+        self._repository = repository
+        self._job = job
+        self._runner = runner
+        self._options = options
+        self._is_local = runner.name == "local"
+        hands = Hands(repository.store, repository.trees, options.on_object, options.on_bytes)
+        # What is open in this process does not travel, and several threads cannot share a tree.
+        shared = hands if self._is_local and runner.parallelism == 1 else None
+        self._task = partial(export_part, job=job, hands=shared)
+        self._tells = shared is not None
+
+    def run(self, ref: str) -> Outcome:
+        """Go through the rounds; return what became of all of them."""
+        job = self._job
+        parts = list(self._plan())
+        if not job.since_tree and not self._has_any():
+            raise no_such_path(self._repository, ref, job.prefix)
+        if not job.dry_run and self._options.success and not self._holds_success():
+            clear_success(job)
+        outcome = self._round(parts)
+        markers, outcome.markers = outcome.markers, []
+        again = outcome.take_retried()
+        if again and not job.dry_run:
+            outcome.join(self._round(_parts_of(again)))
+        if not outcome.failed or job.dry_run:
+            outcome.join(self._round(_parts_of(sorted(markers))))
+        outcome.failures.sort()
+        return outcome
+
+    def _plan(self) -> Iterator[Part]:
+        job = self._job
+        for each in _intervals(self._repository, job.since_tree, job.tree, job.prefix):
+            self._options.on_found(each.entries)
+            yield Part(each.start, each.stop)
+
+    def _round(self, parts: Iterable[Part]) -> Outcome:
+        outcome = Outcome()
+        for _, done in self._runner.run(self._task, parts):
+            outcome.join(done)
+            if not self._tells:
+                self._tell(done)
+        return outcome
+
+    def _tell(self, done: Outcome) -> None:
+        """Tell of a part that was done elsewhere."""
+        written = (done.new, done.changed, done.unchanged)
+        for _ in range(sum(each.count for each in written) + done.deleted.count):
+            self._options.on_object()
+        self._options.on_bytes(sum(each.size for each in written))
+
+    def _has_any(self) -> bool:
+        from lakecli.committed.scan import scan
+
+        found = scan(self._repository.trees, self._job.tree, prefix=self._job.prefix)
+        return next(found, None) is not None
+
+    def _holds_success(self) -> bool:
+        return holds_success(self._repository, self._job)
+
+
+def holds_success(repository: Repository, job: Job) -> bool:
+    """Tell whether the exported tree has an object where our own marker would be."""
+    return find(repository.trees, job.tree, job.prefix + SUCCESS) is not None
+
+
+def _parts_of(paths: list[bytes]) -> Iterator[Part]:
+    for start in range(0, len(paths), PATHS):
+        yield Part(b"", None, tuple(paths[start : start + PATHS]))

@@ -1,0 +1,102 @@
+"""What an export leaves at its destination besides the objects: a report and a marker.
+
+Their names begin with an underscore, so that Spark, Hive and Trino do not take them for data.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli import __version__
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.registry import open_store
+from lakecli.objectstore.uri import is_local, parse
+from lakecli.pipeline.exports.records import SUCCESS
+from lakecli.repository.destination import Destination
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lakecli.model import CommitId
+    from lakecli.pipeline.exports.records import Job, Outcome
+    from lakecli.repository.lake import Repository
+
+FORMAT: Final = 1
+
+
+class Run(NamedTuple):
+    """An export that has begun.
+
+    Attributes:
+        ref: as asked for.
+        commit_id: what it was then.
+        since_commit_id: likewise, of the earlier export.
+        started_at: by this machine's clock.
+    """
+
+    repository: Repository
+    job: Job
+    ref: str
+    commit_id: CommitId
+    since_commit_id: CommitId | None
+    started_at: datetime
+
+
+def write_status(run: Run, outcome: Outcome) -> str:
+    """Write the report ``_lakecli_export_<commit>_<time>_{SUCCESS|FAILURE}.json``.
+
+    Returns:
+        Its name below the destination.
+    """
+    finished_at = run.repository.lake.now()
+    result = "FAILURE" if outcome.failed else "SUCCESS"
+    fields = {
+        "format": FORMAT,
+        "result": result.lower(),
+        "repository": run.repository.record.uuid,
+        "ref": run.ref,
+        "commit_id": run.commit_id,
+        "since_commit_id": run.since_commit_id,
+        "prefix": os.fsdecode(run.job.prefix),
+        "destination": run.job.destination,
+        "started_at": f"{run.started_at:%Y-%m-%dT%H:%M:%SZ}",
+        "finished_at": f"{finished_at:%Y-%m-%dT%H:%M:%SZ}",
+        "new": outcome.new.count,
+        "changed": outcome.changed.count,
+        "unchanged": outcome.unchanged.count,
+        "deleted": outcome.deleted.count,
+        "size": outcome.new.size + outcome.changed.size,
+        "failed": outcome.failed,
+        "failures": [
+            {"path": os.fsdecode(each.path), "error": each.why} for each in outcome.failures
+        ],
+        "lakecli": __version__,
+    }
+    name = f"_lakecli_export_{run.commit_id}_{finished_at:%Y%m%dT%H%M%SZ}_{result}.json"
+    _put(run.job, name, json.dumps(fields, indent=2).encode() + b"\n")
+    return name
+
+
+def put_success(job: Job) -> None:
+    """Write the marker: everything is there."""
+    _put(job, SUCCESS.decode(), b"")
+
+
+def clear_success(job: Job) -> None:
+    """Take the marker of an earlier export away; there may be none."""
+    if is_local(job.destination):
+        with Destination(os.fsencode(parse(job.destination).path)) as target:
+            target.delete(SUCCESS)
+    else:
+        open_store(job.destination, region=job.region).delete([SUCCESS.decode()])
+
+
+def _put(job: Job, name: str, body: bytes) -> None:
+    if is_local(job.destination):
+        with Destination(os.fsencode(parse(job.destination).path)) as target:
+            target.write(name.encode(), [body])
+        return
+    store = open_store(job.destination, region=job.region)
+    store.put(name, body, ANY, content_type="application/json" if body else "")

@@ -1,0 +1,351 @@
+"""Where an export goes: a directory, or a prefix of a bucket.
+
+In a bucket every object carries the identity of its entry as metadata, so that the next run can
+tell without reading it whether it is the same. Files are compared by their bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol, cast
+
+from lakecli.errors import Refused, UsageError
+from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME
+from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.objectstore.copying import can_copy, copy_across
+from lakecli.objectstore.registry import open_store
+from lakecli.objectstore.streams import ReadStream
+from lakecli.objectstore.uri import is_local, parse
+from lakecli.repository.destination import Destination, State
+from lakecli.repository.read import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from lakecli.model import Entry
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+
+IDENTITY: Final = "lakecli-identity"
+"""The key of metadata that names the entry an object was exported from."""
+
+WHOLE: Final = 8 << 20
+"""Objects of up to so many bytes are sent by one request, larger ones as a stream."""
+
+SKIPPED_LISTING: Final = 2_000
+"""So many other objects between two that are asked for are listed; more are jumped over."""
+
+_MAX_KEY: Final = 1024
+_MAX_METADATA: Final = 2_000
+_METADATA_KEY: Final = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
+_METADATA_VALUE: Final = re.compile(r"[!-~]([ -~]*[!-~])?|", re.ASCII)
+
+
+class Item(NamedTuple):
+    """An object to be exported, or with no `entry` to be deleted.
+
+    Attributes:
+        name: at the destination.
+        entry: what it is to be.
+        identity: of the entry, in hex.
+        old: what the earlier export had brought there.
+        old_identity: likewise.
+    """
+
+    path: bytes
+    name: bytes
+    entry: Entry | None
+    identity: str
+    old: Entry | None
+    old_identity: str
+
+
+class Changed(Refused):
+    """What was to be deleted is not what the earlier export had brought."""
+
+    def __init__(self) -> None:
+        super().__init__("somebody has changed it at the destination, so it was not deleted")
+
+
+class Target(Protocol):
+    """Where an export goes. `find` is called in path order, by one thread at a time."""
+
+    def find(self, name: bytes) -> ObjectInfo | None:
+        """Return what is known of a name from a listing."""
+
+    def state_of(self, item: Item, found: ObjectInfo | None) -> State:
+        """Tell what lies where an object is to be."""
+
+    def write(self, item: Item, pieces: Iterator[bytes]) -> bool:
+        """Write an object; return whether its metadata went with it.
+
+        Raises:
+            UsageError: the destination cannot hold an object of this name.
+        """
+
+    def may_copy(self, source: ObjectStore) -> bool:
+        """Return whether the store may be able to copy objects from there by itself."""
+
+    def copy(self, item: Item, source: ObjectStore, key: str) -> bool:
+        """Let the store copy an object; return whether it did."""
+
+    def is_there(self, item: Item, found: ObjectInfo | None) -> bool:
+        """Return whether there is something to delete.
+
+        Raises:
+            Changed: it is something else than the earlier export had brought.
+        """
+
+    def delete(self, item: Item) -> None:
+        """Delete an object."""
+
+    def close(self) -> None:
+        """Let go of what is held."""
+
+
+def open_target(uri: str, region: str, *, on_piece: Callable[[], None]) -> Target:
+    """Return the target of a destination.
+
+    Args:
+        uri: normalised.
+        region: of its bucket, or ``""``.
+        on_piece: called often while a file is compared.
+    """
+    if is_local(uri):
+        return DirectoryTarget(os.fsencode(parse(uri).path), on_piece)
+    return BucketTarget(open_store(uri, region=region))
+
+
+class DirectoryTarget:
+    """A directory of this machine, or one that all machines see."""
+
+    def __init__(self, root: bytes, on_piece: Callable[[], None]) -> None:
+        self._destination = Destination(root)
+        self._on_piece = on_piece
+
+    def find(self, name: bytes) -> ObjectInfo | None:
+        """Return ``None``: files are asked one by one."""
+        del name
+        return None
+
+    def state_of(self, item: Item, found: ObjectInfo | None) -> State:
+        """Compare a file with its object, by its bytes where their digest is known."""
+        del found
+        assert item.entry is not None
+        if item.name.endswith(b"/"):
+            return State.MISSING
+        return self._compare(item.name, item.entry)
+
+    def write(self, item: Item, pieces: Iterator[bytes]) -> bool:
+        """Write a file; what ends in a slash becomes a directory."""
+        assert item.entry is not None
+        if item.name.endswith(b"/"):
+            self._destination.make_directory(item.name[:-1])
+        else:
+            self._destination.write(item.name, pieces, mtime=_mtime(item.entry))
+        return True
+
+    def may_copy(self, source: ObjectStore) -> bool:
+        """Return ``False``: bytes are read on their way."""
+        del source
+        return False
+
+    def copy(self, item: Item, source: ObjectStore, key: str) -> bool:
+        """Return ``False``, likewise."""
+        del item, source, key
+        return False
+
+    def is_there(self, item: Item, found: ObjectInfo | None) -> bool:
+        """Compare a file with what the earlier export had brought."""
+        del found
+        assert item.old is not None
+        if item.name.endswith(b"/"):
+            return False  # a directory goes with the last file in it
+        state = self._compare(item.name, item.old)
+        if state is State.DIFFERENT:
+            raise Changed
+        return state is State.SAME
+
+    def delete(self, item: Item) -> None:
+        """Remove a file, and the directories that it leaves empty."""
+        self._destination.delete(item.name)
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        self._destination.close()
+
+    def _compare(self, name: bytes, entry: Entry) -> State:
+        return self._destination.state_of(
+            name,
+            size=entry.size,
+            digest=digest_of(entry),
+            mtime=_mtime(entry),
+            trusts_time=True,
+            on_piece=self._on_piece,
+        )
+
+
+class BucketTarget:
+    """A prefix of a bucket."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        parsed = parse(store.uri)
+        self._room = _MAX_KEY - (len(os.fsencode(parsed.path)) + 1 if parsed.path else 0)
+        self._is_strict = parsed.scheme != "gs"
+        self._listed = _Listed(store)
+
+    def find(self, name: bytes) -> ObjectInfo | None:
+        """Return what a listing says of an object."""
+        if len(name) > self._room:
+            return None
+        return self._listed.find(name)
+
+    def state_of(self, item: Item, found: ObjectInfo | None) -> State:
+        """Tell by size and by the identity in the metadata."""
+        assert item.entry is not None
+        if found is None:
+            return State.MISSING
+        if found.size != item.entry.size:
+            return State.DIFFERENT
+        try:
+            carried = self._store.head(found.key).metadata.get(IDENTITY)
+        except ObjectNotFound:
+            return State.MISSING
+        return State.SAME if carried == item.identity else State.DIFFERENT
+
+    def write(self, item: Item, pieces: Iterator[bytes]) -> bool:
+        """Send an object: a small one once it is verified, a large one as it comes."""
+        assert item.entry is not None
+        body = b"".join(pieces) if item.entry.size <= WHOLE else cast("BinaryIO", _Held(pieces))
+        metadata, is_whole = self._metadata(item)
+        self._store.put(
+            self._key(item),
+            body,
+            ANY,
+            content_type=item.entry.content_type,
+            metadata=metadata,
+        )
+        return is_whole
+
+    def may_copy(self, source: ObjectStore) -> bool:
+        """Return whether both are of one kind."""
+        return can_copy(source, self._store)
+
+    def copy(self, item: Item, source: ObjectStore, key: str) -> bool:
+        """Let the store copy an object."""
+        assert item.entry is not None
+        return copy_across(
+            source,
+            key,
+            self._store,
+            self._key(item),
+            content_type=item.entry.content_type,
+            metadata=self._metadata(item)[0],
+        )
+
+    def is_there(self, item: Item, found: ObjectInfo | None) -> bool:
+        """Compare an object with what the earlier export had brought, without reading it."""
+        assert item.old is not None
+        if found is None:
+            return False
+        try:
+            carried = self._store.head(found.key).metadata.get(IDENTITY, item.old_identity)
+        except ObjectNotFound:
+            return False
+        if found.size != item.old.size or carried != item.old_identity:
+            raise Changed
+        return True
+
+    def delete(self, item: Item) -> None:
+        """Delete an object."""
+        self._store.delete([self._key(item)])
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _key(self, item: Item) -> str:
+        if len(item.name) > self._room:
+            raise UsageError(f"its key would be longer than {_MAX_KEY} bytes")
+        return os.fsdecode(item.name)
+
+    def _metadata(self, item: Item) -> tuple[Mapping[str, str], bool]:
+        """Return what an object is written with, and whether all of the entry's is in it."""
+        assert item.entry is not None
+        users = {
+            key: value
+            for key, value in item.entry.metadata.items()
+            if not key.startswith(CLIENT_METADATA_PREFIX)
+        }
+        size = sum(len(text.encode("utf-8", "replace")) for pair in users.items() for text in pair)
+        fits = size <= _MAX_METADATA and not (
+            self._is_strict
+            and any(
+                not _METADATA_KEY.fullmatch(key) or not _METADATA_VALUE.fullmatch(value)
+                for key, value in users.items()
+            )
+        )
+        return ({**users, IDENTITY: item.identity} if fits else {IDENTITY: item.identity}), fits
+
+
+class _Listed:
+    """Looks up ascending names in a listing, and jumps where there is much between them."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._items: Iterator[ObjectInfo] | None = None
+        self._ahead: ObjectInfo | None = None
+
+    def find(self, name: bytes) -> ObjectInfo | None:
+        if self._items is None:
+            return self._jump(name)
+        passed = 0
+        while self._ahead is not None and os.fsencode(self._ahead.key) < name:
+            self._ahead = next(self._items, None)
+            passed += 1
+            if passed > SKIPPED_LISTING:
+                return self._jump(name)
+        if self._ahead is None or os.fsencode(self._ahead.key) != name:
+            return None
+        return self._ahead
+
+    def _jump(self, name: bytes) -> ObjectInfo | None:
+        key = os.fsdecode(name)
+        self._items = self._store.list(after=key)
+        self._ahead = next(self._items, None)
+        try:
+            return self._store.head(key)
+        except ObjectNotFound:
+            return None
+
+
+class _Held(ReadStream):
+    """Pieces as a stream that gives each only when the next is there, so none after a failure."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._next = next(pieces, b"")
+        self._current = b""
+
+    def read(self, size: int = -1) -> bytes:
+        """Read up to `size` bytes; with -1 all that are left."""
+        if size < 0:
+            return b"".join(iter(lambda: self.read(WHOLE), b""))
+        taken: list[bytes] = []
+        while size:
+            if not self._current:
+                self._current, self._next = self._next, next(self._pieces, b"")
+                if not self._current:
+                    break
+            taken.append(self._current[:size])
+            self._current = self._current[size:]
+            size -= len(taken[-1])
+        return b"".join(taken)
+
+
+def _mtime(entry: Entry) -> int:
+    recorded = entry.metadata.get(CLIENT_MTIME, "")
+    digits = recorded.removeprefix("-")
+    if digits.isascii() and digits.isdecimal():
+        return int(recorded)
+    return int(entry.modified_at.timestamp())

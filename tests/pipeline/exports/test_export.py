@@ -1,0 +1,375 @@
+"""Exporting to a directory."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.committed.values import encode_entry
+from lakecli.errors import NotFound, PartialFailure, Refused, Unreachable, UsageError
+from lakecli.model import Entry
+from lakecli.objectstore.base import ANY
+from lakecli.pipeline.exports.records import ExportOptions
+from lakecli.pipeline.exports.run import export, summarise
+from lakecli.pipeline.runner import LocalRunner
+from lakecli.repository.commit import commit
+from lakecli.repository.stage import Stager
+from lakecli.repository.upload import UploadOptions, upload_tree
+from tests.support.faulty import FaultyStore
+from tests.support.lakes import START, entry_of, make_repository, open_lake, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from lakecli.pipeline.exports.records import ExportReport
+    from lakecli.repository.lake import Repository
+
+PARTITIONS = {
+    **{
+        f"tables/orders/day={day:02d}/part-{number}.parquet".encode(): f"{day} {number}".encode()
+        for day in range(1, 21)
+        for number in range(3)
+    },
+    b"tables/orders/_SUCCESS": b"",
+    b"readme.txt": b"read me",
+}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    with open_lake(tmp_path) as lake:
+        yield make_repository(lake, tmp_path)
+
+
+def put(
+    repository: Repository, contents: Mapping[bytes, bytes | None], message: str = "more"
+) -> str:
+    """Commit contents, with their data."""
+    for data in contents.values():
+        if data is not None:
+            repository.store.put_new(entry_of(data).physical_address, data)
+    stage(repository, "main", contents)
+    return commit(repository, "main", message=message, committer="me").id
+
+
+def run(
+    repository: Repository, target: Path, prefix: bytes = b"", **options: object
+) -> ExportReport:
+    return export(
+        repository,
+        "main",
+        prefix,
+        str(target),
+        runner=LocalRunner(),
+        options=ExportOptions(**options),  # type: ignore[arg-type]
+    )
+
+
+def files(root: Path) -> dict[bytes, bytes]:
+    """The exported files, without the report and the marker at the root."""
+    found = {
+        os.fsencode(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and not path.name.startswith("_lakecli_export_")
+    }
+    found.pop(b"_SUCCESS", None)
+    return found
+
+
+def reports(root: Path) -> list[dict[str, object]]:
+    return [json.loads(path.read_bytes()) for path in sorted(root.glob("_lakecli_export_*.json"))]
+
+
+def test_everything_gets_there_and_the_marker_last(repository: Repository, tmp_path: Path) -> None:
+    made = put(repository, PARTITIONS)
+    target = tmp_path / "out"
+    report = run(repository, target)
+    assert files(target) == PARTITIONS
+    assert (target / "_SUCCESS").read_bytes() == b""
+    assert report.commit_id == made
+    assert (report.outcome.new.count, report.outcome.failed) == (len(PARTITIONS), 0)
+    assert report.outcome.new.size == sum(map(len, PARTITIONS.values()))
+    (status,) = reports(target)
+    assert status["result"] == "success"
+    assert status["commit_id"] == made
+    assert (target / report.status).name.endswith("_SUCCESS.json")
+    assert summarise(report) is None
+
+
+def test_again_nothing_is_written(repository: Repository, tmp_path: Path) -> None:
+    put(repository, PARTITIONS)
+    target = tmp_path / "out"
+    run(repository, target)
+    (target / "readme.txt").write_text("somebody's")
+    (target / "stray.txt").write_text("not ours")
+    before = {path: path.stat().st_mtime_ns for path in target.rglob("*.parquet")}
+    report = run(repository, target)
+    assert report.outcome.unchanged.count == len(PARTITIONS) - 1
+    assert report.outcome.changed.count == 1
+    assert {path: path.stat().st_mtime_ns for path in target.rglob("*.parquet")} == before
+    assert files(target) == PARTITIONS | {b"stray.txt": b"not ours"}
+
+
+def test_below_a_prefix_names_begin_there(repository: Repository, tmp_path: Path) -> None:
+    put(repository, PARTITIONS | {b"tables/orders2/x": b"another"})
+    target = tmp_path / "out"
+    report = run(repository, target, b"tables/orders")
+    expected = {
+        path.removeprefix(b"tables/orders/"): data
+        for path, data in PARTITIONS.items()
+        if path.startswith(b"tables/orders/") and not path.endswith(b"_SUCCESS")
+    }
+    assert files(target) == expected
+    assert (target / "_SUCCESS").exists()  # the table's own
+    assert report.outcome.new.count == len(expected) + 1
+    with pytest.raises(NotFound, match="no object at"):
+        run(repository, target, b"tables/none")
+
+
+def test_only_what_changed_since_and_deletions(repository: Repository, tmp_path: Path) -> None:
+    first = put(repository, PARTITIONS)
+    target = tmp_path / "out"
+    run(repository, target)
+    changes: dict[bytes, bytes | None] = {
+        b"tables/orders/day=03/part-0.parquet": None,
+        b"tables/orders/day=03/part-1.parquet": None,
+        b"tables/orders/day=03/part-2.parquet": None,
+        b"tables/orders/day=04/part-0.parquet": b"rewritten",
+        b"tables/orders/day=21/part-0.parquet": b"new",
+    }
+    put(repository, changes)
+    (target / "stray.txt").write_text("not ours")
+    report = run(repository, target, since=first)
+    expected = {path: data for path, data in (PARTITIONS | changes).items() if data is not None} | {
+        b"stray.txt": b"not ours"
+    }
+    assert files(target) == expected
+    assert not (target / "tables/orders/day=03").exists()
+    outcome = report.outcome
+    assert (outcome.new.count, outcome.changed.count, outcome.deleted.count) == (1, 1, 3)
+    assert outcome.unchanged.count == 0
+    assert report.since_commit_id == first
+    again = run(repository, target, since=first).outcome
+    assert (again.new.count, again.changed.count, again.deleted.count) == (0, 0, 0)
+    assert again.unchanged.count == 2
+
+
+def test_what_somebody_changed_is_not_deleted(repository: Repository, tmp_path: Path) -> None:
+    first = put(repository, {b"a": b"1", b"b": b"2"})
+    target = tmp_path / "out"
+    run(repository, target)
+    (target / "a").write_text("somebody's")
+    put(repository, {b"a": None, b"b": b"3"})
+    report = run(repository, target, since=first)
+    assert [each.path for each in report.outcome.failures] == [b"a"]
+    assert "somebody has changed it" in report.outcome.failures[0].why
+    assert files(target) == {b"a": b"somebody's", b"b": b"3"}
+    assert not (target / "_SUCCESS").exists()
+
+
+def test_a_file_becomes_a_directory_and_back(repository: Repository, tmp_path: Path) -> None:
+    first = put(repository, {b"x": b"1", b"y/z": b"2", b"other": b"3"})
+    target = tmp_path / "out"
+    run(repository, target)
+    put(repository, {b"x": None, b"x/w": b"4", b"y/z": None, b"y": b"5"})
+    report = run(repository, target, since=first)
+    assert report.outcome.failed == 0
+    assert files(target) == {b"x/w": b"4", b"y": b"5", b"other": b"3"}
+
+
+def test_damage_is_found_on_the_way(repository: Repository, tmp_path: Path) -> None:
+    put(repository, PARTITIONS)
+    bad, gone = (
+        repository.store.local_path(entry_of(data).physical_address) for data in (b"3 1", b"5 2")
+    )
+    assert bad is not None
+    assert gone is not None
+    bad.write_bytes(b"3 !")
+    gone.unlink()
+    target = tmp_path / "out"
+    target.mkdir()
+    (target / "_SUCCESS").touch()  # of an earlier export
+    report = run(repository, target)
+    failed = {b"tables/orders/day=03/part-1.parquet", b"tables/orders/day=05/part-2.parquet"}
+    assert {each.path for each in report.outcome.failures} == failed
+    assert [each.why.split(":")[0] for each in report.outcome.failures] == [
+        "the data object is damaged",
+        "the data object is gone",
+    ]
+    assert files(target) == {
+        path: data
+        for path, data in PARTITIONS.items()
+        if path not in failed and not path.endswith(b"_SUCCESS")
+    }
+    assert not (target / "_SUCCESS").exists()
+    (status,) = reports(target)
+    assert (status["result"], status["failed"]) == ("failure", 2)
+    problem = summarise(report)
+    assert isinstance(problem, PartialFailure)
+    assert set(problem.paths) == failed
+
+    repository.store.delete([entry_of(b"3 1").physical_address])
+    for data in (b"3 1", b"5 2"):
+        repository.store.put_new(entry_of(data).physical_address, data)
+    assert run(repository, target).outcome.failed == 0
+    assert files(target) == PARTITIONS
+
+
+def test_paths_do_not_lead_out(repository: Repository, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    target = tmp_path / "out"
+    target.mkdir()
+    (target / "link").symlink_to(outside)
+    bad = [b"../evil", b"a/../../evil", b"a//b", b"link/evil", b"/etc/x"]
+    put(repository, {**dict.fromkeys(bad, b"evil"), b"fine": b"fine"})
+    report = run(repository, target)
+    assert sorted(each.path for each in report.outcome.failures) == sorted(bad)
+    assert files(target) == {b"fine": b"fine"}
+    assert list(outside.iterdir()) == []
+    assert not (tmp_path / "evil").exists()
+
+
+@pytest.mark.parametrize("below", ["", "/deeper/still"])
+def test_its_own_namespace_is_refused(repository: Repository, tmp_path: Path, below: str) -> None:
+    put(repository, {b"a": b"1"})
+    (tmp_path / "link").symlink_to(tmp_path / "namespace")
+    for place in ("namespace", "link"):
+        with pytest.raises(Refused, match="own storage namespace"):
+            export(repository, "main", b"", f"{tmp_path}/{place}{below}", runner=LocalRunner())
+    report = run(repository, tmp_path)  # above it
+    assert report.outcome.failed == 0
+    put(repository, {b"namespace/data/x": b"2", b"namespace2": b"3"})
+    report = run(repository, tmp_path)
+    assert [each.path for each in report.outcome.failures] == [b"namespace/data/x"]
+
+
+def test_a_destination_that_is_a_file(repository: Repository, tmp_path: Path) -> None:
+    put(repository, {b"a": b"1"})
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="not a directory"):
+        run(repository, tmp_path / "file")
+
+
+def test_a_dry_run_counts_and_writes_nothing(repository: Repository, tmp_path: Path) -> None:
+    first = put(repository, PARTITIONS)
+    target = tmp_path / "out"
+    outcome = run(repository, target, dry_run=True).outcome
+    assert outcome.new.count == len(PARTITIONS)
+    assert outcome.new.size == sum(map(len, PARTITIONS.values()))
+    assert not target.exists()
+    run(repository, target)
+    put(repository, {b"readme.txt": None, b"new": b"new", b"tables/orders/_SUCCESS": b"x"})
+    before = sorted(target.rglob("*"))
+    report = run(repository, target, since=first, dry_run=True)
+    outcome = report.outcome
+    assert (outcome.new.count, outcome.changed.count, outcome.deleted.count) == (1, 1, 1)
+    assert report.status == ""
+    assert sorted(target.rglob("*")) == before
+
+
+def test_uncommitted_changes_stay_here(repository: Repository, tmp_path: Path) -> None:
+    put(repository, {b"a": b"1"})
+    assert not run(repository, tmp_path / "out").uncommitted
+    stage(repository, "main", {b"b": b"2"})
+    assert run(repository, tmp_path / "out").uncommitted
+    assert files(tmp_path / "out") == {b"a": b"1"}
+    with pytest.raises(UsageError):
+        export(repository, "main$", b"", str(tmp_path / "out"), runner=LocalRunner())
+
+
+def test_times_come_along_and_directories(repository: Repository, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "f").write_text("x")
+    os.utime(source / "f", (1_000_000_000, 1_000_000_000))
+    upload_tree(repository, "main", b"", source=source, options=UploadOptions())
+    put(repository, {b"empty/": b""})
+    report = run(repository, tmp_path / "out")
+    assert report.outcome.failed == 0
+    assert (tmp_path / "out/f").stat().st_mtime == 1_000_000_000
+    assert (tmp_path / "out/empty").is_dir()
+
+
+def external(repository: Repository, path: bytes, file: Path, size: int) -> None:
+    entry = Entry(f"local://{file}", size, "", START)
+    Stager(repository, "main", kind="test").write([(path, encode_entry(entry))])
+    commit(repository, "main", message="external", committer="me")
+
+
+def test_objects_that_lie_elsewhere(repository: Repository, tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("elsewhere")
+    external(repository, b"sound", tmp_path / "there", 9)
+    target = tmp_path / "out"
+    assert run(repository, target).outcome.new.count == 1
+    assert files(target) == {b"sound": b"elsewhere"}
+    assert run(repository, target).outcome.unchanged.count == 1
+    external(repository, b"changed", tmp_path / "there", 8)
+    external(repository, b"gone", tmp_path / "nowhere", 8)
+    report = run(repository, target)
+    assert [each.path for each in report.outcome.failures] == [b"changed", b"gone"]
+    assert "changed since it was imported" in report.outcome.failures[0].why
+
+
+def test_a_run_that_was_killed_is_gone_on_with(repository: Repository, tmp_path: Path) -> None:
+    put(repository, PARTITIONS)
+    target = tmp_path / "out"
+    target.mkdir()
+    (target / "_SUCCESS").touch()
+    done = 0
+
+    def stop() -> None:
+        nonlocal done
+        done += 1
+        if done == 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(repository, target, threads=1, on_object=stop)
+    assert not (target / "_SUCCESS").exists()
+    report = run(repository, target)
+    assert report.outcome.unchanged.count == 20
+    assert files(target) == PARTITIONS
+
+
+def test_what_fails_for_a_moment_is_tried_again(tmp_path: Path) -> None:
+    busy = ["once"]
+
+    class Busy(FaultyStore):
+        def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+            if key == entry_of(b"7 0").physical_address and busy:
+                busy.pop()
+                raise Unreachable("busy")
+            return super().get(key, start=start, length=length)
+
+    with open_lake(tmp_path) as lake:
+        repository = make_repository(lake, tmp_path)
+        put(repository, PARTITIONS)
+        faulty = Busy()
+        for info in repository.store.list():
+            faulty.put(info.key, repository.store.get(info.key), ANY)
+        repository.store = faulty
+        report = run(repository, tmp_path / "out")
+    assert not busy
+    assert report.outcome.failed == 0
+    assert report.outcome.new.count == len(PARTITIONS)
+    assert files(tmp_path / "out") == PARTITIONS
+
+
+def test_without_a_marker(repository: Repository, tmp_path: Path) -> None:
+    put(repository, {b"a": b"1"})
+    run(repository, tmp_path / "out", success=False)
+    assert not (tmp_path / "out/_SUCCESS").exists()
+
+
+def test_threads_give_the_same(repository: Repository, tmp_path: Path) -> None:
+    put(repository, PARTITIONS)
+    report = export(
+        repository, "main", b"", str(tmp_path / "out"), runner=LocalRunner(parallelism=4)
+    )
+    assert report.outcome.new.count == len(PARTITIONS)
+    assert files(tmp_path / "out") == PARTITIONS
