@@ -66,7 +66,7 @@ def parse(text: str, *, base: str = "") -> LakeUri:
     if not rest:
         return LakeUri(repository)
     ref, slash, path = rest.partition("/")
-    if "@{" in ref and "}" not in ref:
+    if slash and "@{" in ref and "}" not in ref:
         raise UsageError(
             f"no '/' inside the braces of a ref: {full!r}",
             hint="write a date as in lakefs://REPOSITORY/main@{2026-11-01 10:00}/PATH",

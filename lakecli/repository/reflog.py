@@ -175,6 +175,12 @@ def iter_reflog(repository: Repository, name: str) -> Iterator[LoggedMove]:
         yield from moves
 
 
+def is_shared(repository: Repository, name: str) -> bool:
+    """Tell whether a branch or tag of this name was seen in the bucket, deleted or not."""
+    with repository.lake.kv.read() as txn:
+        return Past(repository, txn).find_kind(name) is not None
+
+
 def _kind_of(repository: Repository, txn: ReadTransaction, past: Past, name: str) -> str:
     """Return what a name is of: what is here comes first, then what is or was in the bucket."""
     refs = RefStore(txn, repository.key)
