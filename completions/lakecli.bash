@@ -4,7 +4,7 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='branch cherry-pick commit completion config diff doctor find-merge-base fs fsck log merge quickstart repo rev-parse show tag version' ;;
+    '') REPLY='branch cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck log merge pull push quickstart reflog repo rev-parse show status tag version' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download ls mv presign rm stage stat upload' ;;
@@ -25,6 +25,7 @@ __lakecli_options() {
     'branch revert') REPLY='--allow-empty-commit -m --parent-number -y --yes' ;;
     'branch show') REPLY='' ;;
     'cherry-pick') REPLY='--allow-empty-commit -m --parent-number' ;;
+    'clone') REPLY='' ;;
     'commit') REPLY='--allow-empty-commit --allow-empty-message -m --message --meta --strategy' ;;
     'completion') REPLY='' ;;
     'config get') REPLY='' ;;
@@ -33,6 +34,8 @@ __lakecli_options() {
     'config unset') REPLY='' ;;
     'diff') REPLY='--exit-code --prefix --two-way' ;;
     'doctor') REPLY='' ;;
+    'export') REPLY='--conf --dry-run --engine --master --no-progress --no-success --no-verify -p --parallelism --since' ;;
+    'fetch') REPLY='' ;;
     'find-merge-base') REPLY='' ;;
     'fs cat') REPLY='' ;;
     'fs cp') REPLY='-r --recursive' ;;
@@ -47,12 +50,16 @@ __lakecli_options() {
     'fsck') REPLY='--data' ;;
     'log') REPLY='--after --amount --dot --first-parent --graph --limit --no-merges --objects --prefixes --show-meta-range-id --since --stop-at' ;;
     'merge') REPLY='--allow-empty --dry-run --force -m --message --meta --squash --strategy' ;;
+    'pull') REPLY='--dry-run --ff-only -m --message --strategy' ;;
+    'push') REPLY='--all -d --delete --dry-run --force-with-lease' ;;
     'quickstart') REPLY='' ;;
+    'reflog') REPLY='--after --amount' ;;
     'repo create') REPLY='-d --default-branch --range-entries' ;;
     'repo delete') REPLY='-y --yes' ;;
     'repo list') REPLY='--after --amount --prefix' ;;
     'rev-parse') REPLY='' ;;
     'show commit') REPLY='--show-meta-range-id' ;;
+    'status') REPLY='' ;;
     'tag create') REPLY='-f --force' ;;
     'tag delete') REPLY='-y --yes' ;;
     'tag list') REPLY='--after --amount --prefix' ;;
@@ -82,6 +89,12 @@ __lakecli_value() {
     'commit --meta') REPLY='nothing' ;;
     'commit --strategy') REPLY='=source-wins dest-wins' ;;
     'diff --prefix') REPLY='nothing' ;;
+    'export --conf') REPLY='nothing' ;;
+    'export --engine') REPLY='=auto local spark' ;;
+    'export --master') REPLY='nothing' ;;
+    'export -p') REPLY='nothing' ;;
+    'export --parallelism') REPLY='nothing' ;;
+    'export --since') REPLY='nothing' ;;
     'fs download --exclude') REPLY='nothing' ;;
     'fs download --include') REPLY='nothing' ;;
     'fs download -p') REPLY='nothing' ;;
@@ -121,6 +134,12 @@ __lakecli_value() {
     'merge --message') REPLY='nothing' ;;
     'merge --meta') REPLY='nothing' ;;
     'merge --strategy') REPLY='=source-wins dest-wins' ;;
+    'pull -m') REPLY='nothing' ;;
+    'pull --message') REPLY='nothing' ;;
+    'pull --strategy') REPLY='=source-wins dest-wins' ;;
+    'push --force-with-lease') REPLY='nothing' ;;
+    'reflog --after') REPLY='nothing' ;;
+    'reflog --amount') REPLY='nothing' ;;
     'repo create -d') REPLY='nothing' ;;
     'repo create --default-branch') REPLY='nothing' ;;
     'repo create --range-entries') REPLY='nothing' ;;
@@ -149,6 +168,8 @@ __lakecli_argument() {
     'branch show 1') REPLY='branch' ;;
     'cherry-pick 1') REPLY='ref' ;;
     'cherry-pick 2') REPLY='branch' ;;
+    'clone 1') REPLY='directory' ;;
+    'clone 2') REPLY='repository' ;;
     'commit 1') REPLY='branch' ;;
     'completion 1') REPLY='=bash zsh fish' ;;
     'config get 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism presign.expires sync' ;;
@@ -158,6 +179,9 @@ __lakecli_argument() {
     'diff 1') REPLY='ref' ;;
     'diff 2') REPLY='ref' ;;
     'doctor 1') REPLY='repository' ;;
+    'export 1') REPLY='path' ;;
+    'export 2') REPLY='directory' ;;
+    'fetch 1') REPLY='repository' ;;
     'find-merge-base 1') REPLY='ref' ;;
     'find-merge-base 2') REPLY='ref' ;;
     'fs cat 1') REPLY='path' ;;
@@ -178,12 +202,16 @@ __lakecli_argument() {
     'log 1') REPLY='ref' ;;
     'merge 1') REPLY='ref' ;;
     'merge 2') REPLY='branch' ;;
+    'pull 1') REPLY='ref' ;;
+    'push 1') REPLY='ref' ;;
     'quickstart 1') REPLY='directory' ;;
+    'reflog 1') REPLY='ref' ;;
     'repo create 1') REPLY='repository' ;;
     'repo create 2') REPLY='directory' ;;
     'repo delete 1') REPLY='repository' ;;
     'rev-parse '*) REPLY='ref' ;;
     'show commit 1') REPLY='ref' ;;
+    'status 1') REPLY='ref' ;;
     'tag create 1') REPLY='tag' ;;
     'tag create 2') REPLY='ref' ;;
     'tag delete 1') REPLY='tag' ;;

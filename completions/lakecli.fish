@@ -8,20 +8,27 @@ function __lakecli_words
             printf '%s\t%s\n' \
                 'branch' 'Create, list, move and delete branches' \
                 'cherry-pick' 'Repeat on a branch what one commit changed' \
+                'clone' 'Make a repository of this machine out of what lies in a storage namespace' \
                 'commit' 'Commit the uncommitted changes of a branch' \
                 'completion' 'Print the completion script of a shell' \
                 'config' 'Read and change settings' \
                 'diff' 'Show what differs, path by path' \
                 'doctor' 'Check a storage namespace by trying it out, and what a repository has on this machine' \
+                'export' 'Copy the committed objects of a ref to another bucket or directory, under their names' \
+                'fetch' 'Learn where the refs in the bucket stand, and bring their commits' \
                 'find-merge-base' 'Show the commit that a merge of two refs would start from' \
                 'fs' 'Read and write objects' \
                 'fsck' 'Check that everything a repository refers to is there and is what it should be' \
                 'log' 'Show the history of a ref, newest commit first' \
                 'merge' 'Merge a ref into a branch' \
+                'pull' 'Bring a branch up to where it stands in the bucket' \
+                'push' 'Move a branch or a tag in the bucket to where it stands here' \
                 'quickstart' 'Build a small lake out of real files, and show each command as it runs' \
+                'reflog' 'Show how a branch or tag moved, newest move first' \
                 'repo' 'Create, list and delete repositories' \
                 'rev-parse' 'Show the commit ID that a ref expression names' \
                 'show' 'Show a commit' \
+                'status' 'Show how branches differ from the bucket\'s, and what is not committed on them' \
                 'tag' 'Create, list and delete tags' \
                 'version' 'Print the version of lakecli'
         case 'branch'
@@ -119,6 +126,18 @@ function __lakecli_options
                 '--exit-code' 'Exit with 13 if there are differences' \
                 '--prefix' 'Show what begins with this' \
                 '--two-way' 'Compare the two refs as they are'
+        case 'export'
+            printf '%s\t%s\n' \
+                '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
+                '--dry-run' 'Show what would be done, and do nothing' \
+                '--engine' 'What does the work: auto, local (this process) or spark' \
+                '--master' 'Where Spark runs; default: local[*], here' \
+                '--no-progress' 'Show no progress' \
+                '--no-success' 'Write no _SUCCESS in the end' \
+                '--no-verify' 'Let the store copy objects without reading them' \
+                '-p' 'Objects moved at a time; default: transfer.parallelism' \
+                '--parallelism' 'Objects moved at a time; default: transfer.parallelism' \
+                '--since' 'Only what has changed since this ref'
         case 'fs cp'
             printf '%s\t%s\n' \
                 '-r' 'All objects below the path' \
@@ -216,6 +235,24 @@ function __lakecli_options
                 '--meta' 'Metadata to record' \
                 '--squash' 'Record the source\'s changes, but not its history' \
                 '--strategy' 'Which side wins where both changed a path differently'
+        case 'pull'
+            printf '%s\t%s\n' \
+                '--dry-run' 'Show what would be done, and do nothing' \
+                '--ff-only' 'Refuse what would need a merge' \
+                '-m' 'Commit message' \
+                '--message' 'Commit message' \
+                '--strategy' 'Which side wins where both changed a path differently'
+        case 'push'
+            printf '%s\t%s\n' \
+                '--all' 'Push every branch and every tag' \
+                '-d' 'Delete it in the bucket; what is here stays' \
+                '--delete' 'Delete it in the bucket; what is here stays' \
+                '--dry-run' 'Show what would be done, and do nothing' \
+                '--force-with-lease' 'Move it whatever it is, if it still stands where it was last seen, or on COMMIT'
+        case 'reflog'
+            printf '%s\t%s\n' \
+                '--after' 'Show what comes after this' \
+                '--amount' 'How many to show; 0 for all'
         case 'repo create'
             printf '%s\t%s\n' \
                 '-d' 'The first branch' \
@@ -296,6 +333,18 @@ function __lakecli_value
             echo '=source-wins dest-wins'
         case 'diff --prefix'
             echo 'nothing'
+        case 'export --conf'
+            echo 'nothing'
+        case 'export --engine'
+            echo '=auto local spark'
+        case 'export --master'
+            echo 'nothing'
+        case 'export -p'
+            echo 'nothing'
+        case 'export --parallelism'
+            echo 'nothing'
+        case 'export --since'
+            echo 'nothing'
         case 'fs download --exclude'
             echo 'nothing'
         case 'fs download --include'
@@ -374,6 +423,18 @@ function __lakecli_value
             echo 'nothing'
         case 'merge --strategy'
             echo '=source-wins dest-wins'
+        case 'pull -m'
+            echo 'nothing'
+        case 'pull --message'
+            echo 'nothing'
+        case 'pull --strategy'
+            echo '=source-wins dest-wins'
+        case 'push --force-with-lease'
+            echo 'nothing'
+        case 'reflog --after'
+            echo 'nothing'
+        case 'reflog --amount'
+            echo 'nothing'
         case 'repo create -d'
             echo 'nothing'
         case 'repo create --default-branch'
@@ -424,6 +485,10 @@ function __lakecli_argument
             echo 'ref'
         case 'cherry-pick 2'
             echo 'branch'
+        case 'clone 1'
+            echo 'directory'
+        case 'clone 2'
+            echo 'repository'
         case 'commit 1'
             echo 'branch'
         case 'completion 1'
@@ -441,6 +506,12 @@ function __lakecli_argument
         case 'diff 2'
             echo 'ref'
         case 'doctor 1'
+            echo 'repository'
+        case 'export 1'
+            echo 'path'
+        case 'export 2'
+            echo 'directory'
+        case 'fetch 1'
             echo 'repository'
         case 'find-merge-base 1'
             echo 'ref'
@@ -482,8 +553,14 @@ function __lakecli_argument
             echo 'ref'
         case 'merge 2'
             echo 'branch'
+        case 'pull 1'
+            echo 'ref'
+        case 'push 1'
+            echo 'ref'
         case 'quickstart 1'
             echo 'directory'
+        case 'reflog 1'
+            echo 'ref'
         case 'repo create 1'
             echo 'repository'
         case 'repo create 2'
@@ -493,6 +570,8 @@ function __lakecli_argument
         case 'rev-parse *'
             echo 'ref'
         case 'show commit 1'
+            echo 'ref'
+        case 'status 1'
             echo 'ref'
         case 'tag create 1'
             echo 'tag'

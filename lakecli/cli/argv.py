@@ -132,11 +132,14 @@ class OptionSyntax(NamedTuple):
         flags: all its spellings that say yes or take the value.
         negative: the spelling that says no, if it has one.
         takes_value: else it is a boolean.
+        alone: the value it has without one, where that is allowed: then only ``--flag=value``
+            gives it another.
     """
 
     flags: tuple[str, ...]
     negative: str | None
     takes_value: bool
+    alone: str | None = None
 
 
 def normalise(rest: Sequence[str], given: Globals, options: Sequence[OptionSyntax]) -> list[str]:
@@ -178,6 +181,8 @@ def _take_long(
             given.take(flag, value if equals else None, todo)
         else:
             done.append(word)
+    elif option.alone is not None:
+        done.append(word if equals else f"{word}={option.alone}")
     elif option.takes_value:
         # Flag and value stay one word, so that no value is ever taken for a flag.
         done.append(word if equals or not todo else f"{word}={todo.pop(0)}")

@@ -9,7 +9,7 @@ import typer
 from typer.main import get_command
 
 from lakecli.cli.argv import OptionSyntax
-from lakecli.cli.params import Completes, Kind, Reads
+from lakecli.cli.params import Alone, Completes, Kind, Reads
 from lakecli.cli.tree import PROGRAM
 
 if TYPE_CHECKING:
@@ -32,11 +32,13 @@ class Parameter(NamedTuple):
         default: of the function; `inspect.Parameter.empty` where there is none.
         reads: how typed text becomes its value, where Typer does not know.
         kind: what it names, for completion.
+        alone: the value of an option that may be given without one.
     """
 
     default: object
     reads: Reads | None
     kind: Kind | None
+    alone: str | None
 
 
 class Built(NamedTuple):
@@ -61,6 +63,7 @@ class Built(NamedTuple):
                 flags=tuple(option.opts),
                 negative=option.secondary_opts[0] if option.secondary_opts else None,
                 takes_value=not getattr(option, "is_flag", False),
+                alone=self.parameters[str(option.name)].alone,
             )
             for option in self.typer.params
             if option.param_type_name == "option"
@@ -109,6 +112,7 @@ def _inspect(parameter: inspect.Parameter) -> Parameter:
         default=parameter.default,
         reads=next((mark for mark in marks if isinstance(mark, Reads)), None),
         kind=next((mark.kind for mark in marks if isinstance(mark, Completes)), None),
+        alone=next((mark.value for mark in marks if isinstance(mark, Alone)), None),
     )
 
 

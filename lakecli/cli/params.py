@@ -63,6 +63,15 @@ class Completes(NamedTuple):
     kind: Kind
 
 
+class Alone(NamedTuple):
+    """Marks an option that may be given without a value, and what it is then.
+
+    With a value it is written ``--option=value``, never ``--option value``.
+    """
+
+    value: str
+
+
 class Reads(NamedTuple):
     """Marks how typed text becomes a parameter's value.
 
@@ -102,6 +111,19 @@ def read_tag(text: str, context: Context) -> LakeUri:
 
     parsed = read_ref(text, context)
     check_tag_name(uri.ref_of(parsed))
+    return parsed
+
+
+def read_repository_or_ref(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a repository, or a branch or tag of it by a legal name."""
+    parsed = uri.parse(text, base=context.base_uri)
+    if parsed.ref is None:
+        return parsed
+    from lakecli.refs.names import check_branch_name, is_tag_name
+
+    parsed = read_ref(text, context)
+    if not is_tag_name(uri.ref_of(parsed)):
+        check_branch_name(uri.ref_of(parsed))
     return parsed
 
 
@@ -236,6 +258,14 @@ TagUri = Annotated[
     typer.Argument(metavar="TAG", help="lakefs://REPOSITORY/TAG"),
     Reads(read_tag),
     Completes(Kind.TAG),
+]
+RepositoryOrRefUri = Annotated[
+    LakeUri,
+    typer.Argument(
+        metavar="REF", help="lakefs://REPOSITORY/BRANCH-OR-TAG; without one the default branch"
+    ),
+    Reads(read_repository_or_ref),
+    Completes(Kind.REF),
 ]
 RefUri = Annotated[
     LakeUri,

@@ -63,6 +63,14 @@ def iter_branches(repository: Repository, *, prefix: str = "", after: str = "") 
         yield from RefStore(txn, repository.key).iter_branches(prefix=prefix, after=after)
 
 
+def is_shared(repository: Repository) -> bool:
+    """Tell whether this clone has ever seen a ref of the repository in the bucket."""
+    from lakecli.kv.env import Table
+
+    with repository.lake.kv.read() as txn:
+        return next(txn.scan_keys(Table.TRACKING, prefix=repository.key), None) is not None
+
+
 def show(repository: Repository, name: str) -> Branch:
     """Return a branch.
 

@@ -16,11 +16,10 @@ from lakecli.repository import tracking
 from lakecli.repository.view import branch_at, view_of_branch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.tracking import Tracked
     from lakecli.model import Branch, CommitId
     from lakecli.repository.lake import Repository
 
@@ -82,13 +81,22 @@ def last_fetched(repository: Repository) -> datetime | None:
     return None if fetched is None else fetched.at
 
 
-def only_in_bucket(repository: Repository) -> Iterator[Tracked]:
-    """Yield the branches of the bucket that are not here, ordered by name."""
+def only_in_bucket(repository: Repository) -> Iterator[tuple[str, CommitId]]:
+    """Yield name and commit of the branches of the bucket that are not here, ordered by name."""
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
         for tracked in TrackingStore(txn, repository.key).iter("branch"):
             if tracked.commit_id is not None and refs.find_branch(tracked.name) is None:
-                yield tracked
+                yield tracked.name, tracked.commit_id
+
+
+def with_distances(
+    repository: Repository, branches: Iterable[Branch]
+) -> Iterator[tuple[Branch, Distance]]:
+    """Yield branches, each with how far it is from where it stood in the bucket."""
+    with repository.lake.kv.read() as txn:
+        for branch in branches:
+            yield branch, distance(txn, repository, branch)
 
 
 def distance(txn: ReadTransaction, repository: Repository, branch: Branch) -> Distance:

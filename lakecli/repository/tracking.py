@@ -35,17 +35,6 @@ class Fetched(NamedTuple):
     epoch: int
 
 
-def is_shared(txn: ReadTransaction, repository: Repository) -> bool:
-    """Tell whether this clone has ever seen a ref of the repository in the bucket."""
-    return next(txn.scan_keys(Table.TRACKING, prefix=repository.key), None) is not None
-
-
-def upstream_of(txn: ReadTransaction, repository: Repository, name: str) -> CommitId | None:
-    """Return where a branch stood in the bucket, or ``None`` if it was not there."""
-    tracked = TrackingStore(txn, repository.key).find("branch", name)
-    return None if tracked is None else tracked.commit_id
-
-
 class Positions(NamedTuple):
     """Where all refs in the bucket stood, and when they were read together."""
 

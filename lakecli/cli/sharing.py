@@ -1,0 +1,112 @@
+"""How clone, fetch, pull, push and status show refs in the bucket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lakecli.cli.context import Context
+    from lakecli.cli.progress import Progress
+    from lakecli.model import CommitId
+    from lakecli.repository.fetch import RefUpdate
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.pending import Finished
+    from lakecli.repository.push import Pushed
+    from lakecli.uri import LakeUri
+
+UP_TO_DATE = "everything up to date"
+
+
+def ref_of(uri: LakeUri, repository: Repository) -> str:
+    """Return the branch or tag that a URI names; the default branch where it names none."""
+    return repository.record.default_branch if uri.ref is None else uri.ref
+
+
+def counting(progress: Progress) -> Callable[[int], None]:
+    """Return what counts objects for a progress bar."""
+    return lambda count: progress.advance(items=count)
+
+
+def finish_interrupted(context: Context, repository: Repository) -> list[Finished]:
+    """Finish what an interrupted command left, and tell what became of it."""
+    from lakecli.repository.pending import State, finish_pending
+
+    finished = finish_pending(repository)
+    for kind, name, state in (
+        (each.intent.kind, each.intent.name, each.state) for each in finished
+    ):
+        if state is State.APPLIED:
+            context.out.note(f"an interrupted push of {kind} {name} had reached the bucket")
+        elif state is State.LOST:
+            context.out.warn(
+                f"an interrupted push of {kind} {name} came too late: somebody else moved it first"
+            )
+        else:
+            context.out.note(f"an interrupted push of {kind} {name} has not reached the bucket")
+    return finished
+
+
+def move_record(finished: Finished) -> dict[str, object]:
+    """Return the fields of a move that an interrupted command began."""
+    intent = finished.intent
+    return {
+        "kind": intent.kind,
+        "name": intent.name,
+        "before": intent.before,
+        "after": intent.after,
+        "state": finished.state,
+    }
+
+
+def update_record(update: RefUpdate) -> dict[str, object]:
+    """Return the fields of a ref that moved in the bucket."""
+    return update._asdict()
+
+
+def update_lines(updates: tuple[RefUpdate, ...]) -> Iterator[str]:
+    """Yield one line for each ref that moved in the bucket."""
+    from lakecli.repository.fetch import Change
+
+    told = {
+        Change.NEW: "new, at {after}",
+        Change.MOVED: "{before} -> {after}",
+        Change.FORCED: "{before} -> {after} (forced)",
+        Change.DELETED: "deleted, was {before}",
+        Change.INCOMPLETE: "at {after}, whose commits are not listed yet; fetch again",
+        Change.DIFFERS: "at {after}, another one of this name is here and stays",
+    }
+    for update in updates:
+        shown = told[update.change].format(before=update.before, after=update.after)
+        yield f"{update.kind} {update.name}: {shown}"
+
+
+def pushed_record(pushed: Pushed) -> dict[str, object]:
+    """Return the fields of a ref that was pushed."""
+    return pushed._asdict()
+
+
+def pushed_line(pushed: Pushed, *, dry_run: bool) -> str:
+    """Return the line of a ref that was pushed, or would be."""
+    from lakecli.repository.push import Pushing
+
+    told = {
+        Pushing.CREATED: "created at {after}",
+        Pushing.UPDATED: "{before} -> {after}",
+        Pushing.FORCED: "{before} -> {after} (forced)",
+        Pushing.DELETED: "deleted, was {before}",
+        Pushing.UP_TO_DATE: UP_TO_DATE,
+        Pushing.BEHIND: "nothing to push, the bucket is ahead: {after}",
+    }
+    would = "would be " if dry_run and pushed.before != pushed.after else ""
+    shown = told[pushed.state].format(before=pushed.before, after=pushed.after)
+    return f"{pushed.kind} {pushed.name}: {would}{shown}"
+
+
+def distance_text(upstream: CommitId | None, ahead: int, behind: int, *, is_deleted: bool) -> str:
+    """Return how far a branch is from the bucket's, in words."""
+    if upstream is None:
+        return "deleted in the bucket" if is_deleted else "never pushed"
+    parts = [f"ahead {ahead}"] * bool(ahead) + [f"behind {behind}"] * bool(behind)
+    return ", ".join(parts) or "up to date"
