@@ -4,10 +4,11 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='branch cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck log merge pull push quickstart reflog repo rev-parse show status tag version' ;;
+    '') REPLY='branch cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck log merge op pull push quickstart redo reflog repo rev-parse show status tag undo version' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download ls mv presign rm stage stat upload' ;;
+    'op') REPLY='log redo restore show undo' ;;
     'repo') REPLY='create delete list' ;;
     'show') REPLY='commit' ;;
     'tag') REPLY='create delete list show' ;;
@@ -52,8 +53,14 @@ __lakecli_options() {
     'merge') REPLY='--allow-empty --dry-run --force -m --message --meta --squash --strategy' ;;
     'pull') REPLY='--dry-run --ff-only -m --message --strategy' ;;
     'push') REPLY='--all -d --delete --dry-run --force-with-lease' ;;
+    'op log') REPLY='--amount' ;;
+    'op redo') REPLY='' ;;
+    'op restore') REPLY='--remote -y --yes' ;;
+    'op show') REPLY='--amount' ;;
+    'op undo') REPLY='--remote' ;;
     'quickstart') REPLY='' ;;
     'reflog') REPLY='--after --amount' ;;
+    'redo') REPLY='' ;;
     'repo create') REPLY='-d --default-branch --range-entries' ;;
     'repo delete') REPLY='-y --yes' ;;
     'repo list') REPLY='--after --amount --prefix' ;;
@@ -64,6 +71,7 @@ __lakecli_options() {
     'tag delete') REPLY='-y --yes' ;;
     'tag list') REPLY='--after --amount --prefix' ;;
     'tag show') REPLY='' ;;
+    'undo') REPLY='--remote' ;;
     'version') REPLY='' ;;
     *) REPLY= ;;
     esac
@@ -138,6 +146,8 @@ __lakecli_value() {
     'pull --message') REPLY='nothing' ;;
     'pull --strategy') REPLY='=source-wins dest-wins' ;;
     'push --force-with-lease') REPLY='nothing' ;;
+    'op log --amount') REPLY='nothing' ;;
+    'op show --amount') REPLY='nothing' ;;
     'reflog --after') REPLY='nothing' ;;
     'reflog --amount') REPLY='nothing' ;;
     'repo create -d') REPLY='nothing' ;;
@@ -204,8 +214,16 @@ __lakecli_argument() {
     'merge 2') REPLY='branch' ;;
     'pull 1') REPLY='ref' ;;
     'push 1') REPLY='ref' ;;
+    'op log 1') REPLY='repository' ;;
+    'op redo 1') REPLY='repository' ;;
+    'op restore 1') REPLY='repository' ;;
+    'op restore 2') REPLY='operation' ;;
+    'op show 1') REPLY='repository' ;;
+    'op show 2') REPLY='operation' ;;
+    'op undo 1') REPLY='repository' ;;
     'quickstart 1') REPLY='directory' ;;
     'reflog 1') REPLY='ref' ;;
+    'redo 1') REPLY='repository' ;;
     'repo create 1') REPLY='repository' ;;
     'repo create 2') REPLY='directory' ;;
     'repo delete 1') REPLY='repository' ;;
@@ -217,6 +235,7 @@ __lakecli_argument() {
     'tag delete 1') REPLY='tag' ;;
     'tag list 1') REPLY='repository' ;;
     'tag show 1') REPLY='tag' ;;
+    'undo 1') REPLY='repository' ;;
     *) REPLY=nothing ;;
     esac
 }

@@ -21,15 +21,18 @@ function __lakecli_words
                 'fsck' 'Check that everything a repository refers to is there and is what it should be' \
                 'log' 'Show the history of a ref, newest commit first' \
                 'merge' 'Merge a ref into a branch' \
+                'op' 'See what was done, and take it back' \
                 'pull' 'Bring a branch up to where it stands in the bucket' \
                 'push' 'Move a branch or a tag in the bucket to where it stands here' \
                 'quickstart' 'Build a small lake out of real files, and show each command as it runs' \
+                'redo' 'Do again what was undone last' \
                 'reflog' 'Show how a branch or tag moved, newest move first' \
                 'repo' 'Create, list and delete repositories' \
                 'rev-parse' 'Show the commit ID that a ref expression names' \
                 'show' 'Show a commit' \
                 'status' 'Show how branches differ from the bucket\'s, and what is not committed on them' \
                 'tag' 'Create, list and delete tags' \
+                'undo' 'Take back the last operation on a repository' \
                 'version' 'Print the version of lakecli'
         case 'branch'
             printf '%s\t%s\n' \
@@ -57,6 +60,13 @@ function __lakecli_words
                 'stage' 'Stage an object whose bytes are in a bucket already' \
                 'stat' 'Show what is recorded of an object' \
                 'upload' 'Upload a file, a directory or standard input to a branch'
+        case 'op'
+            printf '%s\t%s\n' \
+                'log' 'Show what was done in a repository on this machine, the last operation first' \
+                'redo' 'Do again what was undone last; the same as lakecli redo' \
+                'restore' 'Make a repository what it was right after an operation' \
+                'show' 'Show one operation: what it changed, and what was there before' \
+                'undo' 'Take back the last operation on a repository; the same as lakecli undo'
         case 'repo'
             printf '%s\t%s\n' \
                 'create' 'Create a repository in a storage namespace' \
@@ -249,6 +259,20 @@ function __lakecli_options
                 '--delete' 'Delete it in the bucket; what is here stays' \
                 '--dry-run' 'Show what would be done, and do nothing' \
                 '--force-with-lease' 'Move it whatever it is, if it still stands where it was last seen, or on COMMIT'
+        case 'op log'
+            printf '%s\t%s\n' \
+                '--amount' 'How many to show; 0 for all'
+        case 'op restore'
+            printf '%s\t%s\n' \
+                '--remote' 'Take it back in the bucket too, if it was pushed' \
+                '-y' 'Do not ask' \
+                '--yes' 'Do not ask'
+        case 'op show'
+            printf '%s\t%s\n' \
+                '--amount' 'How many to show; 0 for all'
+        case 'op undo'
+            printf '%s\t%s\n' \
+                '--remote' 'Take it back in the bucket too, if it was pushed'
         case 'reflog'
             printf '%s\t%s\n' \
                 '--after' 'Show what comes after this' \
@@ -283,6 +307,9 @@ function __lakecli_options
                 '--after' 'Show what follows this name' \
                 '--amount' 'How many to show; 0 for all' \
                 '--prefix' 'Show what begins with this'
+        case 'undo'
+            printf '%s\t%s\n' \
+                '--remote' 'Take it back in the bucket too, if it was pushed'
     end
     printf '%s\t%s\n' \
         '--base-uri' 'Put before every URI without lakefs://' \
@@ -431,6 +458,10 @@ function __lakecli_value
             echo '=source-wins dest-wins'
         case 'push --force-with-lease'
             echo 'nothing'
+        case 'op log --amount'
+            echo 'nothing'
+        case 'op show --amount'
+            echo 'nothing'
         case 'reflog --after'
             echo 'nothing'
         case 'reflog --amount'
@@ -557,10 +588,26 @@ function __lakecli_argument
             echo 'ref'
         case 'push 1'
             echo 'ref'
+        case 'op log 1'
+            echo 'repository'
+        case 'op redo 1'
+            echo 'repository'
+        case 'op restore 1'
+            echo 'repository'
+        case 'op restore 2'
+            echo 'operation'
+        case 'op show 1'
+            echo 'repository'
+        case 'op show 2'
+            echo 'operation'
+        case 'op undo 1'
+            echo 'repository'
         case 'quickstart 1'
             echo 'directory'
         case 'reflog 1'
             echo 'ref'
+        case 'redo 1'
+            echo 'repository'
         case 'repo create 1'
             echo 'repository'
         case 'repo create 2'
@@ -583,6 +630,8 @@ function __lakecli_argument
             echo 'repository'
         case 'tag show 1'
             echo 'tag'
+        case 'undo 1'
+            echo 'repository'
         case '*'
             echo nothing
     end

@@ -49,6 +49,10 @@ def candidates(context: Context, kind: str, prefix: str) -> Iterator[str]:
 
     A prefix without ``lakefs://`` goes on from the base URI, if there is one.
     """
+    if kind == "operation":
+        if context.home.store.exists():
+            yield from _operations(context, prefix)
+        return
     base = ""
     if not prefix.startswith(SCHEME) and not (prefix and SCHEME.startswith(prefix)):
         base = context.base_uri
@@ -83,6 +87,18 @@ def _uris(context: Context, kind: str, typed: str) -> Iterator[str]:
     elif kind == "path" and repository.record.storage_namespace.startswith(_LOCAL):
         for found in _paths(repository, ref, path):
             yield f"{start}{ref}/{found}"
+
+
+def _operations(context: Context, prefix: str) -> Iterator[str]:
+    """Yield the newest operations of all repositories: the ID is typed after its repository."""
+    from lakecli.repository.op_log import SHORT_ID, iter_log
+
+    lake = context.lake()
+    for record in lake.repositories():
+        for logged in islice(iter_log(lake.repository(record.name)), MAX_CANDIDATES):
+            shown = logged.operation.id.hex()[: max(SHORT_ID, len(prefix))]
+            if shown.startswith(prefix):
+                yield shown
 
 
 def _refs(repository: Repository, kind: str, prefix: str) -> Iterator[str]:

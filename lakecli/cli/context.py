@@ -182,6 +182,28 @@ class Context:
             self._synchronise(repository)
         return repository
 
+    def logged_repository(
+        self, uri: LakeUri, *, wanted: str = "", sync: bool = False
+    ) -> Repository:
+        """Return a handle to the repository whose operation log a URI means.
+
+        It may be deleted on this machine: then only its log is of use.
+
+        Args:
+            uri: names the repository.
+            wanted: ``undo`` or ``redo``: of several that were deleted, one that has something to.
+            sync: whether the command shares in automatic sharing, as of `repository`.
+
+        Raises:
+            NotFound: there is none of that name on this machine, and never was.
+        """
+        from lakecli.repository.op_log import logged_repository
+
+        repository = logged_repository(self.lake(), uri.repository, wanted=wanted)
+        if sync and repository.is_here() and self.settings.sync(uri.repository):
+            self._synchronise(repository)
+        return repository
+
     def _synchronise(self, repository: Repository) -> None:
         from time import sleep
 

@@ -127,6 +127,17 @@ class Output:
             self.hint(f'for more results run with --amount {amount} --after "{after}"')
             break
 
+    def first(self, items: Iterable[T], *, amount: int) -> Iterable[T]:
+        """Yield the first `amount` items (all of them for 0), and say so if there are more."""
+        if not amount:
+            yield from items
+            return
+        source = iter(items)
+        yield from islice(source, amount)
+        for _ in source:
+            self.hint("for more results run with --amount 0")
+            break
+
     def say(self, *lines: str) -> None:
         """Write lines of text; nothing in JSON mode. For what lakectl prints besides its answer."""
         if not self.json:

@@ -45,6 +45,7 @@ class Kind(StrEnum):
     PATH = "path"
     FILE = "file"
     DIRECTORY = "directory"
+    OPERATION = "operation"
     SETTING = "setting"
     NOTHING = "nothing"
 
@@ -298,6 +299,20 @@ BranchPathUri = Annotated[
     Completes(Kind.PATH),
 ]
 
+OperationId = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="Of an operation, or the beginning of it; see op log"),
+    Completes(Kind.OPERATION),
+]
+
+AtOp = Annotated[
+    str,
+    typer.Option("--at-op", metavar="ID", help="Read as of right after this operation"),
+    Completes(Kind.OPERATION),
+]
+Remote = Annotated[
+    bool, typer.Option("--remote", help="Take it back in the bucket too, if it was pushed")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")]
 Message = Annotated[str, typer.Option("--message", "-m", metavar="TEXT", help="Commit message")]
 Metadata = Annotated[

@@ -39,6 +39,17 @@ _FAILURES: Final[Record] = {
     "failures": ("list of failure", "each of them"),
 }
 
+_OPERATION: Final[Record] = {
+    "id": ("text", "32 hex digits"),
+    "at": ("time", ""),
+    "kind": ("text", "what was done, such as commit"),
+    "command": ("text", "the command line; may be empty"),
+    "refs": ("list of ref change", ""),
+    "staged": ("list of text", "branches whose uncommitted changes it wrote"),
+    "undone": ("boolean", "whether it is taken back, for now"),
+    "metadata": ("map", "such as undoes: the ID of the operation that it took back"),
+}
+
 RECORDS: Final[dict[str, Record]] = {
     "repository": {
         "name": ("text", "on this machine"),
@@ -327,6 +338,28 @@ RECORDS: Final[dict[str, Record]] = {
         "kind": ("text or null", "of the error where it failed, as in errors"),
         "details": ("map", "what there is to tell besides, such as seconds of the clock"),
     },
+    "operation": _OPERATION,
+    "operation shown": _OPERATION | {"paths": ("list of staged path", "as many as --amount says")},
+    "ref change": {
+        "kind": ("text", "branch, tag or repository"),
+        "name": ("text", ""),
+        "before": ("text or null", "the commit ID, or the UUID of a repository; null: not there"),
+        "after": ("text or null", "likewise; equal where only uncommitted changes went or came"),
+    },
+    "staged path": {
+        "branch": ("text", ""),
+        "path": ("text", ""),
+        "before": ("text", "what was staged there before: nothing, object or deletion"),
+    },
+    "undone": {
+        "operation": ("text", "ID of what was taken back, or done again"),
+        "kind": ("text", "what that was, such as commit"),
+        "command": ("text", "by which it was done; may be empty"),
+        "appended": ("text", "ID of the operation that says so"),
+        "refs": ("list of ref change", "what changed now"),
+        "staged": ("list of text", "branches whose uncommitted changes changed now"),
+        "remote": ("list of text", "branches and tags that moved back in the bucket"),
+    },
     "setting": {
         "key": ("text", ""),
         "value": ("text or null", ""),
@@ -410,8 +443,14 @@ ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
     "merge": (Answer("commit"), Answer("difference", each=True, option="--dry-run")),
     "pull": (Answer("pulled"),),
     "push": (Answer("pushed"),),
+    "op log": (Answer("operation", each=True),),
+    "op redo": (Answer("undone"),),
+    "op restore": (Answer("operation"),),
+    "op show": (Answer("operation shown"),),
+    "op undo": (Answer("undone"),),
     "quickstart": (Answer("quickstart"),),
     "reflog": (Answer("move", each=True),),
+    "redo": (Answer("undone"),),
     "repo create": (Answer("repository"),),
     "repo delete": (Answer("repository"),),
     "repo list": (Answer("repository", each=True),),
@@ -422,6 +461,7 @@ ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
     "tag delete": (Answer("ref"),),
     "tag list": (Answer("ref", each=True),),
     "tag show": (Answer("ref"),),
+    "undo": (Answer("undone"),),
     "version": (Answer("version"),),
 }
 """The answer of every command; a command without a row answers nothing in JSON."""

@@ -154,6 +154,12 @@ class Repository:
         """The name on this machine."""
         return self.record.name
 
+    def is_here(self) -> bool:
+        """Whether it still is on this machine, under this name."""
+        with self.lake.kv.read() as txn:
+            found = records.find_repository(txn, self.name)
+        return found is not None and found.uuid == self.record.uuid
+
     @property
     def uri(self) -> str:
         """``lakefs://name``."""

@@ -68,7 +68,7 @@ class TakeBack:
 
     def append(self, *, kind: str, metadata: Mapping[str, str]) -> Operation:
         """Append the operation of all that was taken back, which `take_back` can take back."""
-        changes = [each for each in self._changes.values() if each.before != each.after]
+        changes = self._net_changes()
         return operations.append(
             self._txn,
             self._repository,
@@ -79,6 +79,14 @@ class TakeBack:
             metadata=metadata,
             id=self._id,
         )
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether there is anything for an operation to say."""
+        return bool(self._staging or self._net_changes())
+
+    def _net_changes(self) -> list[RefChange]:
+        return [each for each in self._changes.values() if each.before != each.after]
 
     # -- staging -----------------------------------------------------------------------------
 

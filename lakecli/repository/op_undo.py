@@ -137,7 +137,7 @@ def restore(
     with lake.kv.read() as txn:
         newer = _newer(txn, repository, kept)
     if not newer:
-        raise NothingToDo(f"nothing has changed in {repository.uri} since {kept.id.hex()}")
+        raise _unchanged(repository, kept)
     op_pushed.move_back(repository, newer, remote=remote, committer=committer, why=RESTORE)
     lake.surroundings.on_step(f"{RESTORE} here")
     with lake.kv.write() as txn:
@@ -149,7 +149,16 @@ def restore(
         taking = TakeBack(txn, repository)
         for operation in newer:
             taking.take_back(operation)
+        if not taking.has_changed:
+            raise _unchanged(repository, kept)
         return taking.append(kind=RESTORE, metadata={RESTORES: kept.id.hex()})
+
+
+def _unchanged(repository: Repository, kept: Operation) -> NothingToDo:
+    return NothingToDo(
+        f"{repository.uri} is as it was after operation {kept.id.hex()}",
+        hint=f"see what was done: lakecli op log {repository.uri}",
+    )
 
 
 def _newer(txn: ReadTransaction, repository: Repository, kept: Operation) -> list[Operation]:

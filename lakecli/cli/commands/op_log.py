@@ -1,0 +1,28 @@
+"""``lakecli op log``."""
+
+from __future__ import annotations
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import Amount, RepositoryUri
+
+
+def op_log(context: Context, repository: RepositoryUri, *, amount: Amount = 100) -> None:
+    """Show what was done in a repository on this machine, the last operation first.
+
+    Each with its ID, its time, what it changed, and the command line. Operations are kept for 30
+    days; the log of a deleted repository is still there, under its name.
+
+    Examples:
+        lakecli op log lakefs://demo
+        lakecli op log lakefs://demo --amount 5 --json
+    """
+    from lakecli.cli.operations import COLUMNS, operation_record, operation_row
+    from lakecli.repository.op_log import iter_log
+
+    found = iter_log(context.logged_repository(repository))
+    context.out.table(
+        COLUMNS,
+        context.out.first(found, amount=amount),
+        row=lambda item: operation_row(item.operation, undone=item.undone),
+        record=lambda item: operation_record(item.operation, undone=item.undone),
+    )

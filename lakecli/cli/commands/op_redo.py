@@ -1,0 +1,17 @@
+"""``lakecli op redo``."""
+
+from __future__ import annotations
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import RepositoryUri
+
+
+def op_redo(context: Context, repository: RepositoryUri) -> None:
+    """Do again what was undone last; the same as lakecli redo.
+
+    Examples:
+        lakecli op redo lakefs://demo
+    """
+    from lakecli.cli.undoing import run_redo
+
+    run_redo(context, repository)

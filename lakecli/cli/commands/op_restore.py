@@ -1,0 +1,46 @@
+"""``lakecli op restore``."""
+
+from __future__ import annotations
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import OperationId, Remote, RepositoryUri, Yes
+
+
+def op_restore(
+    context: Context,
+    repository: RepositoryUri,
+    operation: OperationId,
+    *,
+    remote: Remote = False,
+    yes: Yes = False,
+) -> None:
+    """Make a repository what it was right after an operation.
+
+    Branches, tags and uncommitted changes, and the repository itself where it was deleted or
+    created since. That is one operation: a single undo takes it back. To look first, read with
+    --at-op.
+
+    Examples:
+        lakecli log lakefs://demo/main --at-op 4f0c21aa83de
+        lakecli op restore lakefs://demo 4f0c21aa83de
+        lakecli op restore lakefs://demo 4f0c -y
+    """
+    from lakecli.cli.operations import changes_line, operation_record
+    from lakecli.repository.op_log import find_operation
+    from lakecli.repository.op_undo import restore
+
+    opened = context.logged_repository(repository, sync=True)
+    wanted = find_operation(opened, operation).operation
+    context.confirm(
+        f"make {repository} what it was after operation {wanted.id.hex()[:12]}", yes=yes
+    )
+    shared = remote or opened.publisher is not None
+    who = context.committer() if shared else ""
+    done = restore(opened, wanted.id.hex(), remote=shared, committer=who)
+    context.out.emit(
+        operation_record(done, undone=False),
+        text=lambda: [
+            f"Restored {repository} as of operation {wanted.id.hex()[:12]}",
+            f"Changed: {changes_line(done)}",
+        ],
+    )

@@ -1,0 +1,67 @@
+"""``lakecli op show``."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import Amount, OperationId, RepositoryUri
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.kv.operations import Operation
+    from lakecli.repository.lake import Repository
+
+
+def op_show(
+    context: Context, repository: RepositoryUri, operation: OperationId, *, amount: Amount = 100
+) -> None:
+    """Show one operation: what it changed, and what was there before.
+
+    Refs with the commits they stood on, and the paths that it staged with what was staged there
+    before, as many as --amount says.
+
+    Examples:
+        lakecli op show lakefs://demo 4f0c21aa83de
+        lakecli op show lakefs://demo 4f0c --amount 0 --json
+    """
+    from lakecli.cli.operations import operation_lines, operation_record
+    from lakecli.cli.text import quote_path
+    from lakecli.repository.op_log import find_operation
+
+    opened = context.logged_repository(repository)
+    logged = find_operation(opened, operation)
+    paths, more = _paths(opened, logged.operation, amount)
+    record = operation_record(logged.operation, undone=logged.undone)
+    record["paths"] = [
+        {"branch": branch, "path": path, "before": before} for branch, path, before in paths
+    ]
+
+    def text() -> Iterator[str]:
+        yield from operation_lines(logged.operation, undone=logged.undone)
+        if paths:
+            yield ""
+            yield "Staged, and what was staged there before"
+        for branch, path, before in paths:
+            yield f"  {branch}  {quote_path(path)}  {before}"
+
+    context.out.emit(record, text=text)
+    if more:
+        context.out.hint("for more paths run with --amount 0")
+
+
+def _paths(
+    repository: Repository, operation: Operation, amount: int
+) -> tuple[list[tuple[str, bytes, str]], bool]:
+    """Return what was staged where, and whether there is more."""
+    from lakecli.repository.op_log import staged_paths
+
+    words = {None: "nothing", b"": "deletion"}
+    staged = (
+        (branch, path, words.get(before, "object"))
+        for branch, path, before in staged_paths(repository, operation)
+    )
+    shown = list(islice(staged, amount or None))
+    return shown, next(staged, None) is not None

@@ -1,0 +1,17 @@
+"""``lakecli op undo``."""
+
+from __future__ import annotations
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import Remote, RepositoryUri
+
+
+def op_undo(context: Context, repository: RepositoryUri, *, remote: Remote = False) -> None:
+    """Take back the last operation on a repository; the same as lakecli undo.
+
+    Examples:
+        lakecli op undo lakefs://demo
+    """
+    from lakecli.cli.undoing import run_undo
+
+    run_undo(context, repository, remote=remote)

@@ -1,0 +1,132 @@
+"""How operations of the log are written: one line each in a list, in full where one is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from lakecli.cli.text import local_date, one_line
+from lakecli.repository.op_log import SHORT_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lakecli.kv.operations import Operation, RefChange
+    from lakecli.repository.op_undo import Undone
+
+COLUMNS: Final = ("Operation", "Time", "Kind", "Changes", "Command")
+
+_SHORT_ID: Final = SHORT_ID
+_SHOWN_CHANGES: Final = 3
+_WIDTH: Final = 60
+"""Characters of a command line in a list."""
+
+
+def operation_record(operation: Operation, *, undone: bool) -> dict[str, object]:
+    """Return the JSON fields of an operation."""
+    return {
+        "id": operation.id.hex(),
+        "at": operation.at,
+        "kind": operation.kind,
+        "command": operation.command,
+        "refs": _records(operation.refs),
+        "staged": sorted({change.branch for change in operation.staging}),
+        "undone": undone,
+        "metadata": dict(operation.metadata),
+    }
+
+
+def position(change: RefChange, fields: Mapping[str, Any] | None) -> str | None:
+    """Return where a ref stood: a commit ID, of a repository its UUID; ``None``: nowhere."""
+    if fields is None:
+        return None
+    return str(fields["uuid" if change.kind == "repository" else "commit_id"])
+
+
+def operation_row(operation: Operation, *, undone: bool) -> tuple[str, ...]:
+    """Return an operation's cells of a list, see `COLUMNS`."""
+    command = one_line(operation.command)
+    return (
+        operation.id.hex()[:_SHORT_ID],
+        local_date(operation.at),
+        operation.kind + (" (undone)" if undone else ""),
+        changes_line(operation),
+        command if len(command) <= _WIDTH else command[: _WIDTH - 1] + "…",
+    )
+
+
+def changes_line(operation: Operation) -> str:
+    """Return in one line what an operation changed."""
+    said = [_change_text(change) for change in operation.refs]
+    said += [f"staging of {name}" for name in sorted({each.branch for each in operation.staging})]
+    if not said:
+        ref = operation.metadata.get("ref")
+        return "nothing here" if ref is None else f"nothing here ({one_line(ref)})"
+    more = len(said) - _SHOWN_CHANGES
+    return "; ".join(said[:_SHOWN_CHANGES]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _change_text(change: RefChange) -> str:
+    before, after = position(change, change.before), position(change, change.after)
+    named = f"{change.kind} {change.name}"
+    if before is None or after is None:
+        return f"+ {named}" if before is None else f"- {named}"
+    if before == after:
+        return f"staging of {change.name}"
+    return f"{named} {before[:_SHORT_ID]} → {after[:_SHORT_ID]}"
+
+
+def operation_lines(operation: Operation, *, undone: bool) -> Iterator[str]:
+    """Yield one operation as ``op show`` prints it, all but what it staged."""
+    yield f"Operation: {operation.id.hex()}"
+    yield f"Time:      {local_date(operation.at)}"
+    yield f"Kind:      {operation.kind}"
+    if operation.command:
+        yield f"Command:   {one_line(operation.command)}"
+    if undone:
+        yield "Undone:    yes"
+    for name in sorted(operation.metadata):
+        yield f"{name.capitalize() + ':':<10} {one_line(operation.metadata[name])}"
+    for change in operation.refs:
+        before, after = position(change, change.before), position(change, change.after)
+        yield ""
+        yield f"{change.kind.capitalize()} {change.name}"
+        yield f"  before: {before or '-'}"
+        yield f"  after:  {after or '-'}"
+        if change.kind == "branch" and before == after:
+            yield "  its uncommitted changes were put aside or brought back"
+
+
+def undone_record(done: Undone) -> dict[str, object]:
+    """Return the JSON fields of what ``undo`` or ``redo`` did."""
+    return {
+        "operation": done.operation.id.hex(),
+        "kind": done.operation.kind,
+        "command": done.operation.command,
+        "appended": done.appended.id.hex(),
+        "refs": _records(done.appended.refs),
+        "staged": sorted({change.branch for change in done.appended.staging}),
+        "remote": [each.name for each in done.remote],
+    }
+
+
+def _records(changes: Sequence[RefChange]) -> list[dict[str, object]]:
+    return [
+        {
+            "kind": change.kind,
+            "name": change.name,
+            "before": position(change, change.before),
+            "after": position(change, change.after),
+        }
+        for change in changes
+    ]
+
+
+def undone_lines(word: str, done: Undone) -> Iterator[str]:
+    """Yield what ``undo`` or ``redo`` prints; `word` says which."""
+    operation = done.operation
+    yield f"{word} operation {operation.id.hex()[:_SHORT_ID]}: {operation.kind}"
+    if operation.command:
+        yield f"Command: {one_line(operation.command)}"
+    yield f"Changed: {changes_line(done.appended)}"
+    for each in done.remote:
+        yield f"Moved back in the bucket: {each.kind} {each.name}"

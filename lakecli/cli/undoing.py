@@ -1,0 +1,36 @@
+"""What ``undo`` and ``redo`` do, under either of their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.cli.operations import undone_lines, undone_record
+
+if TYPE_CHECKING:
+    from lakecli.cli.context import Context
+    from lakecli.repository.op_undo import Undone
+    from lakecli.uri import LakeUri
+
+
+def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
+    """Undo the newest operation of a repository, and say what that was."""
+    from lakecli.repository.op_undo import undo
+
+    repository = context.logged_repository(uri, wanted="undo", sync=True)
+    shared = remote or repository.publisher is not None
+    done = undo(repository, remote=shared, committer=context.committer() if shared else "")
+    _answer(context, "Undone", done)
+    if done.operation.kind == "repo create":
+        context.out.note(f"its namespace stays claimed; to have it here again: lakecli redo {uri}")
+
+
+def run_redo(context: Context, uri: LakeUri) -> None:
+    """Do the last undone operation of a repository again, and say what that was."""
+    from lakecli.repository.op_undo import redo
+
+    repository = context.logged_repository(uri, wanted="redo", sync=True)
+    _answer(context, "Redone", redo(repository))
+
+
+def _answer(context: Context, word: str, done: Undone) -> None:
+    context.out.emit(undone_record(done), text=lambda: undone_lines(word, done))
