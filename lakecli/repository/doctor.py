@@ -1,7 +1,8 @@
 """Looking at all that a repository stands on: this machine, the storage namespace, the way there.
 
 What is tried in the namespace is `lakecli.objectstore.probe.run`'s business; here comes what lies
-around it: the local store, its memory map, the cache, free disk space, and whose the namespace is.
+around it: the local store, its memory map, the cache, free disk space, whose the namespace is,
+what clones share there, and what all that means for the commands.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from datetime import timedelta
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli import layout
 from lakecli.errors import (
@@ -30,12 +33,14 @@ from lakecli.errors import (
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.objectstore.probe import run as probe
 from lakecli.objectstore.probe.check import Check, Verdict, failed, ok, skipped, warning
+from lakecli.objectstore.probe.conditions import FIX
 from lakecli.objectstore.registry import open_store, prepare_namespace
 from lakecli.objectstore.uri import is_local, parse
-from lakecli.repository.namespace import owner_of
+from lakecli.repository import sharing
+from lakecli.repository.namespace import check_needs, describe, owner_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from lakecli.kv.usage import Usage
@@ -66,8 +71,40 @@ NO_SPACE: Final = 10**8
 FULL_MAP: Final = 0.8
 """Of the local store's memory map, from where on it is told."""
 
-WIDTH: Final = max(map(len, probe.NAMES))
+
+class Purpose(NamedTuple):
+    """A group of commands, and what has to be allowed in the namespace for them.
+
+    Attributes:
+        name: of the check that says whether it is.
+        needs: checks; none of them may have failed.
+        commands: whose they are.
+    """
+
+    name: str
+    needs: tuple[str, ...]
+    commands: str
+
+
+PURPOSES: Final = (
+    Purpose("to-read", ("read",), "fs cat, fs download, fs ls, diff, log"),
+    Purpose("to-clone", ("read", "list"), "clone, fetch, pull, reflog, fsck"),
+    Purpose("to-presign", ("read", "presign"), "fs presign"),
+    Purpose("to-change", ("read", "write"), "fs upload, commit, merge, revert, import"),
+    Purpose("to-take-in", ("read", "write", "delete"), "fs stage --incoming"),
+    Purpose("to-push", ("read", "list", "write", "overwrite", "sharing"), "push, undo, sync auto"),
+    Purpose("to-collect", ("read", "list", "write", "overwrite", "delete", "sharing"), "gc run"),
+)
+"""A row for each group of commands; the last checks that are made say what may be done."""
+
+TRAILING: Final = ("claim", "shared", "sharing", *(purpose.name for purpose in PURPOSES))
+"""The checks that come after those of the probe."""
+
+WIDTH: Final = max(map(len, (*probe.NAMES, *TRAILING)))
 """Letters in the longest name of a check."""
+
+_REFS_READ: Final = 8
+"""How many of the refs in the bucket are read, to see that they can be."""
 
 _NO_NAMESPACE: Final = "only the local store knows the storage namespace"
 
@@ -152,7 +189,9 @@ def examine_repository(
         yield _cache(home.cache)
         yield _disk_space(places, free_space)
         looking = probe.Probe(repository.store, instruments, root=layout.DOCTOR)
-        yield from _with_claim(looking, lambda store: _claim_of(repository, store))
+        yield from _with_claim(
+            looking, lambda store: _claim_of(repository, store), repository=repository
+        )
 
     return Examination(namespace, checks())
 
@@ -188,7 +227,7 @@ def _without_store(
     yield skipped("map", "the local store does not open")
     yield _cache(home.cache)
     yield _disk_space(places, free_space)
-    for name in (*probe.NAMES, "claim"):
+    for name in (*probe.NAMES, *TRAILING):
         yield skipped(name, _NO_NAMESPACE)
 
 
@@ -250,30 +289,112 @@ def _shown(size: int) -> str:
 
 
 def _with_claim(
-    looking: probe.Probe, claim: Callable[[ObjectStore], Check], *, missing_fix: str = ""
+    looking: probe.Probe,
+    claim: Callable[[ObjectStore], Check],
+    *,
+    missing_fix: str = "",
+    repository: Repository | None = None,
 ) -> Generator[Check]:
-    """Yield what a probe finds, then whose the namespace is, where that can be read.
+    """Yield what a probe finds, whose the namespace is, and what all that means for commands.
 
     Args:
         looking: at the store.
         claim: looks for the owner.
         missing_fix: what to do where the bucket or directory is missing, if the store's own advice
             is not enough.
+        repository: that the namespace should be of; whether it can be shared is remembered.
     """
-    can_read = False
+    found: dict[str, Check] = {}
     for check in looking.run():
-        if check.name == "read":
-            can_read = check.verdict is Verdict.OK
         if missing_fix and check.name == "reachable" and check.kind is ErrorKind.NOT_FOUND:
             check = replace(check, fix=missing_fix)  # noqa: PLW2901 - the same check, better told
+        found[check.name] = check
         yield check
-    if not can_read:
-        yield skipped("claim", "nothing can be read")
-        return
-    try:
-        yield claim(looking.store)
-    except LakeError as error:
-        yield failed("claim", error)
+    obstacle = "" if found["read"].verdict is Verdict.OK else "nothing can be read"
+    for name, look in (("claim", claim), ("shared", _shared)):
+        if obstacle:
+            yield skipped(name, obstacle)
+            continue
+        try:
+            yield look(looking.store)
+        except LakeError as error:
+            yield failed(name, error)
+            obstacle = "it needs what failed: claim"
+    found["sharing"] = _sharing(found, repository)
+    yield found["sharing"]
+    for purpose in PURPOSES:
+        yield _purpose(purpose, found)
+
+
+def _shared(store: ObjectStore) -> Check:
+    """Read a little of everything that clones share."""
+    from lakecli.remote.packs import list_packs, read_pack
+    from lakecli.remote.refs import iter_refs, read_refs
+
+    description = describe(store)
+    if description is None:
+        return skipped("shared", "no repository is here")
+    check_needs(store, description, writing=False)
+    refs = list(iter_refs(store))
+    for _ in read_refs(store, refs[:_REFS_READ]):
+        pass
+    packs = sorted(list_packs(store), key=attrgetter("size", "id"))
+    for pack in packs[:1]:
+        read_pack(store, pack.id)
+    details = {"refs": str(len(refs)), "packs": str(len(packs))}
+    seen = f"{len(refs)} refs and {len(packs)} packs of commits, which can be read"
+    if description.needs_write:
+        return warning(
+            "shared",
+            f"can be read, but not written to: it needs {', '.join(description.needs_write)}",
+            fix="upgrade lakecli",
+            **details,
+        )
+    return ok("shared", seen if refs or packs else "nothing has been pushed yet", **details)
+
+
+def _sharing(found: Mapping[str, Check], repository: Repository | None) -> Check:
+    """Say whether several machines may write here, from what the probe found."""
+    name = "sharing"
+    for check in (found[promise] for promise in sharing.PROMISES):
+        if check.kind is ErrorKind.REFUSED:
+            if repository is not None:
+                sharing.remember(repository, check.seen)
+            return warning(name, f"no: {check.seen}; push is refused", fix=FIX, because=check.name)
+        if check.verdict in (Verdict.FAILED, Verdict.SKIPPED):
+            return skipped(name, f"it could not be found out, see {check.name}")
+    if repository is not None:
+        sharing.remember(repository, "")
+    clock = found["clock"]
+    if clock.verdict is Verdict.FAILED:  # a directory's is only told of
+        try:
+            sharing.check_clock(timedelta(seconds=int(clock.details.get("seconds", "0"))))
+        except LakeError as error:
+            return warning(name, f"no: {error.message}", fix=error.hint or "", because="clock")
+    return ok(name, "several machines may write here")
+
+
+def _purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
+    """Say whether a group of commands has what it needs, from what the probe found."""
+    needed = ", ".join(purpose.needs)
+    lacking = [
+        need
+        for need in purpose.needs
+        if found[need].verdict is Verdict.FAILED or found[need].details.get("because")
+    ]
+    unknown = [need for need in purpose.needs if found[need].verdict is Verdict.SKIPPED]
+    details = {"needs": needed, "lacks": ", ".join(lacking), "commands": purpose.commands}
+    if lacking:
+        fixes = (found[need].fix for need in lacking)
+        return warning(
+            purpose.name,
+            f"{purpose.commands}: no, for lack of {details['lacks']}",
+            fix=next(filter(None, fixes), "see those checks"),
+            **details,
+        )
+    if unknown:
+        return skipped(purpose.name, f"{purpose.commands}: not known, see {unknown[0]}")
+    return ok(purpose.name, f"{purpose.commands}: allowed; they need {needed}", **details)
 
 
 def _claim_of_anybody(store: ObjectStore) -> Check:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lakecli.cli.context import random_id, system_now
 from lakecli.errors import ErrorKind, LakeError, NotFound, Refused, UsageError
 from lakecli.kv.usage import Usage
+from lakecli.layout import pack_key, ref_key
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.local.store import LocalStore
+from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.objectstore.probe import run as probe
 from lakecli.objectstore.probe.check import Check, Verdict, failed, ok, skipped, warning
 from lakecli.objectstore.probe.run import Instruments
+from lakecli.refs.store import RefStore
+from lakecli.remote.move import Intent, Retries, apply
+from lakecli.remote.packs import write_pack
 from lakecli.repository import doctor
 from lakecli.repository.lake import Home
+from lakecli.repository.sharing import CannotShare, ensure_shareable
+from tests.support.faulty import NOW, FaultyStore, denied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +33,8 @@ if TYPE_CHECKING:
     from lakecli.repository.lake import Lake, Repository
 
 LOCAL_NAMES = ("local-store", "map", "cache", "disk-space")
-ALL_NAMES = (*LOCAL_NAMES, *probe.NAMES, "claim")
-ELSEWHERE = {"multipart", "checksums", "presign"}
+ALL_NAMES = (*LOCAL_NAMES, *probe.NAMES, *doctor.TRAILING)
+ELSEWHERE = {"multipart", "checksums", "presign", "to-presign"}
 """What a directory has none of."""
 
 INSTRUMENTS = Instruments(system_now, random_id)
@@ -52,7 +61,7 @@ def of_namespace(namespace: Path, *, free_space: Callable[[str], int] = plenty) 
     )
     assert examination.namespace == f"local://{namespace}"
     found = {check.name: check for check in examination.checks}
-    assert tuple(found) == ("disk-space", *probe.NAMES, "claim")
+    assert tuple(found) == ("disk-space", *probe.NAMES, *doctor.TRAILING)
     return found
 
 
@@ -90,7 +99,9 @@ def test_a_local_store_that_does_not_open(tmp_path: Path) -> None:
     assert found["local-store"].kind is ErrorKind.REFUSED
     assert found["local-store"].fix == "upgrade lakecli"
     assert found["cache"].verdict is found["disk-space"].verdict is Verdict.OK
-    assert {found[name].verdict for name in ("map", *probe.NAMES, "claim")} == {Verdict.SKIPPED}
+    assert {found[name].verdict for name in ("map", *probe.NAMES, *doctor.TRAILING)} == {
+        Verdict.SKIPPED
+    }
 
 
 @pytest.mark.parametrize(
@@ -170,7 +181,7 @@ def test_a_free_directory(tmp_path: Path) -> None:
     namespace = tmp_path / "namespace"
     namespace.mkdir()
     found = of_namespace(namespace)
-    assert not_well(found) == {}
+    assert not_well(found) == {"shared": Verdict.SKIPPED}
     assert "free" in found["claim"].seen
     assert list(namespace.rglob("*")) == []
 
@@ -210,7 +221,7 @@ def test_a_taken_directory(lake: Lake, repository: Repository, tmp_path: Path) -
 def test_a_directory_of_a_lakefs(tmp_path: Path) -> None:
     LocalStore(str(tmp_path)).put("_lakefs/dummy", b"", ANY)
     found = of_namespace(tmp_path)
-    assert not_well(found) == {"claim": Verdict.WARNING}
+    assert not_well(found) == {"claim": Verdict.WARNING, "shared": Verdict.SKIPPED}
     assert "lakeFS" in found["claim"].seen
 
 
@@ -238,9 +249,149 @@ def test_a_namespace_that_is_not_ours_any_more(
     else:
         repository.store.put("_lakecli/repository.json", document, ANY)
     found = of_repository(lake)
-    assert not_well(found) == {"claim": Verdict.FAILED}
+    assert not_well(found) == {"claim": Verdict.FAILED, "shared": Verdict.SKIPPED}
     assert found["claim"].kind is kind
     assert found["claim"].fix
+
+
+# What clones share, and what may be done
+
+
+def with_store(repository: Repository, **settings: Any) -> FaultyStore:
+    """Give a repository a store in memory, claimed by it."""
+    store = FaultyStore(**settings)
+    document = repository.store.get("_lakecli/repository.json")
+    MemoryStore(store.bucket, "ns/").put("_lakecli/repository.json", document, ANY)
+    repository.__dict__["store"] = store
+    return store
+
+
+def looked_at(repository: Repository, store: FaultyStore) -> dict[str, Check]:
+    lake = repository.lake
+    instruments = Instruments(lambda: NOW, random_id, store.fetch)
+
+    class Known:
+        """A lake that knows this repository object."""
+
+        kv, home = lake.kv, lake.home
+
+        def repository(self, _: str) -> Repository:
+            return repository
+
+    known: Any = Known()
+    examination = doctor.examine_repository(
+        "demo", lambda: known, lake.home, instruments, free_space=plenty
+    )
+    return {check.name: check for check in examination.checks}
+
+
+def allowed(found: dict[str, Check]) -> dict[str, str]:
+    """Return what each group of commands lacks."""
+    return {
+        purpose.name: found[purpose.name].details.get("lacks", "not known")
+        for purpose in doctor.PURPOSES
+    }
+
+
+def test_a_store_that_allows_everything(repository: Repository) -> None:
+    found = looked_at(repository, with_store(repository))
+    assert set(allowed(found).values()) == {""}
+    assert found["sharing"].verdict is found["shared"].verdict is Verdict.OK
+    assert "nothing has been pushed" in found["shared"].seen
+
+
+@pytest.mark.parametrize(
+    ("operation", "lacks"),
+    [
+        ("delete", {"to-collect": "delete", "to-take-in": "delete"}),
+        (
+            "list",
+            {"to-clone": "list", "to-push": "list", "to-collect": "list"},
+        ),
+        ("presign", {"to-presign": "presign"}),
+        (
+            "put",
+            dict.fromkeys(("to-change", "to-take-in", "to-push", "to-collect"), "write"),
+        ),
+    ],
+)
+def test_what_lacks_a_permission(
+    repository: Repository, operation: str, lacks: dict[str, str]
+) -> None:
+    store = with_store(repository, errors={operation: denied(operation)})
+    found = looked_at(repository, store)
+    for name, need in lacks.items():
+        assert found[name].verdict is Verdict.WARNING
+        assert need in found[name].details["lacks"].split(", ")
+        assert found[name].fix.startswith(f"grant test:{operation}")
+        assert found[name].details["commands"] in found[name].seen
+    told = {name for name, lack in allowed(found).items() if lack}
+    assert told - {"to-presign"} == set(lacks) - {"to-presign"}
+
+
+def test_a_store_without_compare_and_set_is_remembered(repository: Repository) -> None:
+    store = with_store(repository, ignores=frozenset({"Match"}))
+    found = looked_at(repository, store)
+    assert found["sharing"].verdict is Verdict.WARNING
+    assert found["sharing"].details == {"because": "compare-and-set"}
+    assert "ignores conditions" in found["sharing"].seen
+    assert "one machine at a time" in found["sharing"].fix
+    store.calls.clear()
+    with pytest.raises(CannotShare, match="ignores conditions"):
+        ensure_shareable(repository)
+    assert store.calls.total() == 0
+    store.ignores = frozenset()
+    assert looked_at(repository, store)["sharing"].verdict is Verdict.OK
+    store.calls.clear()
+    ensure_shareable(repository)
+    assert store.calls.total() == 0
+
+
+def test_a_clock_that_is_far_off_forbids_sharing(repository: Repository) -> None:
+    found = looked_at(repository, with_store(repository, offset=timedelta(days=1)))
+    assert found["clock"].verdict is Verdict.FAILED
+    assert found["sharing"].details == {"because": "clock"}
+    assert "24 hours" in found["sharing"].seen
+
+
+def test_what_clones_share_is_read(repository: Repository) -> None:
+    store = with_store(repository)
+    good = MemoryStore(store.bucket, "ns/")
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        commit = refs.get_commit(refs.get_branch("main").commit_id)
+    pack = write_pack(good, [commit])
+    intent = Intent("branch", "main", "ab" * 16, None, commit.id, "ada", NOW, "push", pack)
+    apply(good, intent, retries=Retries(lambda: 0.0, lambda _: None))
+    found = looked_at(repository, store)["shared"]
+    assert found.verdict is Verdict.OK
+    assert found.details == {"refs": "1", "packs": "1"}
+    good.put(ref_key("branch", "main"), b"garbage", ANY)
+    found = looked_at(repository, store)["shared"]
+    assert found.kind is ErrorKind.INTEGRITY
+    good.delete([ref_key("branch", "main")])
+    good.put(pack_key(pack), b"garbage", ANY)
+    found = looked_at(repository, store)["shared"]
+    assert found.kind is ErrorKind.INTEGRITY
+
+
+@pytest.mark.parametrize(
+    ("fields", "verdict"),
+    [
+        ({"needs_write": ["x:2"]}, Verdict.WARNING),
+        ({"needs_read": ["x:2"]}, Verdict.FAILED),
+        ({"format": 9}, Verdict.FAILED),
+    ],
+)
+def test_a_repository_of_a_newer_lakecli(
+    repository: Repository, fields: dict[str, Any], verdict: Verdict
+) -> None:
+    store = with_store(repository)
+    document = {**json.loads(store.get("_lakecli/repository.json")), **fields}
+    store.put("_lakecli/repository.json", json.dumps(document).encode(), ANY)
+    found = looked_at(repository, store)["shared"]
+    assert found.verdict is verdict
+    assert found.fix == "upgrade lakecli"
 
 
 # The whole

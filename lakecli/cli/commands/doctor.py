@@ -50,11 +50,13 @@ def doctor(
     writing, writing over, deleting and sending in parts, each by doing it; create-only writes and
     compare-and-set, also with several writers racing; whether a write is seen at once; parts of
     objects; checksums; a signed URL; and how far the store's clock is from this machine's. Of a
-    repository also the local store, its cache, free disk space, and whose the namespace is.
+    repository also the local store, its cache, free disk space, whose the namespace is, and
+    whether what clones share there can be read. From all that follows whether several machines
+    may write there, and for each group of commands what it needs and whether it has that.
 
     Everything is written under _lakecli/doctor-ID/ in the namespace, and removed in the end, also
     after an interruption; nothing else is touched. (A bucket that keeps old versions keeps a few
-    dozen of some bytes.) A run sends at most 140 requests, and gives up after two minutes or once
+    dozen of some bytes.) A run sends at most 150 requests, and gives up after two minutes or once
     the store has stopped answering.
 
     Every check is ok, a warning, failed, or skipped, with the reason; below what is not well
