@@ -1,0 +1,229 @@
+"""Automatic sharing: what one machine does, the others have with their next command."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import LostRace, NotFound, NothingToDo
+from lakecli.kv.intents import IntentStore
+from lakecli.repository import branch, tag
+from lakecli.repository.commit import Overtaken, commit
+from lakecli.repository.log import LogOptions, log
+from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.transaction import check_clean
+from lakecli.repository.view import view_of_branch
+from tests.support.clones import Clones, synchronise
+from tests.support.lakes import checksums, read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from lakecli.model import Commit
+    from lakecli.repository.lake import Repository
+
+
+class KilledError(Exception):
+    """The process ended here."""
+
+
+@pytest.fixture
+def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
+    with Clones.make(tmp_path, "ada", "bob", "eve") as made:
+        yield made.repositories
+
+
+@contextmanager
+def command(repository: Repository, who: str = "somebody") -> Iterator[Repository]:
+    """Run what is in the block as one command would, sharing by itself."""
+    synchroniser = synchronise(repository, who)
+    try:
+        synchroniser.begin()
+        yield repository
+        synchroniser.end()
+    finally:
+        repository.publisher = None
+
+
+def put(repository: Repository, contents: Mapping[bytes, bytes | None], message: str) -> Commit:
+    """Stage and commit to main."""
+    with command(repository):
+        stage(repository, "main", contents)
+    with command(repository):
+        return commit(repository, "main", message=message, committer="me")
+
+
+def messages(repository: Repository, ref: str = "main") -> list[str]:
+    with log(repository, ref, LogOptions()) as commits:
+        return [each.message for each in commits][:-1]
+
+
+def notes(repository: Repository) -> list[object]:
+    with repository.lake.kv.read() as txn:
+        return list(IntentStore(txn, repository.key).iter())
+
+
+def is_clean(repository: Repository) -> bool:
+    with repository.lake.kv.read() as txn:
+        check_clean(view_of_branch(repository, txn, "main"))
+    return True
+
+
+def test_commits_of_one_are_there_for_all(clones: tuple[Repository, ...]) -> None:
+    ada, bob, eve = clones
+    put(ada, {b"a": b"1"}, "one")
+    put(bob, {b"b": b"2"}, "two")
+    put(ada, {b"a": None}, "three")
+    with command(eve):
+        assert messages(eve) == ["three", "two", "one"]
+        assert read(eve, "main") == checksums({b"b": b"2"})
+    assert not notes(ada)
+    assert not notes(bob)
+
+
+def test_a_lost_race_builds_again_on_the_new_head(clones: tuple[Repository, ...]) -> None:
+    ada, bob, _ = clones
+    with command(ada):
+        stage(ada, "main", {b"a": b"1"})
+    with command(ada):
+        put(bob, {b"b": b"2"}, "bob's")  # after ada has looked
+        commit(ada, "main", message="ada's", committer="me")
+    assert messages(ada) == ["ada's", "bob's"]
+    assert read(ada, "main@") == checksums({b"a": b"1", b"b": b"2"})
+    assert is_clean(ada)
+
+
+def test_a_path_that_both_changed_is_a_conflict(clones: tuple[Repository, ...]) -> None:
+    ada, bob, _ = clones
+    put(ada, {b"a": b"1"}, "first")
+    with command(ada):
+        stage(ada, "main", {b"a": b"ada's", b"b": b"ada's"})
+    put(bob, {b"a": b"bob's"}, "bob's")
+    with command(ada), pytest.raises(Overtaken) as caught:
+        commit(ada, "main", message="ada's", committer="me")
+    assert caught.value.paths == (b"a",)
+    assert messages(ada) == ["bob's", "first"]
+    with command(ada):
+        stage(ada, "main", {b"a": b"both"})
+        commit(ada, "main", message="ada's", committer="me")
+    with command(bob):
+        assert read(bob, "main@") == checksums({b"a": b"both", b"b": b"ada's"})
+
+
+def test_a_merge_is_merged_again(clones: tuple[Repository, ...]) -> None:
+    ada, bob, _ = clones
+    put(ada, {b"a": b"1"}, "first")
+    with command(ada):
+        branch.create(ada, "dev", source="main")
+        stage(ada, "dev", {b"d": b"1"})
+        commit(ada, "dev", message="dev", committer="me")
+    with command(ada):
+        put(bob, {b"b": b"2"}, "bob's")
+        merged = merge(ada, "dev", "main", MergeOptions("me"))
+    assert read(ada, "main@") == checksums({b"a": b"1", b"b": b"2", b"d": b"1"})
+    with command(bob):
+        assert branch.show(bob, "main").commit_id == merged.id
+        assert branch.show(bob, "dev").commit_id in merged.parents
+
+
+def test_branches_and_tags_come_and_go(clones: tuple[Repository, ...]) -> None:
+    ada, bob, _ = clones
+    put(ada, {b"a": b"1"}, "first")
+    with command(ada):
+        branch.create(ada, "dev", source="main")
+        tag.create(ada, "v1", "main")
+    with command(bob):
+        head = branch.show(bob, "dev").commit_id
+        assert tag.show(bob, "v1").commit_id == head
+        branch.delete(bob, "dev")
+    with command(ada), pytest.raises(NotFound):
+        branch.show(ada, "dev")
+
+
+def test_what_is_staged_keeps_a_branch_that_others_delete(clones: tuple[Repository, ...]) -> None:
+    ada, bob, _ = clones
+    with command(ada):
+        branch.create(ada, "dev", source="main")
+    with command(bob):
+        stage(bob, "dev", {b"b": b"2"})
+    with command(ada):
+        branch.delete(ada, "dev")
+    with command(bob):
+        assert read(bob, "dev") == checksums({b"b": b"2"})
+
+
+def test_two_create_one_branch_and_one_wins(clones: tuple[Repository, ...]) -> None:
+    ada, bob, eve = clones
+    first = put(ada, {b"a": b"1"}, "first")
+    with command(ada):
+        branch.create(ada, "dev", source="main")
+        with command(bob):
+            branch.create(bob, "dev", source="main~1")
+        with pytest.raises(LostRace, match="dev"):
+            raise_at_end(ada)
+    with command(eve):
+        assert branch.show(eve, "dev").commit_id == first.parents[0]
+    assert not notes(ada)
+
+
+def raise_at_end(repository: Repository) -> None:
+    assert repository.publisher is not None
+    repository.publisher.end()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("step", ["pack", "intent", "move", "track"])
+def test_a_commit_that_was_killed_is_there_once(step: str, clones: tuple[Repository, ...]) -> None:
+    ada, bob, _ = clones
+    with command(ada):
+        stage(ada, "main", {b"a": b"1"})
+
+    def kill(name: str) -> None:
+        if name == step:
+            raise KilledError
+
+    surroundings = ada.lake.surroundings
+    with command(ada):
+        ada.lake.surroundings = surroundings._replace(on_step=kill)
+        with pytest.raises(KilledError):
+            commit(ada, "main", message="mine", committer="me")
+        ada.lake.surroundings = surroundings
+    put(bob, {b"b": b"2"}, "bob's")
+    # Where the bucket had it already, this command lands it, and finds nothing more to do.
+    with command(ada), suppress(NothingToDo):
+        commit(ada, "main", message="mine", committer="me")
+    with command(bob):
+        assert sorted(messages(bob)) == ["bob's", "mine"]
+        assert read(bob, "main") == checksums({b"a": b"1", b"b": b"2"})
+    assert is_clean(ada)
+    assert not notes(ada)
+
+
+def test_a_ref_that_was_not_pushed_is_pushed_by_the_next_command(
+    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, bob, _ = clones
+    with command(ada):
+        branch.create(ada, "dev", source="main")
+        monkeypatch.setattr(ada.publisher, "end", lambda: None)  # killed before it could push
+    assert notes(ada)
+    with command(ada):
+        assert not notes(ada)
+    with command(bob):
+        assert branch.show(bob, "dev").commit_id == branch.show(ada, "dev").commit_id
+
+
+def test_a_branch_that_has_parted_says_so(clones: tuple[Repository, ...]) -> None:
+    ada, bob, _ = clones
+    stage(ada, "main", {b"a": b"1"})
+    commit(ada, "main", message="by myself", committer="me")  # before sharing by itself
+    put(bob, {b"b": b"2"}, "bob's")
+    with command(ada):
+        stage(ada, "main", {b"c": b"3"})
+        with pytest.raises(LostRace, match="parted") as caught:
+            commit(ada, "main", message="more", committer="me")
+    assert caught.value.hint is not None
+    assert "lakecli pull" in caught.value.hint
+    assert messages(ada) == ["by myself"]

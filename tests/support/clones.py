@@ -1,0 +1,78 @@
+"""Several machines on one storage namespace: a lake each, in a directory of its own."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from lakecli.kv.tracking import TrackingStore
+from lakecli.repository import repo
+from lakecli.repository.clone import clone
+from lakecli.repository.commit import commit
+from lakecli.repository.sync import Synchroniser
+from tests.support.lakes import Numbered, Ticking, open_lake, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from pathlib import Path
+
+    from lakecli.model import Commit, CommitId
+    from lakecli.repository.lake import Lake, Repository
+
+RANGE_ENTRIES = 16
+
+
+def machine(
+    directory: Path,
+    name: str,
+    *,
+    clock: Callable[[], datetime] | None = None,
+    on_step: Callable[[str], None] = lambda _name: None,
+) -> Lake:
+    """Open the lake of a machine; its IDs differ from those of every other machine."""
+    clock = clock or Ticking()
+    return open_lake(directory / name, clock=clock, new_id=Numbered(name), on_step=on_step)
+
+
+class Clones(NamedTuple):
+    """Repositories of one namespace; close them, or use them as a context manager."""
+
+    repositories: tuple[Repository, ...]
+    stack: ExitStack
+
+    @classmethod
+    def make(cls, directory: Path, *names: str, namespace: str = "") -> Clones:
+        """Create a repository on the first machine, and clone it to the others."""
+        where = namespace or str(directory / "namespace")
+        with ExitStack() as stack:
+            lakes = [stack.enter_context(machine(directory, name)) for name in names]
+            first = repo.create(lakes[0], "demo", where, range_entries=RANGE_ENTRIES)
+            others = [clone(lake, where, "demo") for lake in lakes[1:]]
+            return cls((first, *others), stack.pop_all())
+
+    def __enter__(self) -> Self:
+        """Return the clones themselves."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close their lakes."""
+        self.stack.close()
+
+
+def synchronise(repository: Repository, who: str) -> Synchroniser:
+    """Let a repository share by itself, without ever waiting."""
+    return Synchroniser(repository, who=lambda: who, sleep=lambda _seconds: None)
+
+
+def make_commit(repository: Repository, path: bytes, branch: str = "main") -> Commit:
+    """Commit one object, whose contents and whose commit's message are its path."""
+    stage(repository, branch, {path: path})
+    return commit(repository, branch, message=path.decode(), committer="me")
+
+
+def position(repository: Repository, name: str = "main", kind: str = "branch") -> CommitId | None:
+    """Return where a ref in the bucket stood when the clone last looked."""
+    with repository.lake.kv.read() as txn:
+        tracked = TrackingStore(txn, repository.key).find(kind, name)
+    return None if tracked is None else tracked.commit_id
