@@ -1,1 +1,33 @@
-"""Lakes as Spark DataFrames; the public functions are imported from here."""
+"""Lakes as Spark DataFrames; the public functions are imported from here.
+
+`register` makes the data source ``lakefs`` known to a session, `read_table` gives the data of a
+table at any ref, `write_table` commits a DataFrame to a branch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(spark: SparkSession, *, home: str | Path | None = None) -> None:
+    """Make ``spark.read.format("lakefs")`` known to a session; once more changes the home.
+
+    It also allows Spark to hand filters to data sources written in Python, for the option
+    ``pushdown``.
+
+    Args:
+        spark: the session.
+        home: what ``LAKECLI_HOME`` is to the command line; the platform's directories by default.
+            The option of the same name goes before it.
+    """
+    from lakecli.spark.source import source_class
+
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    spark.dataSource.register(source_class(None if home is None else str(home)))

@@ -1,0 +1,239 @@
+"""Entries in columns: many records of a range decoded at once, into Arrow arrays.
+
+The values of a batch are joined into one buffer and walked in step by numpy: what is the third
+field of one message is nearly always the third of them all. A batch with a message in any other
+form, though it be sound, is decoded one by one, which also decides what is damaged.
+
+Paths are bytes; as Spark's strings are too, they pass through unchanged, UTF-8 or not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lakecli.committed.values import decode_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[np.int64]
+    Flags = npt.NDArray[np.bool_]
+    Span = tuple[Numbers, Numbers]
+    """Where each text begins in the buffer, and its bytes."""
+
+PATH: Final = "path"
+ADDRESS: Final = "physical_address"
+SIZE: Final = "size"
+CHECKSUM: Final = "checksum"
+MTIME: Final = "mtime"
+CONTENT_TYPE: Final = "content_type"
+METADATA: Final = "metadata"
+RANGE_ID: Final = "range_id"
+
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+MAP: Final = pa.map_(pa.string(), pa.string())
+
+_DIGEST_FRAME = 0x40
+_IDENTITY_END = 33
+_CONTINUES = 0x80
+_LAST_SHIFT = 49
+_PADDING = b"\0" * 16
+_MICROSECONDS = 1_000_000
+_MAX_SECONDS = 1 << 38
+
+
+def decode_batch(
+    keys: Sequence[bytes], values: Sequence[bytes], wanted: Collection[str]
+) -> dict[str, pa.Array]:
+    """Return the wanted columns of some records, all but the range ID, which they do not hold.
+
+    Raises:
+        MalformedValue: one of the values records no entry.
+    """
+    columns: dict[str, pa.Array] = {}
+    if PATH in wanted:
+        columns[PATH] = pa.array(keys, pa.binary()).view(pa.string())
+    rest = [name for name in wanted if name not in {PATH, RANGE_ID}]
+    if rest and values:
+        columns |= _in_step(values, rest) or _one_by_one(values, rest)
+    elif rest:
+        columns |= _one_by_one(values, rest)
+    return columns
+
+
+class _Walk:
+    """All messages of a batch, read field by field in step.
+
+    Attributes:
+        position: of each message's next byte.
+        odd: messages that are not in the form expected.
+    """
+
+    def __init__(self, buffer: npt.NDArray[np.uint8], position: Numbers, end: Numbers) -> None:
+        self.buffer = buffer
+        self.position = position
+        self.odd: Flags = np.zeros(len(position), np.bool_)
+        self._end = end
+
+    def number(self, tag: int) -> Numbers:
+        """Return a field that is an integer, 0 where it is absent, and step over it."""
+        present = self.is_next(tag)
+        value, after = self.varint(self.position + 1, present)
+        self.position = np.where(present, after, self.position)
+        return np.where(present, value, 0)
+
+    def span(self, tag: int) -> Span:
+        """Return where a field of bytes lies, empty where it is absent, and step over it."""
+        present = self.is_next(tag)
+        size, start = self.varint(self.position + 1, present)
+        fits = present & (start + size <= self._end)
+        self.odd |= present & ~fits
+        start = np.where(fits, start, self.position)
+        size = np.where(fits, size, 0)
+        self.position = start + size
+        return start, size
+
+    def is_next(self, tag: int) -> Flags:
+        """Return which messages go on with a field."""
+        last = len(self.buffer) - 1
+        is_next: Flags = (self.position < self._end) & (
+            self.buffer[np.minimum(self.position, last)] == tag
+        )
+        return is_next
+
+    def varint(self, at: Numbers, present: Flags) -> Span:
+        """Return the integers that begin somewhere, where they are `present`, and their ends."""
+        last = len(self.buffer) - 1
+        byte = self.buffer[np.minimum(at, last)].astype(np.int64)
+        value = byte & 0x7F
+        at = at + 1
+        more = present & (byte >= _CONTINUES)
+        shift = 7
+        while more.any():
+            if shift > _LAST_SHIFT:
+                self.odd |= more
+                break
+            byte = self.buffer[np.minimum(at, last)].astype(np.int64)
+            value += np.where(more, (byte & 0x7F) << shift, 0)
+            at += more
+            more &= byte >= _CONTINUES
+            shift += 7
+        return value, at
+
+    def finish(self) -> bool:
+        """Whether every message was read to its end, and nothing in it was odd."""
+        return not (self.odd.any() or (self.position != self._end).any())
+
+
+def _in_step(values: Sequence[bytes], wanted: Collection[str]) -> dict[str, pa.Array] | None:
+    """Decode messages that all look as lakecli or lakeFS writes them, or return ``None``."""
+    data = b"".join((*values, _PADDING))
+    buffer = np.frombuffer(data, np.uint8)
+    ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
+    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
+    whole = _Walk(buffer, starts, ends)
+    everywhere: Flags = np.ones(len(values), np.bool_)
+    if (buffer[starts] != _DIGEST_FRAME).any():
+        return None
+    zigzag, at = whole.varint(starts + _IDENTITY_END, everywhere)
+    stop = at + (zigzag >> 1)
+    if whole.odd.any() or (zigzag & 1).any() or (stop > ends).any():
+        return None
+
+    walk = _Walk(buffer, at, stop)
+    address = walk.span(0x0A)
+    moment = walk.span(0x12)
+    size = walk.number(0x18)
+    checksum = walk.span(0x22)
+    pairs = []
+    while (rows := np.flatnonzero(walk.is_next(0x2A))).size:
+        start, length = walk.span(0x2A)
+        pairs.append((rows, (start[rows], length[rows])))
+    walk.number(0x30)
+    content_type = walk.span(0x3A)
+    if not walk.finish():
+        return None
+
+    decoders: Mapping[str, Callable[[], pa.Array | None]] = {
+        ADDRESS: lambda: _texts(data, address),
+        SIZE: lambda: pa.array(size),
+        CHECKSUM: lambda: _texts(data, checksum),
+        MTIME: lambda: _moments(buffer, moment),
+        CONTENT_TYPE: lambda: _texts(data, content_type),
+        METADATA: lambda: _maps(data, buffer, pairs, len(values)),
+    }
+    columns = {}
+    for name in wanted:
+        column = decoders[name]()
+        if column is None:
+            return None
+        columns[name] = column
+    return columns
+
+
+def _texts(data: bytes, span: Span) -> pa.Array | None:
+    """Return texts by where they lie, ``None`` if they are not UTF-8; they do not overlap."""
+    start, size = span
+    if not len(start):
+        return pa.array([], pa.string())
+    # Every second element is what lies between two texts.
+    offsets = np.empty(2 * len(start), np.int32)
+    offsets[0::2] = start
+    offsets[1::2] = start + size
+    pieces = pa.Array.from_buffers(
+        pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+    taken = pieces.take(pa.array(np.arange(0, len(offsets), 2, dtype=np.int32)))
+    try:
+        return taken.cast(pa.string())
+    except pa.ArrowInvalid:
+        return None
+
+
+def _moments(buffer: npt.NDArray[np.uint8], span: Span) -> pa.Array | None:
+    start, size = span
+    walk = _Walk(buffer, start, start + size)
+    seconds = walk.number(0x08)
+    walk.number(0x10)  # nanoseconds, which entries are read without
+    if not walk.finish() or (seconds > _MAX_SECONDS).any():
+        return None
+    return pa.array(seconds * _MICROSECONDS).view(TIMESTAMP)
+
+
+def _maps(
+    data: bytes,
+    buffer: npt.NDArray[np.uint8],
+    rounds: Sequence[tuple[Numbers, Span]],
+    count: int,
+) -> pa.Array | None:
+    """Return a map a message; round `n` says which have an n-th pair, and where."""
+    none = np.zeros(0, np.int64)
+    rows = np.concatenate((none, *(row for row, _ in rounds)))
+    starts = np.concatenate((none, *(start for _, (start, _) in rounds)))
+    sizes = np.concatenate((none, *(size for _, (_, size) in rounds)))
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(np.bincount(rows, minlength=count), out=offsets[1:])
+    order = np.argsort(rows, kind="stable")
+    walk = _Walk(buffer, starts[order], (starts + sizes)[order])
+    texts = [_texts(data, walk.span(tag)) for tag in (0x0A, 0x12)]
+    if not walk.finish() or any(text is None for text in texts):
+        return None
+    return pa.MapArray.from_arrays(pa.array(offsets), *texts)
+
+
+def _one_by_one(values: Sequence[bytes], wanted: Collection[str]) -> dict[str, pa.Array]:
+    entries = list(map(decode_entry, values))
+    decoders: Mapping[str, Callable[[], tuple[list[Any], pa.DataType]]] = {
+        ADDRESS: lambda: ([each.physical_address for each in entries], pa.string()),
+        SIZE: lambda: ([each.size for each in entries], pa.int64()),
+        CHECKSUM: lambda: ([each.checksum for each in entries], pa.string()),
+        MTIME: lambda: ([each.modified_at for each in entries], TIMESTAMP),
+        CONTENT_TYPE: lambda: ([each.content_type for each in entries], pa.string()),
+        METADATA: lambda: ([list(each.metadata.items()) for each in entries], MAP),
+    }
+    return {name: pa.array(*decoders[name]()) for name in wanted}

@@ -1,0 +1,195 @@
+"""Reading entries on executors: a partition is a group of ranges, or some staged records."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from lakecli.committed.metaranges import decode_range_record
+from lakecli.committed.ranges import iter_blocks
+from lakecli.spark.decode import RANGE_ID, decode_batch
+from lakecli.spark.filters import narrow, window_of
+from lakecli.spark.snapshot import hints_told
+from lakecli.spark.types import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyspark.sql.datasource import Filter
+    from pyspark.sql.types import StructType
+
+    from lakecli.committed.metaranges import RangeRecord
+    from lakecli.committed.store import TreeStore
+    from lakecli.spark.filters import Window
+    from lakecli.spark.snapshot import Snapshot
+
+BATCH: Final = 16_384
+"""Entries decoded together, at most."""
+
+STAGED_BATCH: Final = 8_192
+"""Staged records in one partition: they travel with it."""
+
+
+class RangesPartition(InputPartition):
+    """Consecutive ranges of a tree.
+
+    Args:
+        ranges: their records in the metarange, encoded.
+        hidden: paths in them that a staged record replaces or deletes, ascending.
+    """
+
+    def __init__(self, ranges: list[bytes], hidden: list[bytes]) -> None:
+        super().__init__(None)
+        self.ranges = ranges
+        self.hidden = hidden
+
+
+class StagedPartition(InputPartition):
+    """Staged records, none of them a tombstone."""
+
+    def __init__(self, keys: list[bytes], values: list[bytes]) -> None:
+        super().__init__(None)
+        self.keys = keys
+        self.values = values
+
+
+class EntriesReader(DataSourceReader):
+    """Reads the entries of a snapshot.
+
+    Args:
+        snapshot: the moment.
+        schema: of the rows: any of the columns, in any order.
+        entries_per_partition: of committed ranges, about.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, schema: StructType, *, entries_per_partition: int
+    ) -> None:
+        self._snapshot = snapshot
+        self._site = snapshot.site
+        self._schema = schema
+        self._target = entries_per_partition
+        self._window: Window = window_of(snapshot.prefix)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the groups of ranges, and the staged records."""
+        with hints_told():
+            window, staged = self._window, self._staged()
+            if window.is_empty:
+                return []
+            return [*self._committed(window, [path for path, _ in staged]), *_batches(staged)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what executors do not need: staged records go with their partition."""
+        return {**self.__dict__, "_snapshot": self._snapshot._replace(staged=b"")}
+
+    def _staged(self) -> list[tuple[bytes, bytes]]:
+        window = self._window
+        return [
+            record
+            for record in self._snapshot.staged_records()
+            if window.start <= record[0] and (window.stop is None or record[0] < window.stop)
+        ]
+
+    def _committed(self, window: Window, staged: list[bytes]) -> Iterator[RangesPartition]:
+        tree = self._site.trees().metarange(self._snapshot.metarange_id)
+        group: list[bytes] = []
+        count = 0
+        first = b""
+        for position in range(tree.find(window.start), len(tree)):
+            record = tree.record(position)
+            if window.stop is not None and record.min_key >= window.stop:
+                break
+            if not group:
+                first = record.min_key
+            group.append(tree.values[position])
+            count += record.count
+            if count >= self._target:
+                yield RangesPartition(group, _between(staged, first, record.max_key))
+                group, count = [], 0
+        if group:
+            last = decode_range_record(group[-1]).max_key
+            yield RangesPartition(group, _between(staged, first, last))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partition."""
+        with hints_told():
+            schema = arrow_schema(self._schema)
+            if isinstance(partition, StagedPartition):
+                yield _rows(schema, partition.keys, partition.values, None)
+            elif isinstance(partition, RangesPartition):
+                trees = self._site.trees()
+                for encoded in partition.ranges:
+                    record = decode_range_record(encoded)
+                    hidden = set(_between(partition.hidden, record.min_key, record.max_key))
+                    for keys, values in _records(trees, record, self._window):
+                        if hidden:
+                            keys, values = _without(hidden, keys, values)  # noqa: PLW2901
+                        yield _rows(schema, keys, values, record.id)
+
+
+class FilteringEntriesReader(EntriesReader):
+    """The same, for DataFrames that are used with one filter only: see `LakefsSource`."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take from filters on the path which ranges need not be read; Spark applies them all."""
+        self._window = narrow(self._window, filters)
+        return filters
+
+
+def _batches(staged: list[tuple[bytes, bytes]]) -> Iterator[StagedPartition]:
+    present = [record for record in staged if record[1]]
+    for start in range(0, len(present), STAGED_BATCH):
+        part = present[start : start + STAGED_BATCH]
+        yield StagedPartition([path for path, _ in part], [value for _, value in part])
+
+
+def _between(paths: list[bytes], first: bytes, last: bytes) -> list[bytes]:
+    return paths[bisect_left(paths, first) : bisect_right(paths, last)]
+
+
+def _without(
+    hidden: set[bytes], keys: list[bytes], values: list[bytes]
+) -> tuple[list[bytes], list[bytes]]:
+    left = [at for at, key in enumerate(keys) if key not in hidden]
+    return [keys[at] for at in left], [values[at] for at in left]
+
+
+def _records(
+    trees: TreeStore, record: RangeRecord, window: Window
+) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """Yield keys and values of a range that lie in a window, in batches."""
+    table = trees.table(record)
+    start, stop = window
+    is_whole = start <= record.min_key and (stop is None or record.max_key < stop)
+    if is_whole:
+        blocks = iter_blocks(table, record)
+    else:
+        blocks = map(table.block, range(table.find_block(start), table.block_count))
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    for block in blocks:
+        first = 0 if is_whole else bisect_left(block.keys, start)
+        last = len(block.keys) if is_whole or stop is None else bisect_left(block.keys, stop)
+        keys += block.keys[first:last]
+        values += block.values[first:last]
+        if len(keys) >= BATCH:
+            yield keys, values
+            keys, values = [], []
+        if last < len(block.keys):
+            break
+    if keys:
+        yield keys, values
+
+
+def _rows(
+    schema: pa.Schema, keys: Sequence[bytes], values: Sequence[bytes], range_id: str | None
+) -> pa.RecordBatch:
+    columns: dict[str, Any] = decode_batch(keys, values, schema.names)
+    if RANGE_ID in schema.names:
+        columns[RANGE_ID] = pa.repeat(pa.scalar(range_id, pa.string()), len(keys))
+    arrays = [columns[field.name].cast(field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,255 @@
+"""Commits, refs and differences as rows.
+
+Commits and refs come from the local store, on the driver; differences are read by executors, each
+of an interval of keys in which the trees differ.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from lakecli.errors import UsageError
+from lakecli.model import Difference
+from lakecli.pipeline.site import Site
+from lakecli.spark.filters import Window, window_of
+from lakecli.spark.snapshot import hints_told, opened
+from lakecli.spark.types import COMMITS, REFS, arrow_schema
+from lakecli.uri import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyspark.sql.types import StructType
+
+    from lakecli.model import MetarangeId
+
+    Row = dict[str, Any]
+
+ROWS: Final = 1_000
+"""Commits or refs in one partition: they travel with it."""
+
+BATCH: Final = 8_192
+"""Differences in one batch."""
+
+
+def look_at_commits(uri: str, home: str | None) -> list[Row]:
+    """Return the commits that a ref reaches, newest first; the default branch without one.
+
+    Raises:
+        NotFound: the repository or the ref is not there.
+    """
+    from lakecli.repository.log import LogOptions, log
+
+    with opened(uri, home=home) as repository:
+        ref = parse(uri).ref or repository.record.default_branch
+        with log(repository, ref, LogOptions()) as commits:
+            return [
+                {
+                    "id": each.id,
+                    "parents": list(each.parents),
+                    "message": each.message,
+                    "committer": each.committer,
+                    "created_at": each.created_at,
+                    "metadata": list(each.metadata.items()),
+                    "metarange_id": each.metarange_id,
+                    "generation": each.generation,
+                }
+                for each in commits
+            ]
+
+
+def look_at_refs(uri: str, home: str | None) -> list[Row]:
+    """Return branches, then tags, each ordered by name.
+
+    Raises:
+        NotFound: the repository is not there.
+    """
+    from lakecli.refs.store import RefStore
+
+    with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        rows: list[Row] = []
+        for kind, found in (("branch", refs.iter_branches()), ("tag", refs.iter_tags())):
+            rows += [{"kind": kind, "name": ref.name, "commit_id": ref.commit_id} for ref in found]
+        return rows
+
+
+LOOKS: Mapping[str, Callable[[str, str | None], list[Row]]] = {
+    COMMITS: look_at_commits,
+    REFS: look_at_refs,
+}
+"""What finds the rows of each kind."""
+
+
+class RowsPartition(InputPartition):
+    """Some rows."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        super().__init__(None)
+        self.rows = rows
+
+
+class RecordsReader(DataSourceReader):
+    """Reads rows that were found on the driver."""
+
+    def __init__(self, rows: list[Row], schema: StructType) -> None:
+        self._rows = rows
+        self._schema = schema
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the rows, which go with their partitions."""
+        return {"_schema": self._schema, "_rows": []}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the rows in groups."""
+        return [
+            RowsPartition(self._rows[start : start + ROWS])
+            for start in range(0, len(self._rows), ROWS)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partition."""
+        if isinstance(partition, RowsPartition):
+            yield _batch(arrow_schema(self._schema), partition.rows)
+
+
+class Trees(NamedTuple):
+    """What two refs name, and for three dots what both came from; `base` is else the left one."""
+
+    site: Site
+    base: MetarangeId
+    left: MetarangeId
+    right: MetarangeId
+    window: Window
+
+
+def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -> Trees:
+    """Resolve ``LEFT...RIGHT`` or ``LEFT..RIGHT``.
+
+    Raises:
+        UsageError: it is neither, or names a staging area.
+        NotFound: one of them names nothing.
+        Refused: three dots between refs without a common ancestor.
+    """
+    from lakecli.repository.find_merge_base import find_merge_points
+    from lakecli.repository.view import commit_at
+
+    dots = "..." if "..." in refs else ".."
+    left, _, right = refs.partition(dots)
+    if not left or not right:
+        raise UsageError(f"no two refs: {refs!r}", hint="diff: LEFT...RIGHT or LEFT..RIGHT")
+    parsed = parse(uri)
+    if parsed.ref is not None:
+        raise UsageError(
+            f"a ref in the URI and two to compare: {uri!r}",
+            hint=f'.option("prefix", …).load("lakefs://{parsed.repository}")',
+        )
+    window = window_of(os.fsencode(prefix))
+    with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
+        site = Site.of(repository)
+        if dots == "..":
+            before, after = (commit_at(repository, txn, ref).metarange_id for ref in (left, right))
+            return Trees(site, before, before, after, window)
+        points = find_merge_points(repository, txn, source=right, destination=left)
+        return Trees(
+            site,
+            points.base.metarange_id,
+            points.destination.metarange_id,
+            points.source.metarange_id,
+            window,
+        )
+
+
+class IntervalPartition(InputPartition):
+    """An interval of keys."""
+
+    def __init__(self, window: Window) -> None:
+        super().__init__(None)
+        self.window = window
+
+
+class DiffReader(DataSourceReader):
+    """Reads the differences of two trees, conflicts included where there is a base."""
+
+    def __init__(self, trees: Trees, schema: StructType, *, entries_per_partition: int) -> None:
+        self._trees = trees
+        self._schema = schema
+        self._target = entries_per_partition
+        self._window = trees.window
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the intervals that differ."""
+        from lakecli.pipeline.intervals import intervals
+
+        start, stop = self._window
+        with hints_told():
+            if self._window.is_empty:
+                return []
+            store = self._trees.site.trees()
+            base, right, left = map(
+                store.metarange, (self._trees.base, self._trees.right, self._trees.left)
+            )
+            return [
+                IntervalPartition(Window(each.start, each.stop))
+                for each in intervals(
+                    base, right, left, entries=self._target, start=start, stop=stop
+                )
+            ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the differences of an interval, in path order."""
+        if not isinstance(partition, IntervalPartition):
+            return
+        schema = arrow_schema(self._schema)
+        with hints_told():
+            rows: list[Row] = []
+            for difference in _differences(self._trees, partition.window):
+                rows.append(_difference_row(difference))
+                if len(rows) >= BATCH:
+                    yield _batch(schema, rows)
+                    rows = []
+            if rows:
+                yield _batch(schema, rows)
+
+
+def _differences(trees: Trees, window: Window) -> Iterator[Difference]:
+    from lakecli.committed.pairs import type_of
+    from lakecli.committed.threeway import iter_candidates, segments
+    from lakecli.model import ChangeType
+
+    store = trees.site.trees()
+    start, stop = window
+    three = map(store.metarange, (trees.base, trees.right, trees.left))
+    for segment in segments(*three, start=start, stop=stop):
+        if segment.keeps_destination:
+            continue
+        for candidate in iter_candidates(store, segment, start=start, stop=stop):
+            path, _, after, before = candidate
+            kind = ChangeType.CONFLICT if candidate.is_conflict else type_of(before, after)
+            yield Difference(kind, path, before, after)
+
+
+def _difference_row(difference: Difference) -> Row:
+    from lakecli.committed.values import decode_entry
+
+    row: Row = {"type": str(difference.type), "path": difference.path}
+    for side, value in (("left", difference.left), ("right", difference.right)):
+        entry = None if value is None else decode_entry(value)
+        row[f"{side}_size"] = entry and entry.size
+        row[f"{side}_checksum"] = entry and entry.checksum
+    return row
+
+
+def _batch(schema: pa.Schema, rows: list[Row]) -> pa.RecordBatch:
+    arrays = []
+    for field in schema:
+        values = [row[field.name] for row in rows]
+        if field.name == "path":  # bytes, which are Spark's strings whether UTF-8 or not
+            arrays.append(pa.array(values, pa.binary()).view(pa.string()))
+        else:
+            arrays.append(pa.array(values, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

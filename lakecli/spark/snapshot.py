@@ -1,0 +1,119 @@
+"""What a ref reads as, pinned on the driver in words that travel.
+
+A ref is resolved once. What is read later, on whatever machine, is this one moment: a tree, and
+what was staged on top of it if the ref is a branch that is read with its staging area.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import zlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.errors import LakeError
+from lakecli.pipeline.site import Site
+from lakecli.uri import parse, parse_path, ref_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.model import MetarangeId
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.view import View
+
+_QUICK = 1
+
+
+class Snapshot(NamedTuple):
+    """A state of a repository.
+
+    Attributes:
+        site: where its objects are.
+        commit_id: of the ref; the head, for a branch.
+        metarange_id: the tree of that commit.
+        prefix: of the paths that are read.
+        staged: what `staged_records` opens: records under the prefix on top of the tree.
+    """
+
+    site: Site
+    commit_id: str
+    metarange_id: MetarangeId
+    prefix: bytes
+    staged: bytes
+
+    def staged_records(self) -> list[tuple[bytes, bytes]]:
+        """Return (path, encoded value or tombstone) of what was staged, in path order."""
+        if not self.staged:
+            return []
+        records: list[tuple[bytes, bytes]] = pickle.loads(zlib.decompress(self.staged))  # noqa: S301 - our own bytes
+        return records
+
+
+def take_snapshot(uri: str, *, home: str | None, prefix: str = "") -> Snapshot:
+    """Pin a ref.
+
+    Args:
+        uri: ``lakefs://REPOSITORY/REF[/PREFIX]``.
+        home: what ``LAKECLI_HOME`` is to the command line; the platform's directories by default.
+        prefix: of the paths, behind the one in the URI.
+
+    Raises:
+        UsageError: a malformed URI.
+        NotFound: the repository or the ref is not there.
+    """
+    parsed = parse_path(uri, allow_empty=True)
+    with opened(uri, home=home) as repository:
+        return snapshot_of(
+            repository, ref_of(parsed), prefix=(parsed.path or b"") + os.fsencode(prefix)
+        )
+
+
+def snapshot_of(repository: Repository, ref: str, *, prefix: bytes) -> Snapshot:
+    """Pin a ref of an open repository.
+
+    Raises:
+        NotFound: it names nothing.
+    """
+    from lakecli.repository.view import open_view
+
+    with open_view(repository, ref) as view:
+        return Snapshot(
+            Site.of(repository),
+            view.commit.id,
+            view.commit.metarange_id,
+            prefix,
+            _staged(view, prefix),
+        )
+
+
+def _staged(view: View, prefix: bytes) -> bytes:
+    records = list(view.staged(prefix=prefix))
+    return zlib.compress(pickle.dumps(records), _QUICK) if records else b""
+
+
+@contextmanager
+def opened(uri: str, *, home: str | None) -> Iterator[Repository]:
+    """Open the repository of a URI; errors that leave it say in a note what helps.
+
+    Raises:
+        UsageError: a malformed URI.
+        NotFound: there is no such repository on this machine.
+    """
+    import lakecli
+
+    with hints_told(), lakecli.open(f"lakefs://{parse(uri).repository}", home=home) as repository:
+        yield repository
+
+
+@contextmanager
+def hints_told() -> Iterator[None]:
+    """Put the hint of an error into its traceback, which is all of it that Spark shows."""
+    try:
+        yield
+    except LakeError as error:
+        note = f"hint: {error.hint}"
+        if error.hint and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+        raise

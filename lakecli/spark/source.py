@@ -1,0 +1,138 @@
+"""The data source ``lakefs``: a ref's entries, and commits, refs and differences, as rows.
+
+Everything is looked up in the local store when the DataFrame is made, on the driver's machine and
+once; each action on the DataFrame, and every executor, then reads that same moment.
+
+Filters are handed over by Spark only where that is asked for. Spark 4 keeps what a data source
+in Python plans to read with the DataFrame that was loaded, not with the query: ranges that one
+filter lets it skip would be missing from every other query on the same DataFrame.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+from lakecli.errors import UsageError
+from lakecli.spark import history
+from lakecli.spark.entries import EntriesReader, FilteringEntriesReader
+from lakecli.spark.snapshot import hints_told, take_snapshot
+from lakecli.spark.types import COLUMNS, DIFF, ENTRIES, check_schema, chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping
+
+    from pyspark.sql.types import StructType
+
+NAME: Final = "lakefs"
+
+ENTRIES_PER_PARTITION: Final = 131_072
+
+_OPTIONS: Final = frozenset(
+    {"path", "home", "what", "diff", "columns", "prefix", "pushdown", "entriesperpartition"}
+)
+
+
+class LakefsSource(DataSource):
+    """Rows about a repository of this machine.
+
+    Options:
+        path: ``lakefs://REPOSITORY/REF[/PREFIX]``, which ``load`` takes.
+        home: what ``LAKECLI_HOME`` is to the command line.
+        what: ``entries`` (the default), ``commits`` or ``refs``.
+        diff: ``LEFT...RIGHT`` or ``LEFT..RIGHT``: differences, in Git's sense of the dots.
+        columns: names with commas between them: only these are decoded.
+        prefix: of the paths, behind the one in the URI: other ranges are not read.
+        pushdown: ``true``: filters on ``path`` also decide which ranges are read. For a DataFrame
+            that is used in one query with one filter; another one gives wrong results.
+        entriesPerPartition: about.
+
+    Raises:
+        UsageError: an option makes no sense.
+        NotFound: the repository or a ref is not there.
+    """
+
+    home: str | None = None
+    """What the option is where it is not given."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        with hints_told():
+            given = {name.lower(): text for name, text in options.items()}
+            _check_options(given)
+            self._diff = given.get("diff", "")
+            self._what = DIFF if self._diff else given.get("what", ENTRIES)
+            if self._what not in COLUMNS or (self._what == DIFF and not self._diff):
+                raise UsageError(
+                    f"unknown rows: {self._what!r}",
+                    hint="what: entries, commits or refs; diff: LEFT...RIGHT",
+                )
+            self._schema = chosen(self._what, given.get("columns", ""))
+            self._target = _positive(given.get("entriesperpartition", ""), ENTRIES_PER_PARTITION)
+            self._is_pushed = _flag(given.get("pushdown", "false"))
+            self._moment = self._look(
+                given.get("path", ""), given.get("home", self.home), given.get("prefix", "")
+            )
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what ``format`` calls it."""
+        return NAME
+
+    def schema(self) -> str:
+        """Return the columns that were chosen."""
+        return self._schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads rows of a schema, which the user may have given."""
+        with hints_told():
+            check_schema(self._what, schema)
+        if self._what == ENTRIES:
+            reader = FilteringEntriesReader if self._is_pushed else EntriesReader
+            return reader(self._moment, schema, entries_per_partition=self._target)
+        if self._what == DIFF:
+            return history.DiffReader(self._moment, schema, entries_per_partition=self._target)
+        return history.RecordsReader(self._moment, schema)
+
+    def _look(self, uri: str, home: str | None, prefix: str) -> Any:  # noqa: ANN401 - what its reader takes
+        if self._what == ENTRIES:
+            return take_snapshot(uri, home=home, prefix=prefix)
+        if self._what == DIFF:
+            return history.look_at_differences(uri, self._diff, home=home, prefix=prefix)
+        return history.LOOKS[self._what](uri, home)
+
+
+def source_class(home: str | None) -> type[LakefsSource]:
+    """Return the data source for a home."""
+
+    class Source(LakefsSource):
+        """The data source, with a home of its own."""
+
+    Source.home = home
+    return Source
+
+
+def _check_options(given: Mapping[str, str]) -> None:
+    unknown = sorted(set(given) - _OPTIONS)
+    if unknown:
+        raise UsageError(
+            f"unknown option {unknown[0]!r} of the data source",
+            hint="columns, diff, entriesPerPartition, home, prefix, pushdown, what",
+        )
+    if not given.get("path"):
+        raise UsageError("no URI to load", hint='.load("lakefs://REPOSITORY/REF/PREFIX")')
+
+
+def _positive(text: str, default: int) -> int:
+    if not text:
+        return default
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"entriesPerPartition is no number: {text!r}", hint="for example 100000")
+    return int(text)
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise UsageError(f"pushdown is true or false, not {text!r}")
+    return text.lower() == "true"

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lakecli.committed.values import MalformedValue, encode_entry, encode_value
+from lakecli.model import Entry
+from lakecli.spark import decode
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
+ENTRIES = st.builds(
+    Entry,
+    physical_address=TEXTS,
+    size=st.integers(0, 2**62),
+    checksum=TEXTS,
+    modified_at=st.datetimes(
+        datetime(1901, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC)
+    ).map(lambda moment: moment.replace(microsecond=0)),
+    content_type=TEXTS,
+    metadata=st.dictionaries(TEXTS, TEXTS, max_size=3),
+)
+COLUMNS = [decode.ADDRESS, decode.SIZE, decode.CHECKSUM, decode.MTIME, decode.CONTENT_TYPE]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _lists(columns: dict[str, Any]) -> dict[str, list[Any]]:
+    return {name: column.to_pylist() for name, column in columns.items()}
+
+
+@settings(deadline=None)
+@given(st.lists(ENTRIES, max_size=5))
+@example([Entry("", 0, "", EPOCH)])
+@example([Entry("data/x", 1, "y", EPOCH, "text/plain", {"": "", "k": "ä"})] * 3)
+def test_columns_are_what_one_entry_after_the_other_gives(entries: list[Entry]) -> None:
+    values = [encode_entry(entry) for entry in entries]
+    found = decode.decode_batch([b"k"] * len(values), values, [*COLUMNS, decode.METADATA])
+    assert _lists(found) == _lists(decode._one_by_one(values, [*COLUMNS, decode.METADATA]))
+    assert found[decode.SIZE].to_pylist() == [entry.size for entry in entries]
+    maps = [dict(pairs) for pairs in found[decode.METADATA].to_pylist()]
+    assert maps == [dict(entry.metadata) for entry in entries]
+
+
+@settings(deadline=None)
+@given(st.lists(ENTRIES, min_size=1, max_size=3), st.data())
+def test_damage_is_an_error_or_what_protobuf_reads(entries: list[Entry], data: Any) -> None:
+    values = [bytearray(encode_entry(entry)) for entry in entries]
+    which = values[data.draw(st.integers(0, len(values) - 1))]
+    which[data.draw(st.integers(0, len(which) - 1))] ^= data.draw(st.integers(1, 255))
+    damaged = [bytes(value) for value in values]
+    wanted = [*COLUMNS, decode.METADATA]
+    try:
+        expected = _lists(decode._one_by_one(damaged, wanted))
+    except MalformedValue:
+        with pytest.raises(MalformedValue):
+            decode.decode_batch([], damaged, wanted)
+        return
+    found = _lists(decode.decode_batch([], damaged, wanted))
+    for pairs in (found[decode.METADATA], expected[decode.METADATA]):
+        pairs[:] = [dict(each) for each in pairs]
+    assert found == expected
+
+
+def test_usual_entries_are_decoded_in_step() -> None:
+    entry = Entry("data/x", 300, "c" * 64, EPOCH, "text/plain", {"a": "b", "c": ""})
+    values = [encode_entry(entry), encode_entry(Entry("s3://b/k", 0, "etag", EPOCH))]
+    assert decode._in_step(values, COLUMNS) is not None
+    odd = encode_value(b"i" * 32, b"\x18\x05\x0a\x01x")  # a size before the address
+    assert decode._in_step([*values, odd], COLUMNS) is None
+    assert decode.decode_batch([], [*values, odd], ["size"])["size"].to_pylist() == [300, 0, 5]
+
+
+def test_paths_are_bytes_that_pass_through() -> None:
+    found = decode.decode_batch([b"a\xff"], [encode_entry(Entry("x", 0, "", EPOCH))], ["path"])
+    assert found["path"].view("binary").to_pylist() == [b"a\xff"]
