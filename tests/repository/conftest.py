@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.faulty import FaultyStore
 from tests.support.lakes import make_repository, open_lake
 
 if TYPE_CHECKING:
@@ -22,3 +23,13 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
 @pytest.fixture
 def repository(lake: Lake, tmp_path: Path) -> Repository:
     return make_repository(lake, tmp_path)
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> FaultyStore:
+    """The one store that every namespace of this process lies in, whatever its URI."""
+    store = FaultyStore()
+    registry = "lakecli.objectstore.registry"
+    monkeypatch.setattr(f"{registry}.open_store", lambda _uri, region="": store)
+    monkeypatch.setattr(f"{registry}.prepare_namespace", lambda _uri: "")
+    return store

@@ -1,0 +1,260 @@
+"""Learning where the refs in the bucket stand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli import layout
+from lakecli.errors import ErrorKind, LakeError
+from lakecli.objectstore.base import ANY
+from lakecli.refs.store import RefStore
+from lakecli.remote.known import iter_moves
+from lakecli.repository import branch, tag
+from lakecli.repository.fetch import Change, fetch
+from lakecli.repository.push import Lease, PushOptions, push, push_deletion
+from tests.support.clones import Clones, make_commit, position
+from tests.support.faulty import denied
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+    from tests.support.faulty import FaultyStore
+
+ME = PushOptions(who="Me <me@example.com>")
+
+
+@pytest.fixture
+def clones(tmp_path: Path, bucket: FaultyStore) -> Iterator[tuple[Repository, ...]]:
+    assert bucket is not None
+    with Clones.make(tmp_path, "one", "two", namespace="s3://bucket/ns") as made:
+        yield made.repositories
+
+
+def share(repository: Repository, *names: str) -> None:
+    for name in names:
+        push(repository, name, options=ME)
+
+
+def changes(repository: Repository) -> list[tuple[str, Change]]:
+    return [(update.name, update.change) for update in fetch(repository).updated]
+
+
+def test_branches_here_do_not_move(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    before = branch.show(two, "main")
+    made = make_commit(one, b"a")
+    share(one, "main")
+    report = fetch(two)
+    assert report.updated == (("branch", "main", None, made.id, Change.NEW),)
+    assert (report.commits, report.packs, report.refs) == (1, 1, 1)
+    assert branch.show(two, "main") == before
+    assert fetch(two).updated == ()
+
+
+def test_what_happened_to_refs(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    first = make_commit(one, b"a")
+    branch.create(one, "side", source="main")
+    tag.create(one, "v1", "main")
+    share(one, "main", "side", "v1")
+    assert changes(two) == [("main", Change.NEW), ("side", Change.NEW), ("v1", Change.NEW)]
+    assert tag.show(two, "v1").commit_id == first.id
+    make_commit(one, b"b")
+    push_deletion(one, "side", options=ME)
+    share(one, "main")
+    assert changes(two) == [("main", Change.MOVED), ("side", Change.DELETED)]
+    branch.create(two, "main2", source=first.id)
+    make_commit(two, b"c", "main2")
+    share(two, "main2")
+    fetch(one)
+    branch.create(one, "main2", source="main")
+    push(one, "main2", options=replace(ME, lease=Lease()))
+    assert changes(two) == [("main2", Change.FORCED)]
+
+
+def test_tags_that_differ_stay_and_are_told(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    make_commit(one, b"a")
+    tag.create(one, "v1", "main")
+    tag.create(one, "taken", "main")
+    mine = tag.create(two, "v1", "main")
+    branch.create(two, "taken", source="main")
+    share(one, "v1", "taken")
+    assert changes(two) == [("taken", Change.DIFFERS), ("v1", Change.DIFFERS)]
+    assert tag.show(two, "v1") == mine
+    assert changes(two) == []
+
+
+def test_the_moves_are_known_here(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    heads = []
+    for path in (b"a", b"b", b"c"):
+        heads.append(make_commit(one, path).id)
+        share(one, "main")
+    fetch(two)
+    with two.lake.kv.read() as txn:
+        moves = list(iter_moves(txn, two.key, "branch", "main"))
+    assert [move.after for move in moves] == heads[::-1]
+    assert {(move.who, move.why) for move in moves} == {(ME.who, "push")}
+
+
+def test_only_what_is_new_is_read(clones: tuple[Repository, ...], bucket: FaultyStore) -> None:
+    one, two = clones
+    make_commit(one, b"a")
+    for name in ("b1", "b2", "b3", "b4"):
+        branch.create(one, name, source="main")
+        share(one, name)
+    fetch(two)
+    bucket.calls.clear()
+    assert changes(two) == []
+    # What the repository is, and the state of collection; one LIST of refs and one of packs.
+    assert (bucket.calls["get"], bucket.calls["list"]) == (2, 2)
+    make_commit(one, b"b", "b1")
+    share(one, "b1")
+    bucket.calls.clear()
+    assert changes(two) == [("b1", Change.MOVED)]
+    assert (bucket.calls["get"], bucket.calls["list"]) == (4, 2)
+
+
+class LatePacks:
+    """A listing that leaves out some packs."""
+
+    def __init__(self, store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.hidden: set[str] = set()
+        listed = store.list
+
+        def list_late(prefix: str = "", *, after: str = "") -> Iterator[Any]:
+            return (info for info in listed(prefix, after=after) if info.key not in self.hidden)
+
+        monkeypatch.setattr(store, "list", list_late)
+        self._store = store
+
+    def hide_all(self) -> None:
+        self.hidden = {info.key for info in self._store.list(layout.COMMITS)}
+
+
+def test_a_pack_that_is_listed_late_is_found_by_the_move_that_names_it(
+    clones: tuple[Repository, ...], bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = clones
+    late = LatePacks(bucket, monkeypatch)
+    made = make_commit(one, b"a")
+    share(one, "main")
+    late.hide_all()
+    assert changes(two) == [("main", Change.NEW)]
+    assert position(two) == made.id
+
+
+def test_a_ref_whose_commits_are_not_there_yet_stays_where_it_was(
+    clones: tuple[Repository, ...], bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = clones
+    first = make_commit(one, b"a")
+    branch.create(one, "side", source="main")
+    share(one, "main", "side")
+    fetch(two)
+    # The pack of the second commit came with another ref, so no move of main names it.
+    make_commit(one, b"b", "side")
+    share(one, "side")
+    packs = {info.key for info in bucket.list(layout.COMMITS)}
+    branch.create(one, "other", source="side")
+    third = make_commit(one, b"c", "other")
+    share(one, "other")
+    push_deletion(one, "side", options=ME)
+    late = LatePacks(bucket, monkeypatch)
+    late.hidden = packs
+    kept = {key: bucket.bucket.objects.pop(f"ns/{key}") for key in packs}
+    report = changes(two)
+    assert ("other", Change.INCOMPLETE) in report
+    assert position(two, "other") is None
+    assert position(two) == first.id
+    assert ("other", Change.INCOMPLETE) in changes(two)  # and not taken for whole the next time
+    bucket.bucket.objects.update({f"ns/{key}": value for key, value in kept.items()})
+    late.hidden = set()
+    assert changes(two) == [("other", Change.NEW)]
+    assert position(two, "other") == third.id
+    with two.lake.kv.read() as txn:
+        refs = RefStore(txn, two.key)
+        assert refs.get_commit(third.id).parents
+        assert refs.find_commit(refs.get_commit(third.id).parents[0]) is not None
+
+
+def test_a_ref_that_the_listing_lacks_is_asked_for(
+    clones: tuple[Repository, ...], bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = clones
+    make_commit(one, b"a")
+    share(one, "main")
+    fetch(two)
+    second = make_commit(one, b"b")
+    share(one, "main")
+    late = LatePacks(bucket, monkeypatch)
+    late.hidden = {layout.ref_key("branch", "main")}
+    assert changes(two) == [("main", Change.MOVED)]
+    assert position(two) == second.id
+    bucket.delete([layout.ref_key("branch", "main")])
+    late.hidden = set()
+    assert changes(two) == [("main", Change.DELETED)]
+
+
+def spoil_ref(bucket: FaultyStore) -> None:
+    bucket.put(layout.ref_key("branch", "main"), b"{}", ANY)
+
+
+def spoil_pack(bucket: FaultyStore) -> None:
+    (info,) = bucket.list(layout.COMMITS)
+    bucket.put(info.key, bucket.get(info.key)[:-9] + b"no pack!!", ANY)
+
+
+def remove_repository(bucket: FaultyStore) -> None:
+    bucket.delete([layout.REPOSITORY])
+
+
+def make_newer(bucket: FaultyStore) -> None:
+    body = bucket.get(layout.REPOSITORY)
+    bucket.put(layout.REPOSITORY, body.replace(b'"format": 1', b'"format": 2'), ANY)
+
+
+def forbid_listing(bucket: FaultyStore) -> None:
+    bucket.errors["list"] = denied("list")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "kind"),
+    [
+        (spoil_ref, ErrorKind.INTEGRITY),
+        (spoil_pack, ErrorKind.INTEGRITY),
+        (remove_repository, ErrorKind.REFUSED),
+        (make_newer, ErrorKind.REFUSED),
+        (forbid_listing, ErrorKind.PERMISSION),
+    ],
+)
+def test_bad_input(
+    clones: tuple[Repository, ...], bucket: FaultyStore, spoil: Any, kind: ErrorKind
+) -> None:
+    one, two = clones
+    make_commit(one, b"a")
+    share(one, "main")
+    spoil(bucket)
+    with pytest.raises(LakeError) as raised:
+        fetch(two)
+    assert raised.value.kind == kind
+    assert raised.value.hint
+    assert position(two) is None
+
+
+def test_keys_that_are_no_refs_of_ours_are_passed_over(
+    clones: tuple[Repository, ...], bucket: FaultyStore
+) -> None:
+    one, two = clones
+    make_commit(one, b"a")
+    share(one, "main")
+    for key in ("branches/a b", "branches/%7Enot-legal", "heads/main", "branches/x/y", "readme"):
+        bucket.put(layout.REFS + key, b"what is this", ANY)
+    bucket.put(layout.COMMITS + "no-pack", b"what is this", ANY)
+    assert changes(two) == [("main", Change.NEW)]

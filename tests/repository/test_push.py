@@ -1,0 +1,266 @@
+"""Moving refs in the bucket to where they stand here."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import AlreadyExists, LostRace, NotFound, Refused
+from lakecli.kv import operations as log
+from lakecli.kv.tracking import TrackingStore
+from lakecli.layout import pack_key, sstable_key
+from lakecli.model import CommitId
+from lakecli.repository import branch, tag
+from lakecli.repository.fetch import fetch
+from lakecli.repository.push import (
+    Lease,
+    NonFastForward,
+    Pushing,
+    PushOptions,
+    StaleLease,
+    push,
+    push_all,
+    push_deletion,
+)
+from lakecli.repository.references import NotInBucket
+from tests.support.clones import Clones, make_commit, position
+from tests.support.lakes import checksums, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+ME = PushOptions(who="Me <me@example.com>")
+
+
+@pytest.fixture
+def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
+    with Clones.make(tmp_path, "one", "two") as made:
+        yield made.repositories
+
+
+def state_of(repository: Repository, name: str = "main", options: PushOptions = ME) -> Pushing:
+    return push(repository, name, options=options).state
+
+
+def test_a_branch_is_made_then_moved(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    first = make_commit(one, b"a")
+    assert push(one, "main", options=ME) == ("branch", "main", None, first.id, Pushing.CREATED)
+    assert state_of(one) is Pushing.UP_TO_DATE
+    second = make_commit(one, b"b")
+    third = make_commit(one, b"c")
+    pushed = push(one, "main", options=ME)
+    assert pushed == ("branch", "main", first.id, third.id, Pushing.UPDATED)
+    assert position(one) == third.id
+    fetch(two)
+    assert position(two) == third.id
+    assert read(two, second.id) == checksums({b"a": b"a", b"b": b"b"})
+
+
+def test_it_is_in_the_log_and_changes_no_ref_here(clones: tuple[Repository, ...]) -> None:
+    one = clones[0]
+    made = make_commit(one, b"a")
+    before = branch.show(one, "main")
+    push(one, "main", options=ME)
+    assert branch.show(one, "main") == before
+    with one.lake.kv.read() as txn:
+        newest = next(log.iter_operations(txn, one.key))
+    assert (newest.kind, newest.refs, newest.staging) == ("push", (), ())
+    assert newest.metadata["ref"] == "main"
+    assert newest.metadata["after"] == made.id
+
+
+def test_a_dry_run_moves_nothing(clones: tuple[Repository, ...]) -> None:
+    one = clones[0]
+    make_commit(one, b"a")
+    keys = {info.key for info in one.store.list()}
+    assert state_of(one, options=replace(ME, dry_run=True)) is Pushing.CREATED
+    assert {info.key for info in one.store.list()} == keys
+    assert state_of(one) is Pushing.CREATED
+
+
+def test_what_is_no_fast_forward_is_refused(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    theirs = make_commit(one, b"a")
+    make_commit(two, b"b")
+    push(one, "main", options=ME)
+    with pytest.raises(NonFastForward, match=theirs.id) as raised:
+        push(two, "main", options=ME)
+    assert raised.value.hint == "merge them first: lakecli pull lakefs://demo/main"
+    assert position(two) == theirs.id  # it was fetched meanwhile
+
+
+def test_a_branch_behind_has_nothing_to_push(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    made = make_commit(one, b"a")
+    push(one, "main", options=ME)
+    pushed = push(two, "main", options=ME)
+    assert (pushed.state, pushed.after) == (Pushing.BEHIND, made.id)
+
+
+def test_no_such_ref(clones: tuple[Repository, ...]) -> None:
+    with pytest.raises(NotFound, match="no branch or tag 'nope'"):
+        push(clones[0], "nope", options=ME)
+    with pytest.raises(NotFound, match="no tag 'main'"):
+        push(clones[0], "main", kind="tag", options=ME)
+
+
+def test_forcing_needs_the_ref_where_it_was_last_seen(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    first = make_commit(one, b"a")
+    push(one, "main", options=ME)
+    make_commit(two, b"b")
+    forced = replace(ME, lease=Lease())
+    with pytest.raises(StaleLease, match=first.id):  # two has never looked
+        push(two, "main", options=forced)
+    fetch(two)
+    pushed = push(two, "main", options=forced)
+    assert pushed.state is Pushing.FORCED
+    with pytest.raises(StaleLease):
+        push(one, "main", options=forced)
+    assert state_of(one, options=replace(ME, lease=Lease(pushed.after))) is Pushing.FORCED
+    fetch(two)
+    assert position(two) == first.id
+
+
+def test_forcing_moves_a_branch_back(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    first = make_commit(one, b"a")
+    branch.create(one, "side", source="main")
+    second = make_commit(one, b"b", "side")
+    push(one, "side", options=ME)
+    fetch(two)
+    branch.create(two, "side", source=first.id)
+    assert state_of(two, "side") is Pushing.BEHIND
+    wrong = replace(ME, lease=Lease(CommitId("0" * 64)))
+    with pytest.raises(StaleLease):
+        push(two, "side", options=wrong)
+    pushed = push(two, "side", options=replace(ME, lease=Lease()))
+    assert pushed == ("branch", "side", second.id, first.id, Pushing.FORCED)
+
+
+def test_a_tag_is_made_once(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    first = make_commit(one, b"a")
+    tag.create(one, "v1", "main")
+    assert state_of(one, "v1") is Pushing.CREATED
+    assert state_of(one, "v1") is Pushing.UP_TO_DATE
+    make_commit(one, b"b")
+    tag.create(one, "v1", "main", force=True)
+    with pytest.raises(AlreadyExists, match=first.id):
+        push(one, "v1", options=ME)
+    assert state_of(one, "v1", replace(ME, lease=Lease())) is Pushing.FORCED
+    fetch(two)
+    assert tag.show(two, "v1") == tag.show(one, "v1")
+
+
+def test_deleting_in_the_bucket(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    make_commit(one, b"a")
+    branch.create(one, "side", source="main")
+    push(one, "side", options=ME)
+    with pytest.raises(StaleLease):  # never seen by two
+        push_deletion(two, "side", options=ME)
+    fetch(two)
+    assert push_deletion(two, "side", options=replace(ME, dry_run=True)).after is None
+    deleted = push_deletion(two, "side", options=ME)
+    assert deleted.state is Pushing.DELETED
+    assert position(two, "side") is None
+    with pytest.raises(NotFound, match="no branch or tag 'side' in the bucket"):
+        push_deletion(two, "side", options=ME)
+    assert branch.show(one, "side").name == "side"  # what is here stays
+    assert state_of(one, "side") is Pushing.CREATED  # and can go there again
+
+
+def test_the_default_branch_is_not_deleted(clones: tuple[Repository, ...]) -> None:
+    make_commit(clones[0], b"a")
+    push(clones[0], "main", options=ME)
+    with pytest.raises(Refused, match="default branch"):
+        push_deletion(clones[0], "main", options=ME)
+
+
+def test_all_of_them(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    make_commit(one, b"a")
+    branch.create(one, "side", source="main")
+    tag.create(one, "v1", "main")
+    make_commit(two, b"other", "main")
+    push(two, "main", options=ME)
+    report = push_all(one, ME)
+    assert [(each.kind, each.name, each.state) for each in report.pushed] == [
+        ("branch", "side", Pushing.CREATED),
+        ("tag", "v1", Pushing.CREATED),
+    ]
+    ((kind, name, error),) = report.failed
+    assert (kind, name) == ("branch", "main")
+    assert isinstance(error, NonFastForward)
+    assert {each.state for each in push_all(one, ME).pushed} == {Pushing.UP_TO_DATE}
+
+
+def test_a_range_that_is_missing_in_the_bucket(clones: tuple[Repository, ...]) -> None:
+    one = clones[0]
+    make_commit(one, b"a")
+    push(one, "main", options=ME)
+    made = make_commit(one, b"b")
+    one.store.delete([sstable_key(made.metarange_id)])
+    with pytest.raises(NotInBucket, match=made.metarange_id):
+        push(one, "main", options=ME)
+    assert state_of(one, options=replace(ME, dry_run=True)) is Pushing.UPDATED  # nothing moved
+
+
+def test_packs_stay_few(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    for number in range(24):
+        make_commit(one, b"%d" % number)
+        push(one, "main", options=ME)
+    report = fetch(two)
+    assert report.commits == 24
+    assert report.packs <= 8
+    assert position(two) == branch.show(one, "main").commit_id
+    # Nothing that is packed already is sent again.
+    branch.create(one, "same", source="main")
+    count = len(list(one.store.list(pack_key(""))))
+    push(one, "same", options=ME)
+    assert len(list(one.store.list(pack_key("")))) == count
+
+
+def test_of_two_first_pushers_exactly_one_wins(tmp_path: Path) -> None:
+    names = [f"m{number}" for number in range(4)]
+    with Clones.make(tmp_path, *names) as made:
+        repositories = made.repositories
+        for number, repository in enumerate(repositories):
+            branch.create(repository, "new", source="main")
+            make_commit(repository, b"%d" % number, "new")
+
+        def run(repository: Repository) -> Pushing | None:
+            try:
+                return push(repository, "new", options=ME).state
+            except LostRace:
+                return None
+
+        with ThreadPoolExecutor(len(names)) as pool:
+            outcomes = list(pool.map(run, repositories))
+        assert sorted(map(str, outcomes)) == ["None", "None", "None", "created"]
+        winner = repositories[outcomes.index(Pushing.CREATED)]
+        for repository in repositories:
+            fetch(repository)
+            assert position(repository, "new") == branch.show(winner, "new").commit_id
+
+
+def test_a_ref_that_only_others_have_is_tracked_by_what_they_pushed(
+    clones: tuple[Repository, ...],
+) -> None:
+    one, two = clones
+    make_commit(one, b"a")
+    push(one, "main", options=ME)
+    fetch(two)
+    with two.lake.kv.read() as txn:
+        tracked = TrackingStore(txn, two.key).find("branch", "main")
+    assert tracked is not None
+    assert tracked.sequence == 1
