@@ -131,9 +131,10 @@ def apply(
 
     Raises:
         OutcomeUnknown: something was sent, and it cannot be found out what became of it.
-        Unreachable: the store does not answer; the move is not made and will not come to be.
+        Unreachable: the store does not answer; this call has not made the move, nor will anything
+            that it sent. Of an earlier call with the same intent that says nothing.
         PermissionDenied: likewise, it does not let us.
-        NotOurs: the object in the ref's place is no ref object of ours.
+        NotOurs: likewise, the object in the ref's place is no ref object of ours.
     """
     return _Attempt(store, intent, retries, on_step).run()
 

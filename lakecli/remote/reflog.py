@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lakecli.errors import Unreachable
 from lakecli.layout import reflog_key, reflog_prefix
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.remote.records import MAX_MOVES, NotOurs, dump_moves, parse_moves
@@ -35,12 +36,31 @@ def spill(store: ObjectStore, kind: str, name: str, moves: tuple[Move, ...]) -> 
 
     Raises:
         Unreachable: they could not be written.
+        NotOurs: other moves stand in their place.
     """
     if len(moves) <= MAX_MOVES:
         return moves
     older = moves[KEPT_MOVES:]
-    store.put_new(reflog_key(kind, name, older[0].sequence), dump_moves(older))
+    key = reflog_key(kind, name, older[0].sequence)
+    if not store.put_new(key, dump_moves(older)):
+        _check_spilled(store, key, older)
     return moves[:KEPT_MOVES]
+
+
+def _check_spilled(store: ObjectStore, key: str, moves: tuple[Move, ...]) -> None:
+    """Make sure that a chunk is there: a store may also refuse because of a PUT that then fails."""
+    try:
+        found = parse_moves(key, store.get(key))
+    except ObjectNotFound as error:
+        raise Unreachable(
+            f"the store refuses to write {key}, though nothing is there",
+            hint="wait and repeat the command",
+        ) from error
+    if found != moves:
+        raise NotOurs(
+            f"{key} holds other moves than those that belong there",
+            hint="something else writes into this namespace: restore the object from a backup",
+        )
 
 
 def iter_moves(store: ObjectStore, ref: RemoteRef) -> Iterator[Move]:

@@ -1,0 +1,66 @@
+"""Moves of refs as tests make and check them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from lakecli.model import CommitId
+from lakecli.remote.move import Intent, Outcome, Retries, apply
+from lakecli.remote.reflog import iter_moves
+from lakecli.remote.refs import find_ref
+
+if TYPE_CHECKING:
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.remote.records import Move
+
+AT = datetime(2026, 11, 20, 15, tzinfo=UTC)
+PATIENT = Retries(random=lambda: 0.5, sleep=lambda _: None)
+
+
+def commit(number: int) -> CommitId:
+    """Return a commit ID."""
+    return CommitId(f"{number:064x}")
+
+
+def intent(
+    write_id: str, before: CommitId | None, after: CommitId | None, *, since: int = 0
+) -> Intent:
+    """Return a move of branch main."""
+    return Intent(
+        kind="branch",
+        name="main",
+        write_id=write_id,
+        before=before,
+        after=after,
+        who="Ada <ada@example.com>",
+        at=AT,
+        why="push",
+        since=since,
+    )
+
+
+def advance(store: ObjectStore, count: int) -> None:
+    """Move main to commits 1, 2, … from where there is nothing yet."""
+    for number in range(1, count + 1):
+        before = commit(number - 1) if number > 1 else None
+        wanted = intent(f"old-{number}", before, commit(number), since=number - 1)
+        wanted = wanted._replace(at=AT + timedelta(minutes=number))
+        assert apply(store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+
+
+def checked_moves(store: ObjectStore, name: str = "main") -> list[Move]:
+    """Return all moves of a branch, oldest first, once they were seen to be one unbroken chain."""
+    ref = find_ref(store, "branch", name)
+    if ref is None:
+        return []
+    moves = list(iter_moves(store, ref))[::-1]
+    assert [move.sequence for move in moves] == list(range(1, len(moves) + 1))
+    assert moves[-1].after == ref.commit_id
+    position = None
+    for move in moves:
+        assert move.before == position
+        position = move.after
+    write_ids = [move.write_id for move in moves]
+    assert len(set(write_ids)) == len(write_ids), "a move was made twice"
+    return moves

@@ -1,0 +1,330 @@
+"""Moving a ref: what the answers of a store may be, and what became of the move."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import LakeError, OutcomeUnknown, PermissionDenied, Unreachable
+from lakecli.layout import ref_key
+from lakecli.objectstore.base import ANY, BucketNotFound
+from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
+from lakecli.remote.move import Outcome, Retries, apply, look_up
+from lakecli.remote.records import NotOurs
+from lakecli.remote.refs import find_ref
+from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent
+from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Wire
+from tests.support.counting import CountingStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.objectstore.base import Version
+    from lakecli.remote.move import Intent
+
+
+class Bucket:
+    """A bucket seen through a store without faults and one with the faults of a test."""
+
+    def __init__(self) -> None:
+        self.bucket = MemoryBucket()
+        self.wire = Wire()
+        self.store = MemoryStore(self.bucket, "ns/")
+
+    def troubled(self, *faults: tuple[str, Fault | None]) -> TroubledStore:
+        """Return a store whose requests fail as told, one after the other, and then no more."""
+        left = list(faults)
+
+        def plan(kind: str) -> Fault | None:
+            for number, (wanted, fault) in enumerate(left):
+                if wanted == kind:
+                    del left[number]
+                    return fault
+            return None
+
+        return TroubledStore(self.bucket, self.wire, plan)
+
+
+@pytest.fixture
+def bucket() -> Bucket:
+    return Bucket()
+
+
+def test_a_ref_is_created_moved_deleted_and_made_again(bucket: Bucket) -> None:
+    store = bucket.store
+    steps = [(None, commit(1)), (commit(1), commit(2)), (commit(2), None), (None, commit(1))]
+    for number, (before, after) in enumerate(steps, 1):
+        result = apply(store, intent(f"w{number}", before, after), retries=PATIENT)
+        assert result.outcome is Outcome.APPLIED
+        assert result.ref == find_ref(store, "branch", "main")
+        assert result.ref is not None
+        assert (result.ref.commit_id, result.ref.sequence) == (after, number)
+    assert [(move.before, move.after) for move in checked_moves(store)] == steps
+
+
+def test_a_move_costs_one_get_and_one_put() -> None:
+    store = CountingStore()
+    advance(store, 3)
+    assert (store.counts["get"], store.counts["put"], store.counts.total()) == (3, 3, 6)
+
+
+def test_who_does_not_start_where_the_ref_stands_has_lost(bucket: Bucket) -> None:
+    advance(bucket.store, 2)
+    for before in (None, commit(1), commit(9)):
+        result = apply(bucket.store, intent("w", before, commit(3)), retries=PATIENT)
+        assert result.outcome is Outcome.LOST
+        assert result.ref is not None
+        assert result.ref.commit_id == commit(2)
+    absent = intent("w", commit(1), commit(3))._replace(name="other")
+    assert apply(bucket.store, absent, retries=PATIENT) == (Outcome.LOST, None)
+    assert len(checked_moves(bucket.store)) == 2
+
+
+def test_repeating_a_move_changes_nothing(bucket: Bucket) -> None:
+    advance(bucket.store, 1)
+    wanted = intent("w", commit(1), commit(2))
+    for _ in range(3):
+        assert apply(bucket.store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+    # Not even when the ref came back to where the move had started.
+    back = intent("back", commit(2), commit(1))
+    assert apply(bucket.store, back, retries=PATIENT).outcome is Outcome.APPLIED
+    assert apply(bucket.store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+    assert len(checked_moves(bucket.store)) == 3
+
+
+def test_a_move_that_left_the_ref_object_is_found_in_the_reflog(bucket: Bucket) -> None:
+    store = bucket.store
+    wanted = intent("w", None, commit(1))
+    apply(store, wanted, retries=PATIENT)
+    here, there = commit(1), commit(2)
+    for number in range(60):
+        apply(store, intent(f"x{number}", here, there, since=number), retries=PATIENT)
+        here, there = there, here
+    ref = find_ref(store, "branch", "main")
+    assert ref is not None
+    assert "w" not in {move.write_id for move in ref.moves}
+    assert apply(store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+    found = look_up(store, wanted)
+    assert found is not None
+    assert found.outcome is Outcome.APPLIED
+    assert len(checked_moves(store)) == 61
+
+
+def test_since_spares_reading_the_reflog() -> None:
+    store = CountingStore()
+    advance(store, 100)
+    store.reset()
+    wanted = intent("w", commit(100), commit(101), since=100)
+    assert apply(store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+    assert store.counts == {"get": 1, "put": 1}
+
+
+@pytest.mark.parametrize("moves", [0, 1, 32])
+@pytest.mark.parametrize(("answer", "effect"), [*product(AMBIGUOUS, ("no", "done"))])
+def test_every_answer_is_read_back(bucket: Bucket, moves: int, answer: str, effect: str) -> None:
+    advance(bucket.store, moves)
+    before = commit(moves) if moves else None
+    fault = Fault(answer, effect)
+    # With 32 moves the first PUT is the one that writes a chunk of the reflog.
+    store = bucket.troubled(*([("put", None)] if moves == 32 else []), ("put", fault))
+    steps: list[str] = []
+    result = apply(store, intent("w", before, commit(99)), retries=PATIENT, on_step=steps.append)
+    assert result.outcome is Outcome.APPLIED
+    assert checked_moves(bucket.store)[-1].write_id == "w"
+    assert steps.count("put") == (1 if effect == "done" else 2)
+    assert result.ref == find_ref(bucket.store, "branch", "main")
+
+
+@pytest.mark.parametrize("answer", ["500", "timeout"])
+def test_a_request_that_arrives_late_moves_once(bucket: Bucket, answer: str) -> None:
+    advance(bucket.store, 1)
+    store = bucket.troubled(("put", Fault(answer, "later")))
+    wanted = intent("w", commit(1), commit(2))
+    assert apply(store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+    bucket.wire.deliver()
+    assert [move.write_id for move in checked_moves(bucket.store)] == ["old-1", "w"]
+
+
+@pytest.mark.parametrize("answer", AMBIGUOUS)
+def test_ours_though_others_moved_on(bucket: Bucket, answer: str) -> None:
+    advance(bucket.store, 1)
+    store = bucket.troubled(("put", Fault(answer, "done")))
+
+    def interfere(step: str) -> None:
+        if step == "read" and len(checked_moves(bucket.store)) == 2:
+            apply(bucket.store, intent("other", commit(2), commit(3)), retries=PATIENT)
+
+    wanted = intent("w", commit(1), commit(2))
+    result = apply(store, wanted, retries=PATIENT, on_step=interfere)
+    assert result.outcome is Outcome.APPLIED
+    assert result.ref is not None
+    assert result.ref.commit_id == commit(3)
+
+
+def test_the_race_is_lost_though_nobody_answered(bucket: Bucket) -> None:
+    advance(bucket.store, 1)
+    store = bucket.troubled(("put", Fault("timeout", "later")))
+
+    def interfere(step: str) -> None:
+        if step == "put":
+            apply(bucket.store, intent("other", commit(1), commit(7)), retries=PATIENT)
+
+    wanted = intent("w", commit(1), commit(2))
+    assert apply(store, wanted, retries=PATIENT, on_step=interfere).outcome is Outcome.LOST
+    bucket.wire.deliver()
+    assert [move.write_id for move in checked_moves(bucket.store)] == ["old-1", "other"]
+
+
+@pytest.mark.parametrize("effect", ["no", "done", "later"])
+def test_nobody_answers_any_more(bucket: Bucket, effect: str) -> None:
+    advance(bucket.store, 1)
+    faults = [("put", Fault("timeout", effect)), *[("get", Fault("timeout"))] * 100]
+    store = bucket.troubled(("get", None), *faults)
+    wanted = intent("w", commit(1), commit(2))
+    with pytest.raises(OutcomeUnknown, match=r"branch main may have moved .*: no answer"):
+        apply(store, wanted, retries=PATIENT)
+    bucket.wire.deliver()
+    found = look_up(bucket.store, wanted)
+    assert (found is None) == (effect == "no")
+    assert apply(bucket.store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+    assert len(checked_moves(bucket.store)) == 2
+
+
+def test_a_refused_read_after_a_put_is_unknown_too(bucket: Bucket) -> None:
+    advance(bucket.store, 1)
+    store = bucket.troubled(("get", None), ("put", Fault("412", "done")), ("get", Fault("403")))
+    with pytest.raises(OutcomeUnknown, match="403"):
+        apply(store, intent("w", commit(1), commit(2)), retries=PATIENT)
+
+
+def test_what_was_never_sent_is_not_unknown(bucket: Bucket) -> None:
+    advance(bucket.store, 32)
+    wanted = intent("w", commit(32), commit(33))
+    for fault, error in (
+        (("get", Fault("timeout")), Unreachable),
+        (("put", Fault("timeout")), Unreachable),  # of the reflog's chunk
+        (("get", Fault("403")), PermissionDenied),
+    ):
+        with pytest.raises(error):
+            apply(bucket.troubled(fault), wanted, retries=PATIENT)
+    assert look_up(bucket.store, wanted) is None
+    with pytest.raises(BucketNotFound):
+        apply(MemoryStore(missing=True), wanted, retries=PATIENT)
+
+
+def test_a_refusal_is_final(bucket: Bucket) -> None:
+    advance(bucket.store, 1)
+    wanted = intent("w", commit(1), commit(2))
+    with pytest.raises(PermissionDenied):
+        apply(bucket.troubled(("put", Fault("403"))), wanted, retries=PATIENT)
+    # Unless an earlier request may still arrive.
+    store = bucket.troubled(("put", Fault("timeout")), ("put", Fault("403")))
+    with pytest.raises(OutcomeUnknown):
+        apply(store, wanted, retries=PATIENT)
+    assert len(checked_moves(bucket.store)) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"), [("412", Unreachable), ("409", Unreachable), ("500", OutcomeUnknown)]
+)
+def test_attempts_end(bucket: Bucket, answer: str, error: type[LakeError]) -> None:
+    advance(bucket.store, 1)
+    slept: list[float] = []
+    retries = Retries(random=lambda: 0.5, sleep=slept.append)
+    store = bucket.troubled(*[("put", Fault(answer))] * 1000)
+    steps: list[str] = []
+    with pytest.raises(error):
+        apply(store, intent("w", commit(1), commit(2)), retries=retries, on_step=steps.append)
+    assert steps.count("put") == 64
+    assert slept[:8] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0]
+    assert set(slept[8:]) == {10.0}
+    assert len(slept) == 63
+
+
+def test_a_read_that_is_behind_is_not_believed(bucket: Bucket) -> None:
+    class Behind(TroubledStore):
+        def get_versioned(self, key: str) -> tuple[bytes, Version]:
+            found = super().get_versioned(key)
+            return old if next(lag) else found
+
+    advance(bucket.store, 1)
+    old = bucket.store.get_versioned(ref_key("branch", "main"))
+    apply(bucket.store, intent("x", commit(1), commit(2)), retries=PATIENT)
+    lag: Iterator[bool] = iter([False, True, True, False])
+    left = [Fault("timeout", "done")]
+    store = Behind(
+        bucket.bucket, bucket.wire, lambda kind: left.pop() if kind == "put" and left else None
+    )
+    result = apply(store, intent("w", commit(2), commit(3)), retries=PATIENT)
+    assert result.outcome is Outcome.APPLIED
+    assert len(checked_moves(bucket.store)) == 3
+
+
+def test_unknown_fields_survive_a_move(bucket: Bucket) -> None:
+    advance(bucket.store, 1)
+    key = ref_key("branch", "main")
+    body = bucket.store.get(key)
+    body = body.replace(b'{"format"', b'{"protected":{"by":[1]},"format"')
+    body = body.replace(b'{"sequence"', b'{"signed":"x","sequence"')
+    bucket.store.put(key, body, ANY)
+    for number in range(1, 40):
+        wanted = intent(f"w{number}", commit(number), commit(number + 1), since=number)
+        assert apply(bucket.store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
+    ref = find_ref(bucket.store, "branch", "main")
+    assert ref is not None
+    assert ref.extra == {"protected": {"by": [1]}}
+    assert checked_moves(bucket.store)[0].extra == '{"signed":"x"}'
+
+
+def test_what_is_not_ours_is_not_overwritten(bucket: Bucket) -> None:
+    key = ref_key("branch", "main")
+    bucket.store.put(key, b"not ours", ANY)
+    with pytest.raises(NotOurs):
+        apply(bucket.store, intent("w", None, commit(1)), retries=PATIENT)
+    assert bucket.store.get(key) == b"not ours"
+
+
+@pytest.mark.parametrize("trouble", [0.0, 0.3])
+def test_threads_race_and_nothing_is_lost(bucket: Bucket, trouble: float) -> None:
+    applied: list[str] = []
+    lock = Lock()
+
+    def write(me: int) -> None:
+        chance = random.Random(me)
+
+        def plan(kind: str) -> Fault | None:
+            if chance.random() >= trouble:
+                return None
+            answer = chance.choice(AMBIGUOUS if kind == "put" else ("500", "timeout"))
+            return Fault(answer, chance.choice(("no", "done")) if kind == "put" else "no")
+
+        store = TroubledStore(bucket.bucket, Wire(), plan)
+        for number in range(20):
+            wanted = _next(bucket.store, f"{me}-{number}")
+            try:
+                result = apply(store, wanted, retries=PATIENT)
+            except LakeError:
+                found = look_up(bucket.store, wanted)
+                if found is None or found.outcome is Outcome.LOST:
+                    continue
+                result = found
+            if result.outcome is Outcome.APPLIED:
+                with lock:
+                    applied.append(wanted.write_id)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
+    assert sorted(applied) == sorted(move.write_id for move in checked_moves(bucket.store))
+    assert applied
+
+
+def _next(store: MemoryStore, write_id: str) -> Intent:
+    ref = find_ref(store, "branch", "main")
+    if ref is None:
+        return intent(write_id, None, commit(1))
+    return intent(write_id, ref.commit_id, commit(ref.sequence + 1), since=ref.sequence)

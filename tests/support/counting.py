@@ -1,0 +1,87 @@
+"""A store that counts the requests which another store of the same kind would send."""
+
+from __future__ import annotations
+
+from collections import Counter
+from threading import Lock
+from typing import TYPE_CHECKING, BinaryIO
+
+from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from lakecli.objectstore.base import Condition, ObjectInfo, Version
+
+PAGE_SIZE = 1_000
+
+
+class CountingStore(MemoryStore):
+    """A store in memory.
+
+    Attributes:
+        counts: requests by kind: ``get``, ``put``, ``head``, ``list`` (one for each thousand
+            objects, as stores have it), ``delete``, ``copy``.
+        keys: (kind, key or prefix) of each request, in order.
+    """
+
+    def __init__(self, bucket: MemoryBucket | None = None, prefix: str = "ns/") -> None:
+        super().__init__(bucket, prefix)
+        self.counts: Counter[str] = Counter()
+        self.keys: list[tuple[str, str]] = []
+        self._counting = Lock()
+
+    def count(self, kind: str, key: str) -> None:
+        """Count one request."""
+        with self._counting:
+            self.counts[kind] += 1
+            self.keys.append((kind, key))
+
+    def reset(self) -> None:
+        """Forget what was counted."""
+        with self._counting:
+            self.counts.clear()
+            self.keys.clear()
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        self.count("get", key)
+        return super().get(key, start=start, length=length)
+
+    def get_versioned(self, key: str) -> tuple[bytes, Version]:
+        self.count("get", key)
+        return super().get_versioned(key)
+
+    def open(self, key: str) -> BinaryIO:
+        self.count("get", key)
+        return super().open(key)
+
+    def put(
+        self,
+        key: str,
+        body: bytes | BinaryIO,
+        condition: Condition,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Version:
+        self.count("put", key)
+        return super().put(key, body, condition, content_type=content_type, metadata=metadata)
+
+    def head(self, key: str) -> ObjectInfo:
+        self.count("head", key)
+        return super().head(key)
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        self.count("list", prefix)
+        for number, info in enumerate(super().list(prefix, after=after)):
+            if number and number % PAGE_SIZE == 0:
+                self.count("list", prefix)
+            yield info
+
+    def delete(self, keys: Iterable[str]) -> None:
+        self.count("delete", "")
+        super().delete(keys)
+
+    def copy(self, source: str, key: str) -> None:
+        self.count("copy", key)
+        super().copy(source, key)
