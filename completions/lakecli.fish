@@ -101,6 +101,7 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--after' 'Show what follows this name' \
                 '--amount' 'How many to show; 0 for all' \
+                '--at-op' 'Read as of right after this operation' \
                 '--prefix' 'Show what begins with this'
         case 'branch reset'
             printf '%s\t%s\n' \
@@ -115,6 +116,9 @@ function __lakecli_options
                 '--parent-number' 'Which parent of a merge commit it is compared with, from 1' \
                 '-y' 'Do not ask' \
                 '--yes' 'Do not ask'
+        case 'branch show'
+            printf '%s\t%s\n' \
+                '--at-op' 'Read as of right after this operation'
         case 'cherry-pick'
             printf '%s\t%s\n' \
                 '--allow-empty-commit' 'Commit even if nothing changes' \
@@ -133,6 +137,7 @@ function __lakecli_options
                 '--show-origin' 'Say where each value comes from'
         case 'diff'
             printf '%s\t%s\n' \
+                '--at-op' 'Read as of right after this operation' \
                 '--exit-code' 'Exit with 13 if there are differences' \
                 '--prefix' 'Show what begins with this' \
                 '--two-way' 'Compare the two refs as they are'
@@ -148,12 +153,19 @@ function __lakecli_options
                 '-p' 'Objects moved at a time; default: transfer.parallelism' \
                 '--parallelism' 'Objects moved at a time; default: transfer.parallelism' \
                 '--since' 'Only what has changed since this ref'
+        case 'find-merge-base'
+            printf '%s\t%s\n' \
+                '--at-op' 'Read as of right after this operation'
+        case 'fs cat'
+            printf '%s\t%s\n' \
+                '--at-op' 'Read as of right after this operation'
         case 'fs cp'
             printf '%s\t%s\n' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
         case 'fs download'
             printf '%s\t%s\n' \
+                '--at-op' 'Read as of right after this operation' \
                 '--dry-run' 'Show what would be done, and do nothing' \
                 '--exclude' 'Not what matches, as in .gitignore; may be repeated' \
                 '--include' 'Only what matches, as in .gitignore; may be repeated' \
@@ -166,6 +178,7 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--after' 'Show what follows this path' \
                 '--amount' 'How many to show; 0 for all' \
+                '--at-op' 'Read as of right after this operation' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
         case 'fs mv'
@@ -200,6 +213,7 @@ function __lakecli_options
                 '--size' 'With --location, how large it is'
         case 'fs stat'
             printf '%s\t%s\n' \
+                '--at-op' 'Read as of right after this operation' \
                 '--expires' 'How long the URL works: 90s, 30m, 12h, 7d' \
                 '--pre-sign' 'Show a URL that reads the object without credentials'
         case 'fs upload'
@@ -225,6 +239,7 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--after' 'Show what comes after this commit' \
                 '--amount' 'How many to show; 0 for all' \
+                '--at-op' 'Read as of right after this operation' \
                 '--dot' 'Write the history as a graph for Graphviz' \
                 '--first-parent' 'Of a merge, follow the first parent only' \
                 '--graph' 'Draw how the commits hang together, one line for each' \
@@ -291,9 +306,16 @@ function __lakecli_options
                 '--after' 'Show what follows this name' \
                 '--amount' 'How many to show; 0 for all' \
                 '--prefix' 'Show what begins with this'
+        case 'rev-parse'
+            printf '%s\t%s\n' \
+                '--at-op' 'Read as of right after this operation'
         case 'show commit'
             printf '%s\t%s\n' \
+                '--at-op' 'Read as of right after this operation' \
                 '--show-meta-range-id' 'Show the ID of the tree too'
+        case 'status'
+            printf '%s\t%s\n' \
+                '--at-op' 'Read as of right after this operation'
         case 'tag create'
             printf '%s\t%s\n' \
                 '-f' 'Move the tag if it exists already' \
@@ -306,7 +328,11 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--after' 'Show what follows this name' \
                 '--amount' 'How many to show; 0 for all' \
+                '--at-op' 'Read as of right after this operation' \
                 '--prefix' 'Show what begins with this'
+        case 'tag show'
+            printf '%s\t%s\n' \
+                '--at-op' 'Read as of right after this operation'
         case 'undo'
             printf '%s\t%s\n' \
                 '--remote' 'Take it back in the bucket too, if it was pushed'
@@ -336,6 +362,8 @@ function __lakecli_value
             echo 'nothing'
         case 'branch list --amount'
             echo 'nothing'
+        case 'branch list --at-op'
+            echo 'operation'
         case 'branch list --prefix'
             echo 'nothing'
         case 'branch reset --object'
@@ -346,6 +374,8 @@ function __lakecli_value
             echo 'nothing'
         case 'branch revert --parent-number'
             echo 'nothing'
+        case 'branch show --at-op'
+            echo 'operation'
         case 'cherry-pick -m'
             echo 'nothing'
         case 'cherry-pick --parent-number'
@@ -358,6 +388,8 @@ function __lakecli_value
             echo 'nothing'
         case 'commit --strategy'
             echo '=source-wins dest-wins'
+        case 'diff --at-op'
+            echo 'operation'
         case 'diff --prefix'
             echo 'nothing'
         case 'export --conf'
@@ -372,6 +404,12 @@ function __lakecli_value
             echo 'nothing'
         case 'export --since'
             echo 'nothing'
+        case 'find-merge-base --at-op'
+            echo 'operation'
+        case 'fs cat --at-op'
+            echo 'operation'
+        case 'fs download --at-op'
+            echo 'operation'
         case 'fs download --exclude'
             echo 'nothing'
         case 'fs download --include'
@@ -384,6 +422,8 @@ function __lakecli_value
             echo 'nothing'
         case 'fs ls --amount'
             echo 'nothing'
+        case 'fs ls --at-op'
+            echo 'operation'
         case 'fs presign --check'
             echo 'file'
         case 'fs presign --count'
@@ -412,6 +452,8 @@ function __lakecli_value
             echo 'nothing'
         case 'fs stage --size'
             echo 'nothing'
+        case 'fs stat --at-op'
+            echo 'operation'
         case 'fs stat --expires'
             echo 'nothing'
         case 'fs upload --content-type'
@@ -434,6 +476,8 @@ function __lakecli_value
             echo 'nothing'
         case 'log --amount'
             echo 'nothing'
+        case 'log --at-op'
+            echo 'operation'
         case 'log --objects'
             echo 'nothing'
         case 'log --prefixes'
@@ -478,12 +522,22 @@ function __lakecli_value
             echo 'nothing'
         case 'repo list --prefix'
             echo 'nothing'
+        case 'rev-parse --at-op'
+            echo 'operation'
+        case 'show commit --at-op'
+            echo 'operation'
+        case 'status --at-op'
+            echo 'operation'
         case 'tag list --after'
             echo 'nothing'
         case 'tag list --amount'
             echo 'nothing'
+        case 'tag list --at-op'
+            echo 'operation'
         case 'tag list --prefix'
             echo 'nothing'
+        case 'tag show --at-op'
+            echo 'operation'
         case '* --base-uri'
             echo 'nothing'
         case '* -c'

@@ -155,7 +155,7 @@ RECORDS: Final[dict[str, Record]] = {
         "metarange_id": ("text", "of its tree; empty for the empty tree"),
         "generation": ("number", "1, or one more than the largest of its parents"),
     },
-    "move": {
+    "reflog entry": {
         "ref": ("text", "an expression for where it went: main@{0}"),
         "commit_id": ("id or null", "where it went; null where it was deleted"),
         "before_commit_id": ("id or null", "where it stood; null where it was not there"),
@@ -449,7 +449,7 @@ ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
     "op show": (Answer("operation shown"),),
     "op undo": (Answer("undone"),),
     "quickstart": (Answer("quickstart"),),
-    "reflog": (Answer("move", each=True),),
+    "reflog": (Answer("reflog entry", each=True),),
     "redo": (Answer("undone"),),
     "repo create": (Answer("repository"),),
     "repo delete": (Answer("repository"),),
