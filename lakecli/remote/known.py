@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from lakecli.errors import IntegrityError
 from lakecli.kv.reflog import ReflogStore
 from lakecli.remote.records import Move
 
@@ -33,4 +34,10 @@ def _to_fields(move: Move) -> dict[str, Any]:
 
 def _from_fields(fields: Mapping[str, Any]) -> Move:
     known = {name: fields[name] for name in Move._fields if name in fields}
-    return Move(**{**known, "at": datetime.fromtimestamp(fields["at"], UTC)})
+    try:
+        return Move(**{**known, "at": datetime.fromtimestamp(fields["at"], UTC)})
+    except (KeyError, TypeError, ValueError) as error:
+        raise IntegrityError(
+            "a move of a ref makes no sense in the local store",
+            hint="the store may be damaged: move it away and start a new one",
+        ) from error

@@ -129,7 +129,7 @@ def parse_ref(kind: str, name: str, data: bytes, version: Version) -> RemoteRef:
         )
         _check_moves(moves, ref.sequence)
         _check_last_move(ref)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _not_ours(what, error) from error
     return ref
 
@@ -163,7 +163,7 @@ def parse_moves(what: str, data: bytes) -> tuple[Move, ...]:
     try:
         moves = tuple([_parse_move(move) for move in fields["moves"]])
         _check_moves(moves, moves[0].sequence)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
         raise _not_ours(what, error) from error
     return moves
 

@@ -1,0 +1,131 @@
+"""What a clone keeps of the bucket: tracked refs, their moves, intents, packs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import IntegrityError
+from lakecli.identity import h
+from lakecli.kv.env import Table
+from lakecli.kv.intents import IntentStore
+from lakecli.kv.packed import PackedStore
+from lakecli.kv.reflog import ReflogStore
+from lakecli.kv.tracking import Tracked, TrackingStore
+from lakecli.model import CommitId
+from lakecli.remote import known
+from lakecli.remote.records import Move
+from tests.support.stores import scratch
+
+if TYPE_CHECKING:
+    from lakecli.kv.env import LocalStore
+
+ONE, OTHER = b"1" * 16, b"2" * 16
+HEAD = CommitId("ab" * 32)
+
+
+def test_tracked_refs(store: LocalStore) -> None:
+    refs = [
+        Tracked("branch", "a", HEAD, 1, "w", "v"),
+        Tracked("branch", "ab\udc80/ü", None, 7, "w", "v"),
+        Tracked("branch", "x" * 255, HEAD, 2, "w", "v"),
+        Tracked("tag", "a", HEAD, 1, "w2", "v2"),
+    ]
+    with scratch(store) as txn:
+        tracking = TrackingStore(txn, ONE)
+        for ref in reversed(refs):
+            tracking.put(ref)
+        TrackingStore(txn, OTHER).put(refs[0])
+        assert list(tracking.iter()) == refs
+        assert list(tracking.iter("branch")) == refs[:3]
+        assert list(tracking.iter("branch", "ab")) == [refs[1]]
+        assert list(tracking.iter("tag")) == refs[3:]
+        assert [tracking.find(ref.kind, ref.name) for ref in refs] == refs
+        moved = refs[0]._replace(commit_id=None, sequence=2)
+        tracking.put(moved)
+        assert tracking.find("branch", "a") == moved
+        assert tracking.delete("branch", "a")
+        assert not tracking.delete("branch", "a")
+        assert tracking.find("branch", "a") is None
+        assert list(TrackingStore(txn, OTHER).iter()) == [refs[0]]
+
+
+def test_intents(store: LocalStore) -> None:
+    with scratch(store) as txn:
+        intents = IntentStore(txn, ONE)
+        intents.put(b"b" * 16, {"name": "ü\udc80", "at": 1, "before": None})
+        intents.put(b"a" * 16, {"local": {"x": [1]}})
+        IntentStore(txn, OTHER).put(b"c" * 16, {})
+        assert list(intents.iter()) == [
+            (b"a" * 16, {"local": {"x": [1]}}),
+            (b"b" * 16, {"name": "ü\udc80", "at": 1, "before": None}),
+        ]
+        assert intents.find(b"a" * 16) == {"local": {"x": [1]}}
+        assert intents.delete(b"a" * 16)
+        assert not intents.delete(b"a" * 16)
+        assert intents.find(b"a" * 16) is None
+
+
+def test_packs(store: LocalStore) -> None:
+    first, second, merged, foreign = (h(b"%d" % number).hex() for number in range(4))
+    ids = [h(b"commit %d" % number).hex() for number in range(10)]
+    with scratch(store) as txn:
+        packed = PackedStore(txn, ONE)
+        packed.add(first, ids[:2])
+        packed.add(second, ids[2:5])
+        assert set(packed.known_packs()) == set(packed.live_packs()) == {first, second}
+        assert [packed.find_pack(each) for each in ids[1:6]] == [first, *[second] * 3, None]
+        packed.add(merged, ids[:8], replaces=[first, second, foreign])
+        assert set(packed.known_packs()) == {first, second, merged, foreign}
+        assert set(packed.live_packs()) == {merged}
+        packed.add(first, ids[:2])  # read late; it stays replaced
+        assert set(packed.live_packs()) == {merged}
+        assert packed.find_pack(ids[7]) == merged
+        assert list(PackedStore(txn, OTHER).known_packs()) == []
+        assert PackedStore(txn, OTHER).find_pack(ids[0]) is None
+
+
+def test_moves(store: LocalStore) -> None:
+    moves = [
+        Move(number, f"w{number}", HEAD, None, "Ada", datetime(2026, 1, 1, tzinfo=UTC), "push")
+        for number in (300, 299, 2, 1)
+    ]
+    moves[1] = moves[1]._replace(pack="cd" * 32, extra='{"later":1}')
+    with scratch(store) as txn:
+        known.put_moves(txn, ONE, "branch", "main", moves[2:])
+        known.put_moves(txn, ONE, "branch", "main", moves[:3])
+        known.put_moves(txn, ONE, "tag", "main", moves[:1])
+        known.put_moves(txn, OTHER, "branch", "main", moves[:1])
+        assert list(known.iter_moves(txn, ONE, "branch", "main")) == moves
+        assert list(known.iter_moves(txn, ONE, "branch", "other")) == []
+        ReflogStore(txn, ONE).delete("branch", "main")
+        assert list(known.iter_moves(txn, ONE, "branch", "main")) == []
+        assert list(known.iter_moves(txn, ONE, "tag", "main")) == moves[:1]
+
+
+def test_writing_needs_a_write_transaction(store: LocalStore) -> None:
+    with store.read() as txn:
+        for write in (
+            lambda: TrackingStore(txn, ONE).delete("branch", "a"),
+            lambda: IntentStore(txn, ONE).delete(b"a" * 16),
+            lambda: PackedStore(txn, ONE).add("ab" * 32, []),
+            lambda: ReflogStore(txn, ONE).put_moves("branch", "a", []),
+        ):
+            with pytest.raises(TypeError, match="write transaction"):
+                write()
+
+
+def test_rows_that_make_no_sense(store: LocalStore) -> None:
+    with scratch(store) as txn:
+        txn.put(Table.TRACKING, ONE + b"branch\0main", b"{}")
+        txn.put(Table.INTENTS, ONE + b"a" * 16, b"[1]")
+        ReflogStore(txn, ONE).put_moves("branch", "main", [{"sequence": 1}])
+        for read in (
+            lambda: TrackingStore(txn, ONE).find("branch", "main"),
+            lambda: list(IntentStore(txn, ONE).iter()),
+            lambda: list(known.iter_moves(txn, ONE, "branch", "main")),
+        ):
+            with pytest.raises(IntegrityError, match="makes no sense"):
+                read()

@@ -1,0 +1,265 @@
+"""Commit packs: what is written is read, damage is seen, and few of them are left."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakecli.identity import commit_id, h
+from lakecli.layout import COMMITS, pack_key
+from lakecli.model import Commit, CommitId, MetarangeId
+from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.remote import packs
+from lakecli.remote.commit_data import NotText, encode_commit
+from lakecli.remote.packs import DamagedPack, PackInfo
+from lakecli.sstable.reader import BytesSource, Table
+from lakecli.sstable.writer import TableWriter
+from tests.support.counting import CountingStore
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from lakecli.objectstore.base import ObjectInfo
+
+AT = datetime(2026, 11, 20, 15, tzinfo=UTC)
+
+
+def make(
+    message: str,
+    parents: tuple[CommitId, ...] = (),
+    *,
+    committer: str = "Ada <ada@example.com>",
+    created_at: datetime = AT,
+    metadata: Mapping[str, str] | None = None,
+    metarange_id: str = "",
+    generation: int = 1,
+) -> Commit:
+    found = commit_id(
+        committer=committer,
+        message=message,
+        metarange_id=metarange_id,
+        created_at=int(created_at.timestamp()),
+        metadata=metadata or {},
+        parents=parents,
+    )
+    return Commit(
+        id=CommitId(found),
+        parents=parents,
+        metarange_id=MetarangeId(metarange_id),
+        message=message,
+        committer=committer,
+        created_at=created_at,
+        metadata=metadata or {},
+        generation=generation,
+    )
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+commits = st.builds(
+    make,
+    texts,
+    st.lists(st.binary(min_size=32, max_size=32).map(bytes.hex).map(CommitId), max_size=3).map(
+        tuple
+    ),
+    committer=texts,
+    created_at=st.integers(-(10**9), 10**10).map(
+        lambda second: datetime.fromtimestamp(second, UTC)
+    ),
+    metadata=st.dictionaries(texts, texts, max_size=3),
+    metarange_id=st.sampled_from(["", "ab" * 32]),
+    generation=st.integers(1, 2**31 - 1),
+)
+
+
+@given(st.lists(commits, max_size=20, unique_by=lambda commit: commit.id))
+def test_commits_are_read_as_they_were_written(written: list[Commit]) -> None:
+    store = MemoryStore()
+    replaces = [h(b"1").hex(), h(b"0").hex()]
+    pack_id = packs.write_pack(store, written, replaces=replaces)
+    assert packs.write_pack(store, written[::-1], replaces=replaces * 2) == pack_id
+    pack = packs.read_pack(store, pack_id)
+    assert pack.commits == sorted(written, key=lambda commit: commit.id)
+    assert pack.replaces == tuple(sorted(replaces))
+    assert [(info.id, info.size) for info in packs.list_packs(store)] == [
+        (pack_id, store.head(pack_key(pack_id)).size)
+    ]
+
+
+def test_a_pack_is_a_table_of_lakefs_commits() -> None:
+    store = MemoryStore()
+    pack_id = packs.write_pack(store, [make("first")])
+    table = Table(BytesSource("pack", store.get(pack_key(pack_id))))
+    assert {name: table.properties[name] for name in ("type", "entity", "writer")} == {
+        "type": b"commits",
+        "entity": b"commit",
+        "writer": b"lakecli",
+    }
+    assert "replaces" not in table.properties
+    [(key, value)] = table.records()
+    assert key.decode() == make("first").id
+    assert value.startswith(b"\x80\x01" + key)
+
+
+def test_what_is_no_text_is_refused() -> None:
+    store = MemoryStore()
+    for commit in (
+        make("a\udc80"),
+        make("", metadata={"\udcff": "x"}),
+        make("", committer="\udcff"),
+    ):
+        with pytest.raises(NotText, match=f"commit {commit.id} cannot be shared"):
+            packs.write_pack(store, [commit])
+    assert list(store.list()) == []
+
+
+def test_damage_is_seen() -> None:
+    store = MemoryStore()
+    pack_id = packs.write_pack(store, [make(f"m{number}") for number in range(50)])
+    good = store.get(pack_key(pack_id))
+    for bad in (b"", good[:-1], good[:100], good[:500] + b"\0" + good[501:], b"x" * len(good)):
+        store.put(pack_key(pack_id), bad, ANY)
+        with pytest.raises(DamagedPack, match=f"damaged commit pack _lakecli/commits/{pack_id}"):
+            packs.read_pack(store, pack_id)
+        with pytest.raises(DamagedPack):
+            list(packs.read_new_packs(store, ()))
+    with pytest.raises(ObjectNotFound):
+        packs.read_pack(store, "ab" * 32)
+
+
+@pytest.mark.parametrize(
+    ("entity", "key", "value", "what"),
+    [
+        (b"branch", make("a").id, encode_commit(make("a")), "where commits should be"),
+        (b"commit", make("b").id, encode_commit(make("a")), f"is {make('a').id}"),
+        (b"commit", make("a").id, b"\x02a\x02\xff", "no commit at"),
+        (b"commit", make("a").id, b"\x7f", "damaged record"),
+        (b"commit", make("a").id, encode_commit(make("a", generation=0)), "no commit at"),
+    ],
+)
+def test_what_others_make_of_a_pack(entity: bytes, key: str, value: bytes, what: str) -> None:
+    store = MemoryStore()
+    table = TableWriter(properties={"entity": entity})
+    table.add(key.encode(), value)
+    data = table.finish()
+    pack_id = h(data).hex()
+    store.put(pack_key(pack_id), data, ANY)
+    with pytest.raises(DamagedPack, match=what):
+        packs.read_pack(store, pack_id)
+    store.put(pack_key("no pack"), b"ignored", ANY)
+    store.put(COMMITS + "ab" * 32 + "/x", b"ignored", ANY)
+    assert [info.id for info in packs.list_packs(store)] == [pack_id]
+
+
+def test_only_new_packs_are_read() -> None:
+    store = CountingStore()
+    one, two, three = (make(f"m{number}") for number in range(3))
+    first = packs.write_pack(store, [one])
+    second = packs.write_pack(store, [two])
+    merged = packs.write_pack(store, [one, two], replaces=[first, second])
+    third = packs.write_pack(store, [three])
+    assert [pack.id for pack in packs.read_new_packs(store, ())] == [merged, third]
+    assert (store.counts["get"], store.counts["list"]) == (2, 1)
+    store.reset()
+    assert [pack.id for pack in packs.read_new_packs(store, {merged, first, second})] == [third]
+    assert (store.counts["get"], store.counts["list"]) == (1, 1)
+
+
+class LateStore(CountingStore):
+    """Lists nothing of what was written since a moment."""
+
+    hidden: Collection[str] = ()
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        return (info for info in super().list(prefix, after=after) if info.key not in self.hidden)
+
+
+def test_a_pack_that_is_listed_late_is_read_because_a_ref_names_it() -> None:
+    store = LateStore()
+    first = packs.write_pack(store, [make("a")])
+    late = packs.write_pack(store, [make("b")])
+    store.hidden = {pack_key(late)}
+    assert [pack.id for pack in packs.read_new_packs(store, ())] == [first]
+    gone = "ab" * 32
+    found = packs.read_new_packs(store, {first}, also={late, gone})
+    assert [pack.id for pack in found] == [late]
+    assert list(packs.read_new_packs(store, {first, late}, also={late})) == []
+
+
+def test_a_pack_that_goes_while_it_is_read_was_replaced() -> None:
+    store = CountingStore()
+    one, two = make("a", metadata={"long": "x" * 5000}), make("b")
+    first, second = (packs.write_pack(store, [commit]) for commit in (one, two))
+    reading = packs.read_new_packs(store, ())
+    assert next(reading).id == first
+    merged = packs.write_pack(store, [one, two], replaces=[first, second])
+    store.delete([pack_key(first), pack_key(second)])
+    assert [pack.id for pack in reading] == [merged]
+
+
+def simulate(pushes: int, *, size: int) -> tuple[list[PackInfo], int]:
+    """Push commits one at a time, by their sizes alone; return the packs, and bytes rewritten."""
+    live: dict[str, PackInfo] = {}
+    rewritten = 0
+    for number in range(pushes):
+        chosen = packs.choose_replaced(list(live.values()), size)
+        merged = sum(live.pop(each).size for each in chosen)
+        rewritten += merged
+        live[str(number)] = PackInfo(str(number), 1500 + size + merged, AT)
+    return list(live.values()), rewritten
+
+
+@pytest.mark.parametrize(("pushes", "size"), [(10_000, 400), (10_000, 4_000), (50_000, 300)])
+def test_packs_stay_few(pushes: int, size: int) -> None:
+    left, rewritten = simulate(pushes, size=size)
+    total = sum(info.size for info in left)
+    assert len(left) <= 35
+    assert rewritten < 12 * total
+
+
+def test_large_packs_are_left_alone() -> None:
+    large = [PackInfo(str(number), packs.LARGEST_PACK, AT) for number in range(20)]
+    assert packs.choose_replaced(large, 100) == []
+    small = [PackInfo(f"s{number}", 100, AT) for number in range(7)]
+    assert packs.choose_replaced(large + small, 100) == [info.id for info in small]
+    assert packs.choose_replaced(small[:6], 100) == []
+    assert packs.choose_replaced(small[:6], packs.LARGEST_PACK * 2) == []
+
+
+def push_one_at_a_time(store: CountingStore, pushes: int) -> list[CommitId]:
+    """Push commits as single machines do that see each other's packs at once."""
+    history: list[CommitId] = []
+    live: set[str] = set()
+    for number in range(pushes):
+        parents = (history[-1],) if history else ()
+        commit = make(
+            f"commit {number}",
+            parents,
+            created_at=AT + timedelta(seconds=number),
+            metarange_id=h(b"%d" % number).hex(),
+            generation=number + 1,
+        )
+        listed = [info for info in packs.list_packs(store) if info.id in live]
+        chosen = packs.choose_replaced(listed, 500)
+        merged = [commit]
+        for pack_id in chosen:
+            merged += packs.read_pack(store, pack_id).commits
+        live -= set(chosen)
+        live.add(packs.write_pack(store, merged, replaces=chosen))
+        store.delete(map(pack_key, chosen))
+        history.append(commit.id)
+    return history
+
+
+def test_a_clone_of_ten_thousand_pushes_reads_few_packs() -> None:
+    store = CountingStore()
+    history = push_one_at_a_time(store, 10_000)
+    store.reset()
+    read = list(packs.read_new_packs(store, ()))
+    assert sorted(commit.id for pack in read for commit in pack.commits) == sorted(history)
+    assert store.counts["get"] <= 50
+    assert store.counts["list"] <= 1

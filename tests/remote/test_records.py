@@ -1,0 +1,165 @@
+"""Ref objects: their bytes, and bytes that are none."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakecli.model import CommitId
+from lakecli.objectstore.base import Version
+from lakecli.remote.records import (
+    MAX_MOVES,
+    Move,
+    NotOurs,
+    RemoteRef,
+    dump_moves,
+    dump_ref,
+    parse_moves,
+    parse_ref,
+)
+
+V = Version("v")
+FIELDS: dict[str, Any] = {
+    "format": 1,
+    "kind": "branch",
+    "name": "main",
+    "commit_id": "ab" * 32,
+    "sequence": 2,
+    "write_id": "w2",
+    "moves": [
+        {
+            "sequence": 2,
+            "write_id": "w2",
+            "from": None,
+            "to": "ab" * 32,
+            "who": "Ada <ada@example.com>",
+            "at": "2026-11-20T15:00:00Z",
+            "why": "push",
+            "pack": "cd" * 32,
+        },
+        {
+            "sequence": 1,
+            "write_id": "w1",
+            "from": "ab" * 32,
+            "to": None,
+            "who": "",
+            "at": "2026-11-20T16:00:00+02:00",
+            "why": "delete",
+        },
+    ],
+}
+
+commit_ids = st.none() | st.binary(min_size=32, max_size=32).map(bytes.hex).map(CommitId)
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+times = st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC)).map(
+    lambda at: at.replace(microsecond=0)
+)
+
+
+@st.composite
+def refs(draw: st.DrawFn) -> RemoteRef:
+    newest = draw(st.integers(MAX_MOVES, 10**15))
+    moves = tuple(
+        Move(
+            newest - number,
+            draw(words),
+            draw(commit_ids),
+            draw(commit_ids),
+            draw(words),
+            draw(times),
+            draw(words),
+            draw(words),
+            draw(st.sampled_from(["", '{"later":[1]}'])),
+        )
+        for number in range(draw(st.integers(1, 5)))
+    )
+    return RemoteRef(
+        kind=draw(st.sampled_from(["branch", "tag"])),
+        name=draw(words) + "\udc80",
+        commit_id=moves[0].after,
+        sequence=newest,
+        write_id=moves[0].write_id,
+        moves=moves,
+        version=V,
+        extra=draw(st.sampled_from([{}, {"new": {"field": None}}])),
+    )
+
+
+@given(refs())
+def test_a_ref_is_read_as_it_was_written(ref: RemoteRef) -> None:
+    assert parse_ref(ref.kind, ref.name, dump_ref(ref), V) == ref
+    assert parse_moves("key", dump_moves(ref.moves)) == ref.moves
+
+
+def test_a_ref_object() -> None:
+    ref = parse_ref("branch", "main", json.dumps(FIELDS).encode(), V)
+    assert [move.at.hour for move in ref.moves] == [15, 14]
+    assert (ref.moves[0].pack, ref.moves[1].pack) == ("cd" * 32, "")
+    written = json.loads(dump_ref(ref))
+    assert written["moves"][0] == FIELDS["moves"][0]
+    assert {**written, "moves": None} == {**FIELDS, "moves": None}
+
+
+def changed(**fields: object) -> bytes:
+    return json.dumps({**FIELDS, **fields}).encode()
+
+
+def with_move(**fields: object) -> bytes:
+    first, second = FIELDS["moves"]
+    return changed(moves=[{**first, **fields}, second])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff\xfe",
+        b"null",
+        b"[]",
+        b"{}",
+        b"[" * 100_000,
+        json.dumps({"type": "other"}).encode(),
+        changed(format="1"),
+        changed(format=0),
+        changed(format=True),
+        changed(commit_id="ab"),
+        changed(commit_id="AB" * 32),
+        changed(commit_id=7),
+        changed(commit_id="cd" * 32),
+        changed(sequence=3),
+        changed(sequence="2"),
+        changed(write_id="w1"),
+        changed(moves=None),
+        changed(moves=[1]),
+        changed(moves=list(reversed(FIELDS["moves"]))),
+        with_move(at="yesterday"),
+        with_move(at="2026-11-20T15:00:00"),
+        with_move(at=1),
+        with_move(who=None),
+        with_move(**{"from": "x"}),
+    ],
+)
+def test_what_is_no_ref(data: bytes) -> None:
+    with pytest.raises(NotOurs, match=r"_lakecli/refs/branches/main is nothing that lakecli wrote"):
+        parse_ref("branch", "main", data, V)
+
+
+def test_a_ref_of_another_name_or_format() -> None:
+    with pytest.raises(NotOurs, match=r"refs/tags/main says that it is branch 'main'"):
+        parse_ref("tag", "main", changed(), V)
+    with pytest.raises(NotOurs, match=r"is of format 2, this lakecli knows 1") as raised:
+        parse_ref("branch", "main", changed(format=2, moves="unknown"), V)
+    assert "upgrade" in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b'{"format":1}', b'{"format":1,"moves":[]}', b'{"format":1,"moves":{}}']
+)
+def test_what_is_no_reflog(data: bytes) -> None:
+    with pytest.raises(NotOurs, match="some/key is nothing"):
+        parse_moves("some/key", data)

@@ -1,0 +1,73 @@
+"""Reading refs: one, the listing, many in parallel."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakecli.layout import REFS, ref_key
+from lakecli.objectstore.base import ANY, Version
+from lakecli.remote.move import apply
+from lakecli.remote.records import NotOurs
+from lakecli.remote.refs import Listed, find_ref, iter_refs, read_refs
+from tests.remote.chains import PATIENT, commit, intent
+from tests.support.counting import CountingStore
+
+
+def with_refs(count: int) -> CountingStore:
+    store = CountingStore()
+    for number in range(count):
+        kind = "branch" if number % 2 else "tag"
+        wanted = intent(f"w{number}", None, commit(number))
+        apply(store, wanted._replace(kind=kind, name=f"Ref-{number}"), retries=PATIENT)
+    store.reset()
+    return store
+
+
+def test_refs_are_listed_and_read() -> None:
+    store = with_refs(70)
+    listed = list(iter_refs(store))
+    assert {(ref.kind, ref.name) for ref in listed} == {
+        ("branch" if number % 2 else "tag", f"Ref-{number}") for number in range(70)
+    }
+    read = list(read_refs(store, iter(listed), parallelism=4))
+    assert [(ref.kind, ref.name, ref.version) for ref in read] == listed
+    assert [ref.commit_id for ref in read] == [
+        commit(int(ref.name.removeprefix("Ref-"))) for ref in listed
+    ]
+    assert store.counts == {"list": 1, "get": 70}
+
+
+def test_unknown_keys_are_passed_over() -> None:
+    store = with_refs(2)
+    for key in (
+        "notes/x",
+        "branches/",
+        "branches/A",
+        "branches/a/b",
+        "tags/%4",
+        "tags/" + 256 * "x",
+    ):
+        store.put(REFS + key, b"unknown", ANY)
+    assert {ref.name for ref in iter_refs(store)} == {"Ref-0", "Ref-1"}
+
+
+def test_refs_that_are_not_there() -> None:
+    store = with_refs(2)
+    assert find_ref(store, "branch", "none") is None
+    listed = [Listed("branch", "none", Version("v")), *iter_refs(store)]
+    assert [ref.name for ref in read_refs(store, listed)] == [ref.name for ref in listed[1:]]
+
+
+def test_an_object_that_is_no_ref_is_an_error() -> None:
+    store = with_refs(40)
+    store.put(ref_key("branch", "Ref-9"), b"garbage", ANY)
+    with pytest.raises(NotOurs, match="branches/%52ef-9"):
+        list(read_refs(store, iter_refs(store)))
+
+
+def test_reading_may_be_left_early() -> None:
+    store = with_refs(60)
+    reading = read_refs(store, iter_refs(store), parallelism=2)
+    next(reading)
+    reading.close()  # type: ignore[attr-defined]
+    assert store.counts["get"] <= 5
