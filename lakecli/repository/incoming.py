@@ -14,7 +14,7 @@ from lakecli.kv.packed import PackedStore
 from lakecli.refs.store import RefStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import Commit, CommitId
@@ -29,8 +29,8 @@ def _nothing(_count: int = 0) -> None:
     """Tell nobody."""
 
 
-class _Waiting(NamedTuple):
-    """A pack some of whose commits have parents that were not here when it was read."""
+class _Read(NamedTuple):
+    """A pack that was read, and the parents of its commits that were not here then."""
 
     id: str
     replaces: tuple[str, ...]
@@ -76,17 +76,19 @@ def take_in(
         DamagedPack: one of them; what came before stays, and is of no consequence.
     """
     incoming = Incoming()
-    waiting: list[_Waiting] = []
+    waiting: list[_Read] = []
     for pack in packs:
         incoming.packs += 1
         incoming.commits += _write(repository, pack.commits, on_commits)
         ids = tuple(commit.id for commit in pack.commits)
         needs = _missing_parents(repository, pack.commits)
+        read = _Read(pack.id, pack.replaces, ids, needs)
         if needs:
-            waiting.append(_Waiting(pack.id, pack.replaces, ids, needs))
+            waiting.append(read)
         else:
-            _note(repository, pack.id, ids, pack.replaces)
-    _note_complete(repository, waiting, incoming)
+            _note(repository, [read])
+    if waiting:
+        _note_complete(repository, waiting, incoming)
     return incoming
 
 
@@ -118,28 +120,35 @@ def _missing_parents(repository: Repository, commits: list[Commit]) -> frozenset
         )
 
 
-def _note(
-    repository: Repository, pack_id: str, ids: tuple[CommitId, ...], replaces: tuple[str, ...]
-) -> None:
+def _note(repository: Repository, packs: Iterable[_Read]) -> None:
+    """Note packs as known, together: each may need what is in another one."""
     with repository.lake.kv.write() as txn:
-        PackedStore(txn, repository.key).add(pack_id, ids, replaces=replaces)
+        packed = PackedStore(txn, repository.key)
+        for pack in packs:
+            packed.add(pack.id, pack.commit_ids, replaces=pack.replaces)
 
 
-def _note_complete(repository: Repository, waiting: list[_Waiting], incoming: Incoming) -> None:
-    """Note the packs whose needs came with others; tell the commits of the rest."""
-    while waiting:
-        # A pack is complete if its needs are in packs that are noted; each round finds more.
-        with repository.lake.kv.read() as txn:
-            packed = PackedStore(txn, repository.key)
-            complete = [
-                pack
-                for pack in waiting
-                if all(packed.find_pack(parent) is not None for parent in pack.needs)
-            ]
-        if not complete:
-            break
-        for pack in complete:
-            _note(repository, pack.id, pack.commit_ids, pack.replaces)
-            waiting.remove(pack)
+def _note_complete(repository: Repository, waiting: Sequence[_Read], incoming: Incoming) -> None:
+    """Note the packs all of whose needs came with others; tell the commits of the rest."""
+    pack_of = {commit_id: pack.id for pack in waiting for commit_id in pack.commit_ids}
+    with repository.lake.kv.read() as txn:
+        packed = PackedStore(txn, repository.key)
+        incomplete = {
+            pack.id
+            for pack in waiting
+            if any(need not in pack_of and packed.find_pack(need) is None for need in pack.needs)
+        }
+    grows = bool(incomplete)
+    while grows:
+        more = {
+            pack.id
+            for pack in waiting
+            if pack.id not in incomplete
+            and any(pack_of.get(need) in incomplete for need in pack.needs)
+        }
+        incomplete |= more
+        grows = bool(more)
+    _note(repository, [pack for pack in waiting if pack.id not in incomplete])
     for pack in waiting:
-        incoming.incomplete.update(pack.commit_ids)
+        if pack.id in incomplete:
+            incoming.incomplete.update(pack.commit_ids)

@@ -1,0 +1,319 @@
+"""Making a clone of what lies in a namespace."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli import layout
+from lakecli.errors import AlreadyExists, ErrorKind, LakeError
+from lakecli.kv import operations as log
+from lakecli.model import EMPTY_TREE
+from lakecli.objectstore.base import ANY
+from lakecli.refs.store import RefStore
+from lakecli.remote import move
+from lakecli.remote.move import Intent, Retries
+from lakecli.repository import branch, packing, repo, tag
+from lakecli.repository.clone import clone, clone_counted
+from lakecli.repository.commits import make_commit as new_commit
+from lakecli.repository.fetch import Change, fetch
+from lakecli.repository.namespace import NewerRepository
+from lakecli.repository.push import PushOptions, push, push_all
+from tests.support.clones import machine, make_commit, position
+from tests.support.faulty import denied
+from tests.support.lakes import checksums, read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.model import Commit
+    from lakecli.repository.lake import Lake, Repository
+    from tests.support.faulty import FaultyStore
+
+ME = PushOptions(who="Me <me@example.com>")
+NAMESPACE = "s3://bucket/ns"
+WHEN = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def first(tmp_path: Path, bucket: FaultyStore) -> Iterator[Repository]:
+    assert bucket is not None
+    with machine(tmp_path, "first") as lake:
+        yield repo.create(lake, "demo", NAMESPACE, range_entries=16)
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Iterator[Lake]:
+    with machine(tmp_path, "second") as lake:
+        yield lake
+
+
+def everything(repository: Repository) -> dict[str, Any]:
+    """Refs, the commits that they reach, and what those read as."""
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        positions = {f"branch {each.name}": each.commit_id for each in refs.iter_branches()}
+        positions |= {f"tag {each.name}": each.commit_id for each in refs.iter_tags()}
+        commits = {each.id: each for each in refs.iter_commits()}
+    contents = {commit_id: read(repository, commit_id) for commit_id in commits}
+    return {"refs": positions, "commits": commits, "contents": contents}
+
+
+def test_a_lost_store_is_rebuilt_from_the_bucket(first: Repository, second: Lake) -> None:
+    make_commit(first, b"a")
+    branch.create(first, "side", source="main")
+    make_commit(first, b"b", "side")
+    tag.create(first, "v1.0", "side~1")
+    make_commit(first, b"c")
+    push_all(first, ME)
+    before = everything(first)
+    stage(first, "main", {b"lost": b"with the machine"})
+
+    made = clone_counted(second, NAMESPACE, "demo")
+    assert everything(made.repository) == before
+    assert (made.branches, made.tags, made.commits, made.left_out) == (2, 1, 4, ())
+    assert made.repository.record == replace(first.record, region="")
+    assert read(made.repository, "main") == checksums({b"a": b"a", b"c": b"c"})
+    # And it goes on from there.
+    make_commit(made.repository, b"d")
+    push(made.repository, "main", options=ME)
+    fetch(first)
+    assert position(first) == branch.show(made.repository, "main").commit_id
+
+
+def test_the_name_is_this_machines_own(first: Repository, second: Lake) -> None:
+    made = clone(second, NAMESPACE + "/", "another-name")
+    assert made.uri == "lakefs://another-name"
+    assert made.record.uuid == first.record.uuid
+
+
+def test_of_a_repository_that_was_never_pushed(first: Repository, second: Lake) -> None:
+    made = clone_counted(second, NAMESPACE, "demo")
+    assert everything(made.repository) == everything(first)
+    assert (made.branches, made.tags, made.commits) == (1, 0, 0)
+
+
+def test_it_is_an_operation(first: Repository, second: Lake) -> None:
+    tag.create(first, "v1", "main")
+    push_all(first, ME)
+    made = clone(second, NAMESPACE, "demo")
+    with second.kv.read() as txn:
+        (operation,) = log.iter_operations(txn, made.key)
+    assert operation.kind == "clone"
+    changed = [(change.kind, change.name, change.before) for change in operation.refs]
+    assert changed == [
+        ("repository", "demo", None),
+        ("branch", "main", None),
+        ("tag", "v1", None),
+    ]
+
+
+def test_taken_names(first: Repository, second: Lake) -> None:
+    clone(second, NAMESPACE, "demo")
+    with pytest.raises(AlreadyExists, match="'demo' exists already") as raised:
+        clone(second, "s3://elsewhere/ns", "demo")
+    assert "lakecli fetch lakefs://demo" in str(raised.value.hint)
+    with pytest.raises(AlreadyExists, match="already, as lakefs://demo"):
+        clone(second, NAMESPACE, "other")
+    with pytest.raises(AlreadyExists):
+        clone(first.lake, NAMESPACE, "demo")
+
+
+def test_again_after_it_was_forgotten_here(first: Repository) -> None:
+    pushed = make_commit(first, b"a")
+    branch.create(first, "unpushed", source="main")
+    tag.create(first, "local", "main")
+    push(first, "main", options=ME)
+    unpushed = make_commit(first, b"b")
+    stage(first, "main", {b"staged": b"staged"})
+    lake = first.lake
+    repo.delete(lake, "demo")
+
+    made = clone(lake, NAMESPACE, "again")
+    assert [each.name for each in branch.iter_branches(made)] == ["main"]
+    assert list(tag.iter_tags(made)) == []
+    assert branch.show(made, "main").commit_id == pushed.id
+    assert read(made, "main") == checksums({b"a": b"a"})
+    assert read(made, unpushed.id) == checksums({b"a": b"a", b"b": b"b"})  # by its ID
+    with lake.kv.read() as txn:
+        operation = next(log.iter_operations(txn, made.key))
+    changed = {(change.kind, change.name): change for change in operation.refs}
+    assert changed["branch", "unpushed"].after is None
+    main = changed["branch", "main"].before
+    assert main is not None
+    assert main["commit_id"] == unpushed.id
+    assert bytes.fromhex(main["staging_token"]) in operation.sealed
+
+
+def test_refs_that_are_deleted_there_are_not_made(first: Repository, second: Lake) -> None:
+    from lakecli.repository.push import push_deletion
+
+    make_commit(first, b"a")
+    branch.create(first, "side", source="main")
+    push_all(first, ME)
+    push_deletion(first, "side", options=ME)
+    made = clone(second, NAMESPACE, "demo")
+    assert [each.name for each in branch.iter_branches(made)] == ["main"]
+
+
+def test_refs_whose_commits_are_missing_are_left_out(
+    first: Repository, second: Lake, bucket: FaultyStore
+) -> None:
+    make_commit(first, b"a")
+    push(first, "main", options=ME)
+    branch.create(first, "side", source="main")
+    packs = {info.key for info in bucket.list(layout.COMMITS)}
+    make_commit(first, b"b", "side")
+    push(first, "side", options=ME)
+    bucket.delete(info.key for info in bucket.list(layout.COMMITS) if info.key not in packs)
+    made = clone_counted(second, NAMESPACE, "demo")
+    assert [(update.name, update.change) for update in made.left_out] == [
+        ("side", Change.INCOMPLETE)
+    ]
+    assert position(made.repository, "side") is None
+
+
+def put(bucket: FaultyStore, **fields: Any) -> None:
+    document = json.loads(bucket.get(layout.REPOSITORY))
+    bucket.put(layout.REPOSITORY, json.dumps({**document, **fields}).encode(), ANY)
+
+
+def empty(bucket: FaultyStore) -> None:
+    bucket.delete([info.key for info in bucket.list()])
+
+
+def make_lakefs(bucket: FaultyStore) -> None:
+    bucket.delete([layout.REPOSITORY])
+
+
+def make_newer(bucket: FaultyStore) -> None:
+    put(bucket, format=2)
+
+
+def make_unreadable(bucket: FaultyStore) -> None:
+    put(bucket, needs_read=["telepathy"])
+
+
+def spoil_description(bucket: FaultyStore) -> None:
+    bucket.put(layout.REPOSITORY, b"<html>", ANY)
+
+
+def spoil_ref(bucket: FaultyStore) -> None:
+    key = layout.ref_key("branch", "main")
+    bucket.put(key, bucket.get(key).replace(b'"name":"main"', b'"name":"dev"'), ANY)
+
+
+def spoil_pack(bucket: FaultyStore) -> None:
+    (info,) = bucket.list(layout.COMMITS)
+    bucket.put(info.key, bucket.get(info.key)[:100], ANY)
+
+
+def forbid_listing(bucket: FaultyStore) -> None:
+    bucket.errors["list"] = denied("list")
+
+
+def forbid_reading(bucket: FaultyStore) -> None:
+    bucket.errors["get"] = denied("get")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "kind", "said"),
+    [
+        (empty, ErrorKind.NOT_FOUND, "no repository in s3://bucket/ns"),
+        (make_lakefs, ErrorKind.REFUSED, "belongs to a lakeFS repository"),
+        (make_newer, ErrorKind.REFUSED, "needs a newer lakecli: format 2"),
+        (make_unreadable, ErrorKind.REFUSED, "needs a newer lakecli: 'telepathy'"),
+        (spoil_description, ErrorKind.INTEGRITY, "not a repository description"),
+        (spoil_ref, ErrorKind.INTEGRITY, "says that it is branch 'dev'"),
+        (spoil_pack, ErrorKind.INTEGRITY, "_lakecli/commits/"),
+        (forbid_listing, ErrorKind.PERMISSION, "refused list"),
+        (forbid_reading, ErrorKind.PERMISSION, "refused get"),
+    ],
+)
+def test_bad_input(
+    first: Repository,
+    second: Lake,
+    bucket: FaultyStore,
+    *,
+    spoil: Any,
+    kind: ErrorKind,
+    said: str,
+) -> None:
+    make_commit(first, b"a")
+    push(first, "main", options=ME)
+    good = dict(bucket.bucket.objects)
+    spoil(bucket)
+    with pytest.raises(LakeError, match=said) as raised:
+        clone(second, NAMESPACE, "demo")
+    assert raised.value.kind == kind
+    assert raised.value.hint
+    assert list(second.repositories()) == []
+    # Once it is repaired, the same command succeeds.
+    bucket.errors.clear()
+    bucket.bucket.objects = good
+    assert everything(clone(second, NAMESPACE, "demo")) == everything(first)
+
+
+def test_what_only_newer_versions_may_write_is_cloned_and_not_pushed(
+    first: Repository, second: Lake, bucket: FaultyStore
+) -> None:
+    put(bucket, needs_write=["more"])
+    made = clone(second, NAMESPACE, "demo")
+    make_commit(made, b"a")
+    with pytest.raises(NewerRepository, match="'more'"):
+        push(made, "main", options=ME)
+    assert list(bucket.list(layout.REFS)) == []
+    assert first.record.uuid == made.record.uuid
+
+
+COMMITS = 10_000
+BRANCHES = 1_000
+
+
+def long_history(repository: Repository) -> list[Commit]:
+    """Give the bucket packs as a thousand pushes of ten commits leave them, and many branches."""
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        newest = refs.get_commit(refs.get_branch("main").commit_id)
+    history = [newest]
+    for number in range(COMMITS - 1):
+        newest = new_commit(
+            parents=[newest],
+            metarange_id=EMPTY_TREE,
+            message=f"commit {number}",
+            committer="me",
+            created_at=WHEN,
+            metadata={},
+        )
+        history.append(newest)
+    for start in range(0, COMMITS, 100):
+        packed = packing.write(repository, history[start : start + 100])
+        assert packed is not None
+        with repository.lake.kv.write() as txn:
+            packing.note(txn, repository, packed)
+    retries = Retries(random=lambda: 0.0, sleep=lambda _seconds: None)
+    for number in range(BRANCHES):
+        after = history[-1 - 10 * number].id
+        name = "main" if number == 0 else f"branch-{number}"
+        intent = Intent("branch", name, f"{number:032x}", None, after, "me", WHEN, "push")
+        move.apply(repository.store, intent, retries=retries)
+    return history
+
+
+def test_what_a_clone_of_a_long_history_costs(
+    first: Repository, second: Lake, bucket: FaultyStore
+) -> None:
+    history = long_history(first)
+    bucket.calls.clear()
+    made = clone_counted(second, NAMESPACE, "demo")
+    gets, lists = bucket.calls["get"] - BRANCHES, bucket.calls["list"]
+    assert gets <= 50
+    assert lists <= 4
+    assert (made.branches, made.commits) == (BRANCHES, COMMITS)
+    assert branch.show(made.repository, "main").commit_id == history[-1].id
+    assert branch.show(made.repository, "branch-999").commit_id == history[-9991].id
