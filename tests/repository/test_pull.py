@@ -1,0 +1,270 @@
+"""Bringing a branch up to where it stands in the bucket."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.committed.merge import MergeConflict
+from lakecli.errors import AlreadyExists, ConflictError, DirtyBranch, NotFound
+from lakecli.kv import operations as log
+from lakecli.model import MergeStrategy
+from lakecli.refs.store import RefStore
+from lakecli.repository import branch, tag, tokens
+from lakecli.repository.commit import commit
+from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
+from lakecli.repository.push import NonFastForward, PushOptions, push, push_deletion
+from tests.support.clones import Clones, make_commit
+from tests.support.lakes import checksums, read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lakecli.model import Commit
+    from lakecli.repository.lake import Repository
+
+ME = PushOptions(who="Me <me@example.com>")
+PULL = PullOptions(committer="Me <me@example.com>")
+DRY = replace(PULL, dry_run=True)
+
+
+@pytest.fixture
+def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
+    with Clones.make(tmp_path, "one", "two") as made:
+        yield made.repositories
+
+
+def share(repository: Repository, path: bytes, name: str = "main") -> Commit:
+    made = make_commit(repository, path, name)
+    push(repository, name, options=ME)
+    return made
+
+
+def head(repository: Repository, name: str = "main") -> str:
+    return branch.show(repository, name).commit_id
+
+
+def test_a_branch_without_commits_of_its_own_moves_forward(
+    clones: tuple[Repository, ...],
+) -> None:
+    one, two = clones
+    before = head(two)
+    share(one, b"a")
+    made = share(one, b"b")
+    dry = pull(two, "main", DRY)
+    assert (dry.state, dry.before, dry.after) == (Pulling.FAST_FORWARD, before, made.id)
+    assert head(two) == before
+    report = pull(two, "main", PULL)
+    assert (report.state, report.before, report.after) == (Pulling.FAST_FORWARD, before, made.id)
+    assert head(two) == made.id
+    assert read(two, "main") == checksums({b"a": b"a", b"b": b"b"})
+    assert pull(two, "main", PULL).state is Pulling.UP_TO_DATE
+
+
+def test_it_is_one_operation_that_can_be_taken_back(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    before = branch.show(two, "main")
+    made = share(one, b"a")
+    pull(two, "main", PULL)
+    with two.lake.kv.read() as txn:
+        newest = next(log.iter_operations(txn, two.key))
+    assert newest.kind == "pull"
+    (change,) = newest.refs
+    assert change.before is not None
+    assert change.after is not None
+    assert change.before["commit_id"] == before.commit_id
+    assert change.after["commit_id"] == made.id
+
+
+def test_what_is_staged_elsewhere_stays_staged(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    stage(two, "main", {b"mine": b"mine"})
+    made = share(one, b"a")
+    pull(two, "main", PULL)
+    assert read(two, "main") == checksums({b"a": b"a", b"mine": b"mine"})
+    with two.lake.kv.read() as txn:
+        token = RefStore(txn, two.key).get_branch("main").staging_token
+        assert tokens.started_on(txn, token) == made.id
+    mine = commit(two, "main", message="mine", committer="me")
+    assert mine.parents == (made.id,)
+    assert read(two, "main@") == checksums({b"a": b"a", b"mine": b"mine"})
+
+
+@pytest.mark.parametrize("options", [PULL, DRY])
+def test_staged_paths_that_come_in_are_listed(
+    clones: tuple[Repository, ...], options: PullOptions
+) -> None:
+    one, two = clones
+    share(one, b"z")
+    pull(two, "main", PULL)
+    before = branch.show(two, "main")
+    stage(one, "main", {b"a": b"theirs", b"b": b"same", b"z": None})
+    commit(one, "main", message="several", committer="me")
+    push(one, "main", options=ME)
+    stage(two, "main", {b"a": b"mine", b"b": b"same", b"c": b"mine", b"z": b"mine"})
+    with pytest.raises(IncomingConflict) as raised:
+        pull(two, "main", options)
+    assert raised.value.paths == (b"a", b"z")  # the same contents are no conflict
+    assert branch.show(two, "main") == before
+
+
+def test_what_is_staged_meanwhile_is_looked_at(
+    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = clones
+    share(one, b"a")
+
+    def on_step(name: str) -> None:
+        if name == "move":
+            stage(two, "main", {b"a": b"mine"})
+
+    monkeypatch.setattr(two.lake, "surroundings", two.lake.surroundings._replace(on_step=on_step))
+    with pytest.raises(IncomingConflict):
+        pull(two, "main", PULL)
+
+
+def test_a_branch_with_commits_of_its_own_is_merged(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    theirs = share(one, b"a")
+    mine = make_commit(two, b"b")
+    assert pull(two, "main", DRY).state is Pulling.MERGED
+    assert head(two) == mine.id
+    report = pull(two, "main", PULL)
+    assert (report.state, report.before) == (Pulling.MERGED, mine.id)
+    with two.lake.kv.read() as txn:
+        made = RefStore(txn, two.key).get_commit(report.after)
+    assert made.parents == (mine.id, theirs.id)
+    assert made.message == "Merge remote main"
+    assert read(two, "main") == checksums({b"a": b"a", b"b": b"b"})
+    push(two, "main", options=ME)
+    assert pull(one, "main", PULL).state is Pulling.FAST_FORWARD
+    assert head(one) == made.id
+
+
+def test_the_same_tree_on_both_sides_still_joins(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    theirs = share(one, b"a")
+    make_commit(two, b"b")
+    stage(two, "main", {b"a": b"a", b"b": None})
+    mine = commit(two, "main", message="as theirs", committer="me")
+    assert mine.metarange_id == theirs.metarange_id
+    assert pull(two, "main", PULL).state is Pulling.MERGED
+    push(two, "main", options=ME)
+
+
+def test_a_merge_needs_a_clean_branch(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    share(one, b"a")
+    mine = make_commit(two, b"b")
+    stage(two, "main", {b"c": b"c"})
+    for options in (PULL, DRY):
+        with pytest.raises(DirtyBranch):
+            pull(two, "main", options)
+    assert head(two) == mine.id
+
+
+def conflicting(one: Repository, two: Repository) -> str:
+    stage(one, "main", {b"a": b"theirs"})
+    commit(one, "main", message="theirs", committer="me")
+    push(one, "main", options=ME)
+    stage(two, "main", {b"a": b"mine"})
+    return commit(two, "main", message="mine", committer="me").id
+
+
+def test_conflicts_are_listed_and_nothing_moves(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    before = conflicting(one, two)
+    for options in (PULL, DRY):
+        with pytest.raises(MergeConflict) as raised:
+            pull(two, "main", options)
+        assert raised.value.paths == (b"a",)
+        assert "lakecli pull lakefs://demo/main --strategy source-wins" in str(raised.value.hint)
+    assert head(two) == before
+
+
+@pytest.mark.parametrize(
+    ("strategy", "wins"),
+    [(MergeStrategy.SOURCE_WINS, b"theirs"), (MergeStrategy.DEST_WINS, b"mine")],
+)
+def test_strategies(clones: tuple[Repository, ...], strategy: MergeStrategy, wins: bytes) -> None:
+    one, two = clones
+    conflicting(one, two)
+    pull(two, "main", replace(PULL, strategy=strategy))
+    assert read(two, "main") == checksums({b"a": wins})
+
+
+def test_only_forward(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    share(one, b"a")
+    make_commit(two, b"b")
+    with pytest.raises(NonFastForward, match="have parted"):
+        pull(two, "main", replace(PULL, ff_only=True))
+
+
+def test_a_branch_that_is_ahead_has_nothing_to_pull(clones: tuple[Repository, ...]) -> None:
+    one = clones[0]
+    share(one, b"a")
+    made = make_commit(one, b"b")
+    report = pull(one, "main", PULL)
+    assert (report.state, report.after) == (Pulling.AHEAD, made.id)
+
+
+def test_a_branch_that_is_only_there_is_made(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    branch.create(one, "side", source="main")
+    made = share(one, b"a", "side")
+    assert pull(two, "side", DRY).state is Pulling.CREATED
+    report = pull(two, "side", PULL)
+    assert (report.state, report.before) == (Pulling.CREATED, None)
+    assert head(two, "side") == made.id
+    tag.create(two, "taken", "main")
+    branch.create(one, "taken", source="main")
+    push(one, "taken", options=ME)
+    with pytest.raises(AlreadyExists, match="a tag has the name taken"):
+        pull(two, "taken", PULL)
+
+
+def test_tags(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    made = make_commit(one, b"a")
+    tag.create(one, "v1", "main")
+    push(one, "v1", options=ME)
+    report = pull(two, "v1", PULL)
+    assert (report.state, report.after) == (Pulling.TAG, made.id)
+    assert tag.show(two, "v1").commit_id == made.id
+    tag.create(two, "v1", "main", force=True)
+    with pytest.raises(ConflictError, match="tag v1 stands on") as raised:
+        pull(two, "v1", PULL)
+    assert made.id in str(raised.value.hint)
+
+
+def test_what_is_not_there(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    with pytest.raises(NotFound, match="no branch or tag 'main' in the bucket"):
+        pull(one, "main", PULL)
+    branch.create(one, "side", source="main")
+    share(one, b"a", "side")
+    pull(two, "side", PULL)
+    push_deletion(one, "side", options=ME)
+    with pytest.raises(NotFound, match="side was deleted in the bucket") as raised:
+        pull(two, "side", PULL)
+    assert "lakecli push lakefs://demo/side" in str(raised.value.hint)
+
+
+def test_a_branch_that_moves_meanwhile_is_planned_anew(
+    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = clones
+    share(one, b"a")
+    interrupt: list[Callable[[], object]] = [lambda: make_commit(two, b"b")]
+
+    def on_step(name: str) -> None:
+        if name == "move" and interrupt:
+            interrupt.pop()()
+
+    monkeypatch.setattr(two.lake, "surroundings", two.lake.surroundings._replace(on_step=on_step))
+    assert pull(two, "main", PULL).state is Pulling.MERGED
+    assert read(two, "main") == checksums({b"a": b"a", b"b": b"b"})
