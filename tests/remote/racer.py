@@ -1,0 +1,39 @@
+"""A process that moves branch main of a namespace, started by the tests of this directory.
+
+``python racer.py URI NAME COUNT``: waits for a line on stdin, makes `COUNT` moves from wherever the
+ref stands, however often it loses, and prints the write IDs of those that were applied.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+
+from lakecli.objectstore.registry import open_store
+from lakecli.remote.move import Outcome, Retries, apply
+from lakecli.remote.refs import find_ref
+from tests.remote.chains import commit, intent
+
+
+def main(uri: str, name: str, count: str) -> None:
+    """Race."""
+    store = open_store(uri)
+    find_ref(store, "branch", "main")  # whatever takes its time is loaded now
+    print("ready", flush=True)
+    sys.stdin.readline()
+    retries = Retries(random=random.random, sleep=time.sleep, base=0.01)
+    applied = 0
+    number = 0
+    while applied < int(count):
+        number += 1
+        ref = find_ref(store, "branch", "main")
+        before, since = (None, 0) if ref is None else (ref.commit_id, ref.sequence)
+        wanted = intent(f"{name}-{number}", before, commit(since + 1), since=since)
+        if apply(store, wanted, retries=retries).outcome is Outcome.APPLIED:
+            print(wanted.write_id, flush=True)
+            applied += 1
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
