@@ -14,11 +14,12 @@ The phases: *idle* → *condemned* (what nothing reaches is listed, nothing is d
 
 What keeps writers and the collector out of each other's way:
 
-- Nothing is deleted earlier than a grace period after the state said that it is condemned. So
-  whoever knows that the state was *idle* less than a grace period ago may refer to what is there.
-- While something is *condemned*, a writer that refers to an object of old first writes a keep and
-  then reads the state again. If that is as before, the sweep, which moves the state before it reads
-  the keeps and the refs, will see the keep.
+- Nothing is deleted earlier than a grace period after the state said that it is condemned, and
+  `STALE_AFTER` on top. So whoever has read *idle* no longer ago than that may refer to what is
+  there: it survives for a grace period at least.
+- While something is *condemned*, a writer that refers to an object which was there already first
+  writes a keep and then reads the state again. If that is as before, the sweep, which moves the
+  state before it reads the keeps and the refs, will see the keep.
 - While it is *sweeping*, nobody refers to what was there before; see `settle`.
 
 An absent state is idle, epoch 0: there never was a collection, and nothing needs to be asked.
@@ -48,6 +49,9 @@ CLOCK_KEY: Final = GC + "clock"
 
 DEFAULT_GRACE: Final = timedelta(days=14)
 SHORTEST_GRACE: Final = timedelta(hours=24)
+
+STALE_AFTER: Final = timedelta(hours=1)
+"""How long a reading of the state is trusted; a sweep begins that much after the grace period."""
 
 _POLL: Final = 5.0
 _PATIENCE: Final = 600.0

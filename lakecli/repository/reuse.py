@@ -1,0 +1,232 @@
+"""Referring to objects that are in the bucket already, while garbage collection may be at work.
+
+Whoever uploads what is there already, or writes a range that is there already, takes an object
+into use that may be garbage to everybody else. What has to be done about it, before anything
+refers to the object, is in `lakecli.remote.collection`; `Guard` does it:
+
+- One GET tells the state. Where there never was a collection, that is all.
+- An object that is older than half the grace period gets a new time, so that it is no candidate
+  for the time being.
+- While something is condemned, what is taken into use is first kept, then the state is read again.
+- While a sweep runs, it waits. If one has gone by, it looks whether everything is still there.
+
+A reading of the state is trusted for `STALE_AFTER`: the collector waits that much longer.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from threading import Lock
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from lakecli.errors import LostRace, PermissionDenied
+from lakecli.layout import GC
+from lakecli.objectstore.base import ObjectNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+    from datetime import datetime
+
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.remote.collection import GcState
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+PARALLELISM: Final = 16
+"""Objects looked at, or given a new time, at once."""
+
+REFRESHING: Final = GC + "refresh/"
+"""Where an object is copied to and back, to get a new time."""
+
+
+class Swept(LostRace):
+    """Garbage collection deleted something that was about to be referred to."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(
+            f"garbage was collected in {uri} meanwhile; nothing refers to what was just written",
+            hint="run the same command again",
+        )
+
+
+class Guard:
+    """What writers into one namespace do about garbage collection. Safe to share between threads.
+
+    Args:
+        store: the namespace.
+        monotonic: seconds that only ever grow.
+        sleep: waits for some seconds.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        *,
+        monotonic: Callable[[], float] = monotonic,
+        sleep: Callable[[float], None] = sleep,
+    ) -> None:
+        self._store = store
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._lock = Lock()
+        self._state: GcState | None = None
+        self._read_at = 0.0
+        self._clock: tuple[datetime, float] | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there ever was a collection, as far as is known."""
+        return self._state is not None and not self._state.never_ran
+
+    def begin(self) -> None:
+        """Read the state, unless that was done lately; wait for a sweep to end.
+
+        Call it before looking whether anything is there.
+
+        Raises:
+            SweepRunning: it does not end.
+        """
+        with self._lock:
+            if self._state is None or self._is_stale():
+                self._settle()
+
+    def settle(
+        self, *, found: Collection[str], written: Collection[str], whole: bool = False
+    ) -> None:
+        """Make sure that objects outlive a collection; call it before anything refers to them.
+
+        Args:
+            found: keys of those that were there already, or may have been.
+            written: keys of all others; what is durable by now.
+            whole: they refer to more that is not named here; so if a sweep may have gone by, that
+                is not looked for, and `Swept` raised.
+
+        Raises:
+            Swept: one has been deleted.
+            SweepRunning: a sweep does not end.
+        """
+        from lakecli.remote.collection import Phase, may_have_swept
+
+        with self._lock:
+            while True:
+                before = self._state
+                if before is None:
+                    self._settle()
+                    continue
+                keys = set(found)
+                is_stale = self._is_stale()
+                if is_stale or before.phase is not Phase.IDLE:
+                    now = self._read()
+                    if may_have_swept(before, now):
+                        self._settle()
+                        if whole:
+                            raise Swept(self._store.uri)
+                        self._ages([*keys, *written])  # raises where one is gone
+                    elif is_stale:
+                        # What was put long before this reading may be condemned itself by now.
+                        keys.update(written)
+                state = self._state
+                if state is None or state.never_ran or not keys:
+                    return
+                if state.phase is Phase.CONDEMNED and not self._keep(state, keys):
+                    continue
+                self._refresh(keys, state.grace / 2)
+                return
+
+    def _is_stale(self) -> bool:
+        from lakecli.remote.collection import STALE_AFTER
+
+        return self._monotonic() - self._read_at > STALE_AFTER.total_seconds()
+
+    def _read(self) -> GcState:
+        from lakecli.remote.collection import NEVER_RAN, read_state
+
+        started = self._monotonic()
+        try:
+            self._state = read_state(self._store)
+        except PermissionDenied:
+            # Who may not list a bucket may not know either what is missing there. Whatever is lost
+            # by that is found out when it is pushed.
+            self._state = NEVER_RAN
+        self._read_at = started
+        return self._state
+
+    def _settle(self) -> None:
+        from lakecli.remote.collection import Phase, settle
+
+        if self._read().phase is Phase.SWEEPING:
+            settle(self._store, sleep=self._sleep)
+            self._read()
+
+    def _keep(self, state: GcState, keys: set[str]) -> bool:
+        """Write a keep; return whether the state still is as it was."""
+        from lakecli.identity import h
+        from lakecli.remote.collection import write_keep
+
+        # Named by what it says: whoever wants the same kept, says so once.
+        keep_id = h("\n".join(sorted(keys)).encode("ascii")).hex()[:32]
+        write_keep(self._store, state.epoch, keep_id, keys)
+        now = self._read()
+        return (now.phase, now.epoch) == (state.phase, state.epoch)
+
+    def _refresh(self, keys: Iterable[str], limit: timedelta) -> None:
+        """Give what is older than `limit` a new time."""
+        ages = self._ages(sorted(keys))
+        old = [key for key, age in ages.items() if age > limit]
+        if old:
+            self._for_each(self._touch, old)
+
+    def _ages(self, keys: Collection[str]) -> dict[str, timedelta]:
+        """Return how old objects are by the store's clock.
+
+        Raises:
+            Swept: one is gone.
+        """
+        if not keys:
+            return {}
+        now = self._now()
+        infos = self._for_each(self._store.head, keys)
+        return {key: now - info.modified_at for key, info in zip(keys, infos, strict=True)}
+
+    def _now(self) -> datetime:
+        from lakecli.remote.collection import store_now
+
+        if self._clock is None:
+            self._clock = store_now(self._store), self._monotonic()
+        then, at = self._clock
+        return then + timedelta(seconds=self._monotonic() - at)
+
+    def _touch(self, key: str) -> None:
+        path = self._store.local_path(key)
+        if path is not None:
+            try:
+                os.utime(path)
+            except FileNotFoundError:
+                raise Swept(self._store.uri) from None
+            except PermissionError:
+                self._copy(key)  # somebody else's file, in a directory that is ours as well
+            return
+        self._copy(key)
+
+    def _copy(self, key: str) -> None:
+        # An object cannot be copied onto itself everywhere.
+        from lakecli.identity import h
+
+        aside = REFRESHING + h(key.encode()).hex()[:32]
+        self._store.copy(key, aside)
+        self._store.copy(aside, key)
+        self._store.delete([aside])
+
+    def _for_each(self, function: Callable[[A], B], items: Collection[A]) -> list[B]:
+        from concurrent.futures import ThreadPoolExecutor
+
+        try:
+            if len(items) == 1:
+                return [function(item) for item in items]
+            with ThreadPoolExecutor(PARALLELISM) as pool:
+                return list(pool.map(function, items))
+        except ObjectNotFound:
+            raise Swept(self._store.uri) from None

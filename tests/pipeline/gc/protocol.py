@@ -1,0 +1,430 @@
+# ruff: noqa: C901, PLR0912, PLR0915 - a step of the protocol is a case, and there are many
+
+"""Garbage collection and the writers of a bucket as a model small enough to be explored whole.
+
+One data object X may be referred to by a ref of old (R), which somebody deletes, and by the commits
+of writers, each of whom uploads (or finds) X, commits a table that refers to it, and pushes. One or
+two collectors mark, condemn, wait and sweep, and may be killed at any step; a condemnation may be
+taken back. Every step that talks to the bucket is one transition, and all orders of them are
+explored. Time goes by in ticks; ages stop being counted when they are old for every rule.
+
+What the model assumes, and the program does:
+
+- A writer stages nothing on a reading of the state that is older than `SLACK`, unless the process
+  stands still in between; a push assumes nothing about time.
+- A collector deletes right after it has seen that the sweep is still its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GRACE = 2
+HALF = 1
+SLACK = 1
+YOUNG = GRACE + 2 * SLACK
+"""What a table refers to is spared up to this age: it was referred to later than it was put."""
+
+REFLOG = 4
+"""How long the reflog keeps where a ref stood."""
+
+OLD = YOUNG + 1
+"""An age beyond every rule."""
+
+GONE = -1
+"""The age of what is not there."""
+
+IDLE, CONDEMNED, SWEEPING = "idle", "condemned", "sweeping"
+
+X = "X"
+
+
+class Rules(NamedTuple):
+    """The rules of the protocol; each can be broken, to see that it is needed."""
+
+    keeps: bool = True
+    rereads: bool = True
+    writers_wait: bool = True
+    remarks_refs: bool = True
+    young_tables_are_roots: bool = True
+    keeps_reflog: bool = True
+    waits_out_stale_readings: bool = True
+    push_verifies_before: bool = True
+    push_verifies_after: bool = True
+    compares_phases: bool = True
+    sweep_has_owner: bool = True
+
+
+class Gc(NamedTuple):
+    """The state object, and what lies beside it in the bucket."""
+
+    phase: str = IDLE
+    epoch: int = 0
+    since: int = 0
+    owner: int = 0
+    mark: frozenset[str] = frozenset()
+    keeps: frozenset[tuple[int, str]] = frozenset()
+
+    @property
+    def reading(self) -> tuple[str, int]:
+        return self.phase, self.epoch
+
+
+class Writer(NamedTuple):
+    """A clone; `step` is what it does next."""
+
+    step: str
+    reading: tuple[str, int] = (IDLE, 0)
+    read_age: int = 0
+    reused: bool = False
+    touched: int = GONE
+    """Ticks since it last touched its work; `GONE` while it refers to nothing."""
+    commits: bool = False
+    """Whether it is about to write its table, after X."""
+    committed: bool = False
+    pushed: bool = False
+
+
+class Collector(NamedTuple):
+    """A process that collects."""
+
+    step: str = "look"
+    seen: tuple[str, int] = (IDLE, 0)
+    live: frozenset[str] = frozenset()
+    found: frozenset[str] = frozenset()
+
+
+class World(NamedTuple):
+    """Everything."""
+
+    objects: tuple[int, ...]
+    """Ages of X and of each writer's table."""
+    old_ref: int
+    """`GONE` while R refers to X, else the age of its deletion, capped."""
+    gc: Gc
+    writers: tuple[Writer, ...]
+    collectors: tuple[Collector, ...]
+
+
+class Violation(Exception):
+    """A promise that was broken."""
+
+
+class Model:
+    """All transitions under some rules.
+
+    Args:
+        rules: of the protocol.
+        epochs: after so many, nothing more is condemned.
+        kills: whether collectors are killed.
+        undoes: whether condemnations are taken back.
+    """
+
+    def __init__(
+        self, rules: Rules, *, epochs: int = 1, kills: bool = True, undoes: bool = True
+    ) -> None:
+        self.rules = rules
+        self.epochs = epochs
+        self.kills = kills
+        self.undoes = undoes
+        self.wait = GRACE + (SLACK if rules.waits_out_stale_readings else 0)
+
+    # What is where.
+
+    def reached_from_refs(self, world: World) -> frozenset[str]:
+        found = set()
+        if world.old_ref == GONE or (self.rules.keeps_reflog and world.old_ref < REFLOG):
+            found.add(X)
+        for number, writer in enumerate(world.writers):
+            if writer.pushed:
+                found |= {X, f"T{number}"}
+        return frozenset(found)
+
+    def young_tables(self, world: World) -> frozenset[str]:
+        if not self.rules.young_tables_are_roots:
+            return frozenset()
+        return self.with_contents(
+            world, {f"T{n}" for n, age in enumerate(world.objects[1:]) if 0 <= age <= YOUNG}
+        )
+
+    def with_contents(self, world: World, names: set[str]) -> frozenset[str]:
+        del world
+        return frozenset(names | {X} if any(name != X for name in names) else names)
+
+    # Promises.
+
+    def check(self, world: World) -> None:
+        present = {X} if world.objects[0] != GONE else set()
+        present |= {f"T{n}" for n, age in enumerate(world.objects[1:]) if age != GONE}
+        if world.old_ref == GONE and X not in present:
+            raise Violation("a ref has lost an object")
+        if 0 <= world.old_ref < REFLOG and X not in present:
+            raise Violation("the retained reflog has lost an object")
+        for number, writer in enumerate(world.writers):
+            needs = {X, f"T{number}"} if writer.committed else {X}
+            if 0 <= writer.touched < GRACE and not needs <= present:
+                raise Violation("work touched within the grace period has lost an object")
+            if writer.step == "pushed" and not needs <= present:
+                raise Violation("something broken was pushed")
+
+    # Transitions.
+
+    def steps(self, world: World) -> Iterator[tuple[str, World]]:
+        if (ticked := self._tick(world)) is not None:
+            yield "tick", ticked
+        if world.old_ref == GONE:
+            yield "delete R", world._replace(old_ref=0)
+        if self.undoes and world.gc.phase == CONDEMNED:
+            gc = world.gc._replace(phase=IDLE, mark=frozenset(), since=0)
+            yield "undo", world._replace(gc=gc)
+        for number, writer in enumerate(world.writers):
+            for name, after in self._write(world, number, writer):
+                yield f"writer {number}: {name}", after
+        for number, collector in enumerate(world.collectors):
+            for name, after in self._collect(world, number, collector):
+                yield f"collector {number}: {name}", after
+            if self.kills and collector != Collector():
+                yield f"collector {number}: killed", self._put_collector(world, number, Collector())
+
+    def _tick(self, world: World) -> World | None:
+        writers = []
+        for writer in world.writers:
+            read_age = writer.read_age
+            if writer.step in ("put", "flush"):  # may take as long as it likes
+                read_age = min(read_age + 1, OLD)
+            elif writer.step in ("keep", "after keep", "refresh", "stage"):
+                read_age += 1
+                if read_age > SLACK:
+                    return None
+            touched = min(writer.touched + 1, OLD) if writer.touched != GONE else GONE
+            writers.append(writer._replace(read_age=read_age, touched=touched))
+        after = world._replace(
+            objects=tuple(age if age == GONE else min(age + 1, OLD) for age in world.objects),
+            old_ref=GONE if world.old_ref == GONE else min(world.old_ref + 1, OLD),
+            gc=world.gc._replace(since=min(world.gc.since + 1, OLD)),
+            writers=tuple(writers),
+        )
+        return None if after == world else after
+
+    def _put_writer(self, world: World, number: int, writer: Writer) -> World:
+        return world._replace(
+            writers=(*world.writers[:number], writer, *world.writers[number + 1 :])
+        )
+
+    def _put_collector(self, world: World, number: int, collector: Collector) -> World:
+        return world._replace(
+            collectors=(*world.collectors[:number], collector, *world.collectors[number + 1 :])
+        )
+
+    def _put_object(self, world: World, position: int, age: int) -> World:
+        objects = world.objects
+        return world._replace(objects=(*objects[:position], age, *objects[position + 1 :]))
+
+    def _may_have_swept(self, before: tuple[str, int], after: tuple[str, int]) -> bool:
+        if not self.rules.compares_phases:
+            return before[1] != after[1]
+        if SWEEPING in (before[0], after[0]):
+            return True
+        if before == after:
+            return False
+        return not (before[0] == IDLE and after == (CONDEMNED, before[1] + 1))
+
+    def _write(self, world: World, number: int, writer: Writer) -> Iterator[tuple[str, World]]:
+        def at(step: str, place: World = world, **changes: object) -> World:
+            after = writer._replace(step=step, **changes)  # type: ignore[arg-type]
+            return self._put_writer(place, number, after)
+
+        state = world.gc.reading
+        sweeping = state[0] == SWEEPING
+        waits = sweeping and self.rules.writers_wait
+        table = number + 1
+        position = table if writer.commits else 0
+        name = "the table" if writer.commits else X
+        match writer.step:
+            case "begin" if not waits:
+                yield "reads the state", at("put", reading=state, read_age=0)
+            case "put":
+                age = world.objects[position]
+                if age == GONE:
+                    after = self._put_object(world, position, 0)
+                    yield f"puts {name}", at("flush", after, reused=False)
+                else:
+                    yield f"finds {name}", at("flush", reused=True)
+            case "flush":
+                condemned = writer.reading[0] == CONDEMNED
+                fresh = writer.read_age <= SLACK
+                if (fresh and not condemned) or not self.rules.rereads:
+                    keeps = condemned and writer.reused
+                    yield "trusts its reading", at("keep" if keeps else "refresh")
+                elif self._may_have_swept(writer.reading, state):
+                    yield "begins anew", at("begin")
+                else:
+                    # What was put long before the state was read may be old itself by now.
+                    reused = writer.reused or not fresh
+                    step = "keep" if state[0] == CONDEMNED and reused else "refresh"
+                    yield "reads again", at(step, reading=state, read_age=0, reused=reused)
+            case "keep":
+                gc = world.gc
+                if self.rules.keeps:
+                    kept = X if position == 0 else f"T{number}"
+                    gc = gc._replace(keeps=gc.keeps | {(writer.reading[1], kept)})
+                yield "writes a keep", at("after keep", world._replace(gc=gc))
+            case "after keep":
+                if state == writer.reading or not self.rules.rereads:
+                    yield "reads the same", at("refresh", read_age=0)
+                else:
+                    yield "begins anew", at("begin")
+            case "refresh":
+                age = world.objects[position]
+                if age == GONE:
+                    yield f"misses {name}", at("begin")
+                elif writer.reused and age > HALF:
+                    yield f"refreshes {name}", at("stage", self._put_object(world, position, 0))
+                else:
+                    yield f"leaves {name}", at("stage")
+            case "stage" if not writer.commits:
+                yield "stages", at("begin", touched=0, commits=True)
+            case "stage":
+                # What was lost before is found out when it is pushed.
+                touched = OLD if world.objects[0] == GONE else 0
+                yield "commits", at("push", committed=True, touched=touched)
+            case "push" if not waits:
+                yield "reads the state", at("verify", reading=state)
+            case "verify":
+                if self.rules.push_verifies_before and not self._is_whole(world, table):
+                    yield "finds out", at("lost", touched=OLD)
+                else:
+                    yield "moves the ref", at("verify again", pushed=True)
+            case "verify again":
+                if not self.rules.push_verifies_after or not self._may_have_swept(
+                    writer.reading, state
+                ):
+                    yield "is done", at("pushed", touched=OLD)
+                elif not sweeping or not self.rules.compares_phases:
+                    if self._is_whole(world, table):
+                        yield "reads anew", at("verify again", reading=state)
+                    else:
+                        yield "takes it back", at("lost", pushed=False, touched=OLD)
+
+    def _is_whole(self, world: World, table: int) -> bool:
+        return world.objects[0] != GONE and world.objects[table] != GONE
+
+    def _collect(
+        self, world: World, number: int, collector: Collector
+    ) -> Iterator[tuple[str, World]]:
+        def at(step: str, place: World = world, **changes: object) -> World:
+            after = collector._replace(step=step, **changes)  # type: ignore[arg-type]
+            return self._put_collector(place, number, after)
+
+        gc = world.gc
+        names = [X, *(f"T{n}" for n in range(len(world.writers)))]
+        match collector.step:
+            case "look":
+                if gc.phase == IDLE and gc.epoch < self.epochs:
+                    live = self.reached_from_refs(world)
+                    yield "reads the refs", at("list", seen=gc.reading, live=live)
+                elif gc.phase == CONDEMNED and gc.since >= self.wait:
+                    state = gc._replace(phase=SWEEPING, since=0, owner=number)
+                    yield "begins the sweep", at("remark", world._replace(gc=state))
+                elif gc.phase == SWEEPING:
+                    state = gc._replace(owner=number)
+                    yield "takes the sweep over", at("remark", world._replace(gc=state))
+            case "list":
+                live = collector.live | self.young_tables(world)
+                old = frozenset(
+                    name
+                    for name, age in zip(names, world.objects, strict=True)
+                    if age > YOUNG and name not in live
+                )
+                if old:
+                    yield "lists", at("condemn", live=frozenset(), found=old)
+                else:
+                    yield "finds nothing", self._put_collector(world, number, Collector())
+            case "condemn":
+                after = world
+                if gc.reading == collector.seen:
+                    epoch = gc.epoch + 1
+                    state = Gc(CONDEMNED, epoch, 0, 0, collector.found, gc.keeps)
+                    after = world._replace(gc=state)
+                yield "condemns", self._put_collector(after, number, Collector())
+            case "remark":
+                live = self.reached_from_refs(world) if self.rules.remarks_refs else frozenset()
+                yield "reads the refs again", at("relist", live=live)
+            case "relist":
+                spared = collector.live | self.young_tables(world)
+                yield "lists again", at("read keeps", live=spared)
+            case "read keeps":
+                kept = {name for epoch, name in gc.keeps if epoch == gc.epoch}
+                spared = collector.live | self.with_contents(world, kept)
+                found = gc.mark - spared
+                yield "reads the keeps", at("delete", live=frozenset(), found=found)
+            case "delete":
+                mine = gc.phase == SWEEPING and gc.owner == number
+                if self.rules.sweep_has_owner and not mine:
+                    yield "finds another owner", self._put_collector(world, number, Collector())
+                elif collector.found:
+                    for name in sorted(collector.found):
+                        after = self._put_object(world, names.index(name), GONE)
+                        yield f"deletes {name}", at("delete", after, found=collector.found - {name})
+                else:
+                    state = gc._replace(
+                        phase=IDLE, since=0, owner=0, mark=frozenset(), keeps=frozenset()
+                    )
+                    after = world._replace(gc=state) if gc.phase == SWEEPING else world
+                    yield "is done", self._put_collector(after, number, Collector())
+
+
+def explore(model: Model, start: World) -> int:
+    """Visit every world that can come of one; return how many there are.
+
+    Raises:
+        Violation: with the steps that lead to it.
+    """
+    came_from: dict[World, tuple[World, str] | None] = {start: None}
+    queue = [start]
+    for world in queue:
+        try:
+            model.check(world)
+        except Violation as violation:
+            raise Violation(f"{violation}: {'; '.join(_path(came_from, world))}") from None
+        for name, after in model.steps(world):
+            if after not in came_from:
+                came_from[after] = (world, name)
+                queue.append(after)
+    return len(queue)
+
+
+def _path(came_from: dict[World, tuple[World, str] | None], world: World) -> list[str]:
+    names = []
+    while (step := came_from[world]) is not None:
+        world, name = step
+        names.append(name)
+    return names[::-1]
+
+
+def world(
+    *, x: int, old_ref: int, writers: tuple[Writer, ...], tables: int = GONE, collectors: int = 1
+) -> World:
+    """Return where to start.
+
+    Args:
+        x: age of X, or `GONE`.
+        old_ref: `GONE` if R refers to X, `OLD` if it never did.
+        writers: what they are about to do.
+        tables: age of their tables.
+        collectors: how many.
+    """
+    return World(
+        objects=(x, *[tables] * len(writers)),
+        old_ref=old_ref,
+        gc=Gc(),
+        writers=writers,
+        collectors=(Collector(),) * collectors,
+    )
+
+
+UPLOADS = Writer("begin")
+PUSHES_OLD_WORK = Writer("push", touched=OLD, commits=True, committed=True)

@@ -1,0 +1,84 @@
+"""The protocol of garbage collection keeps its promises in every order of its steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pipeline.gc.protocol import (
+    CONDEMNED,
+    GONE,
+    OLD,
+    PUSHES_OLD_WORK,
+    UPLOADS,
+    Gc,
+    Model,
+    Rules,
+    Violation,
+    World,
+    X,
+    explore,
+    world,
+)
+
+LEFT_OVER = world(x=OLD, old_ref=OLD, writers=(UPLOADS,))
+"""X is garbage, until somebody uploads it again."""
+
+ABSENT = world(x=GONE, old_ref=OLD, writers=(UPLOADS,))
+REFERRED_TO = world(x=OLD, old_ref=GONE, writers=(UPLOADS,))
+OLD_WORK = world(x=OLD, old_ref=OLD, tables=OLD, writers=(PUSHES_OLD_WORK,))
+TWO_COLLECTORS = world(x=OLD, old_ref=OLD, tables=OLD, writers=(UPLOADS,), collectors=2)
+DUE = TWO_COLLECTORS._replace(gc=Gc(CONDEMNED, 1, OLD, mark=frozenset({X})))
+TWO_PUSHERS = world(
+    x=OLD, old_ref=OLD, tables=OLD, writers=(PUSHES_OLD_WORK, PUSHES_OLD_WORK), collectors=2
+)
+TWO_WRITERS = world(x=OLD, old_ref=OLD, tables=OLD, writers=(UPLOADS, PUSHES_OLD_WORK))
+
+
+@pytest.mark.parametrize(
+    "start", [LEFT_OVER, ABSENT, OLD_WORK], ids=["left-over", "absent", "old-work"]
+)
+def test_every_order_of_steps_keeps_the_promises(start: World) -> None:
+    assert explore(Model(Rules()), start) > 1_000
+
+
+def test_a_ref_that_is_deleted_meanwhile() -> None:
+    assert explore(Model(Rules(), kills=False), REFERRED_TO) > 10_000
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("start", "epochs"),
+    [
+        (LEFT_OVER, 2),
+        (REFERRED_TO, 2),
+        (OLD_WORK, 3),
+        (TWO_COLLECTORS, 1),
+        (TWO_PUSHERS, 1),
+        (TWO_WRITERS, 1),
+    ],
+    ids=["left-over", "referred-to", "old-work", "two-collectors", "two-pushers", "two-writers"],
+)
+def test_larger_worlds(start: World, epochs: int) -> None:
+    assert explore(Model(Rules(), epochs=epochs, undoes=epochs > 1), start) > 1_000
+
+
+@pytest.mark.parametrize(
+    ("rule", "start"),
+    [
+        ("keeps", LEFT_OVER),
+        ("rereads", LEFT_OVER),
+        ("writers_wait", LEFT_OVER),
+        ("remarks_refs", LEFT_OVER),
+        ("young_tables_are_roots", LEFT_OVER),
+        ("keeps_reflog", REFERRED_TO),
+        ("waits_out_stale_readings", LEFT_OVER),
+        ("push_verifies_before", LEFT_OVER),
+        ("push_verifies_after", LEFT_OVER),
+        ("compares_phases", LEFT_OVER),
+        ("sweep_has_owner", DUE),
+    ],
+)
+def test_each_rule_is_needed(rule: str, start: World) -> None:
+    model = Model(Rules()._replace(**{rule: False}), undoes=False)
+    with pytest.raises(Violation):
+        explore(model, start)
