@@ -4,7 +4,7 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='branch cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck log merge op pull push quickstart redo reflog repo rev-parse show status tag undo version' ;;
+    '') REPLY='branch cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck import log merge op pull push quickstart redo reflog repo rev-parse show status tag undo version' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download ls mv presign rm stage stat upload' ;;
@@ -48,7 +48,8 @@ __lakecli_options() {
     'fs stage') REPLY='--checksum --content-type --incoming --location --meta --mtime --size' ;;
     'fs stat') REPLY='--at-op --expires --pre-sign' ;;
     'fs upload') REPLY='--content-type --dry-run --exclude --follow --include --meta --no-progress -p --parallelism -r --recursive -s --skip --source' ;;
-    'fsck') REPLY='--data' ;;
+    'fsck') REPLY='--conf --data --dry-run --engine --from --master --repair --sample' ;;
+    'import') REPLY='--allow-empty-commit --allow-empty-message --conf --copy --dry-run --engine --follow --from -m --manifest --master --message --meta --mode --no-progress -p --parallelism --skip --to' ;;
     'log') REPLY='--after --amount --at-op --dot --first-parent --graph --limit --no-merges --objects --prefixes --show-meta-range-id --since --stop-at' ;;
     'merge') REPLY='--allow-empty --dry-run --force -m --message --meta --squash --strategy' ;;
     'pull') REPLY='--dry-run --ff-only -m --message --strategy' ;;
@@ -140,6 +141,22 @@ __lakecli_value() {
     'fs upload --parallelism') REPLY='nothing' ;;
     'fs upload -s') REPLY='file' ;;
     'fs upload --source') REPLY='file' ;;
+    'fsck --conf') REPLY='nothing' ;;
+    'fsck --engine') REPLY='=auto local spark' ;;
+    'fsck --from') REPLY='nothing' ;;
+    'fsck --master') REPLY='nothing' ;;
+    'fsck --sample') REPLY='nothing' ;;
+    'import --conf') REPLY='nothing' ;;
+    'import --engine') REPLY='=auto local spark' ;;
+    'import --from') REPLY='directory' ;;
+    'import -m') REPLY='nothing' ;;
+    'import --master') REPLY='nothing' ;;
+    'import --message') REPLY='nothing' ;;
+    'import --meta') REPLY='nothing' ;;
+    'import --mode') REPLY='=replace merge' ;;
+    'import -p') REPLY='nothing' ;;
+    'import --parallelism') REPLY='nothing' ;;
+    'import --to') REPLY='path' ;;
     'log --after') REPLY='nothing' ;;
     'log --amount') REPLY='nothing' ;;
     'log --at-op') REPLY='operation' ;;

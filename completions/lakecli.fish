@@ -19,6 +19,7 @@ function __lakecli_words
                 'find-merge-base' 'Show the commit that a merge of two refs would start from' \
                 'fs' 'Read and write objects' \
                 'fsck' 'Check that everything a repository refers to is there and is what it should be' \
+                'import' 'Import objects that lie elsewhere, in one commit' \
                 'log' 'Show the history of a ref, newest commit first' \
                 'merge' 'Merge a ref into a branch' \
                 'op' 'See what was done, and take it back' \
@@ -234,7 +235,35 @@ function __lakecli_options
                 '--source' 'What to upload; PATH is then the only argument'
         case 'fsck'
             printf '%s\t%s\n' \
-                '--data' 'Read every data object and compare it with its name'
+                '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
+                '--data' 'Read every data object and compare it with its name' \
+                '--dry-run' 'Show what would be done, and do nothing' \
+                '--engine' 'What does the work: auto, local (this process) or spark' \
+                '--from' 'Look for lost objects in this directory or copy of the namespace too; may be repeated' \
+                '--master' 'Where Spark runs; default: local[*], here' \
+                '--repair' 'Heal what can be healed, and say what is lost' \
+                '--sample' 'As --data, for a random part of them, such as 1%'
+        case 'import'
+            printf '%s\t%s\n' \
+                '--allow-empty-commit' 'Commit even if nothing changes' \
+                '--allow-empty-message' 'Commit without a message' \
+                '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
+                '--copy' 'Copy the bytes into the repository\'s namespace' \
+                '--dry-run' 'Show what would be done, and do nothing' \
+                '--engine' 'What does the work: auto, local (this process) or spark' \
+                '--follow' 'Import what symbolic links in a directory point to' \
+                '--from' 'A directory, a prefix of a bucket, a manifest or an S3 Inventory' \
+                '-m' 'Commit message' \
+                '--manifest' 'URI is a list of objects, whatever it is called' \
+                '--master' 'Where Spark runs; default: local[*], here' \
+                '--message' 'Commit message' \
+                '--meta' 'Metadata to record' \
+                '--mode' 'What is below PREFIX: replace it, or merge into it' \
+                '--no-progress' 'Show no progress' \
+                '-p' 'Objects moved at a time; default: transfer.parallelism' \
+                '--parallelism' 'Objects moved at a time; default: transfer.parallelism' \
+                '--skip' 'Leave out symbolic links and special files' \
+                '--to' 'lakefs://REPOSITORY/BRANCH/[PREFIX]'
         case 'log'
             printf '%s\t%s\n' \
                 '--after' 'Show what comes after this commit' \
@@ -472,6 +501,38 @@ function __lakecli_value
             echo 'file'
         case 'fs upload --source'
             echo 'file'
+        case 'fsck --conf'
+            echo 'nothing'
+        case 'fsck --engine'
+            echo '=auto local spark'
+        case 'fsck --from'
+            echo 'nothing'
+        case 'fsck --master'
+            echo 'nothing'
+        case 'fsck --sample'
+            echo 'nothing'
+        case 'import --conf'
+            echo 'nothing'
+        case 'import --engine'
+            echo '=auto local spark'
+        case 'import --from'
+            echo 'directory'
+        case 'import -m'
+            echo 'nothing'
+        case 'import --master'
+            echo 'nothing'
+        case 'import --message'
+            echo 'nothing'
+        case 'import --meta'
+            echo 'nothing'
+        case 'import --mode'
+            echo '=replace merge'
+        case 'import -p'
+            echo 'nothing'
+        case 'import --parallelism'
+            echo 'nothing'
+        case 'import --to'
+            echo 'path'
         case 'log --after'
             echo 'nothing'
         case 'log --amount'

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lakecli.cli.context import Context
 
 NO_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
+NO_CONF: Final = NO_METADATA
 
 
 class Side(StrEnum):

@@ -117,9 +117,21 @@ def failure_records(failures: Sequence[tuple[bytes, str]]) -> list[dict[str, obj
 
 
 def raise_failures(
-    context: Context, failures: Sequence[tuple[bytes, str]], *, verb: str, hint: str
+    context: Context,
+    failures: Sequence[tuple[bytes, str]],
+    *,
+    verb: str,
+    hint: str,
+    count: int | None = None,
 ) -> None:
     """Tell what failed, one line each, and fail; nothing happens where nothing did.
+
+    Args:
+        context: of the command.
+        failures: to be told; the first ones, where there are too many.
+        verb: what could not be done.
+        hint: what helps.
+        count: of all failures, if these are not all.
 
     Raises:
         PartialFailure: something failed.
@@ -131,6 +143,6 @@ def raise_failures(
         for path, why in failures:
             context.out.warn(f"cannot {verb} {quote_path(path)}: {why}")
         paths = []
-    count = len(failures)
+    count = len(failures) if count is None else count
     what = "object" if count == 1 else "objects"
     raise PartialFailure(f"{count} {what} failed to {verb}", hint=hint, paths=paths)

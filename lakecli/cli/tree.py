@@ -8,6 +8,7 @@ build all.
 from __future__ import annotations
 
 from importlib import import_module
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import UsageError
@@ -31,8 +32,9 @@ class Command(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its module and of its function."""
-        return self.words.replace(" ", "_").replace("-", "_")
+        """The name of its module and of its function; a keyword gets an underscore."""
+        name = self.words.replace(" ", "_").replace("-", "_")
+        return f"{name}_" if iskeyword(name) else name
 
     def load(self) -> Callable[..., int | None]:
         """Import the command and return its function."""
@@ -74,6 +76,7 @@ COMMANDS: Final = {
         Command("fs stat"),
         Command("fs upload"),
         Command("fsck"),
+        Command("import"),
         Command("log"),
         Command("merge"),
         Command("pull"),

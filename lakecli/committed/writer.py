@@ -20,6 +20,7 @@ from lakecli.committed.metaranges import (
     TREE_PROPERTY,
     Metarange,
     RangeRecord,
+    decode_range_record,
     encode_range_record,
     encode_tree_property,
 )
@@ -61,6 +62,11 @@ class TreeWriter:
     def at_cut(self) -> bool:
         """Whether the next record starts a range."""
         return self._table is None
+
+    @property
+    def open_entries(self) -> int:
+        """How many of the records added last are in no finished range."""
+        return 0 if self._table is None else self._table.count
 
     def add_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Add records in ascending order of their keys.
@@ -113,6 +119,30 @@ class TreeWriter:
             if whole < last:
                 self._stream(tree, whole)
             return
+
+    def take_ranges(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Add ranges that another writer finished, as a metarange records them, unread.
+
+        Raises:
+            ValueError: the writer stands on no cut, or the keys do not ascend.
+        """
+        if not keys:
+            return
+        if not self.at_cut:
+            raise ValueError("ranges that are added in the middle of another one")
+        self._check_order(decode_range_record(values[0]).min_key)
+        self._keys += keys
+        self._values += values
+        self._last_key = self._keys[-1]
+
+    def finish_ranges(self) -> tuple[list[bytes], list[bytes]]:
+        """Make the finished ranges durable and return them as a metarange would record them.
+
+        The `open_entries` records after them belong to no range: their adder has to keep them.
+        """
+        if self._batch is not None:
+            self._trees.drop_copies(self._batch.flush())
+        return self._keys, self._values
 
     def finish(self) -> MetarangeId:
         """Write the metarange, make everything durable and return the tree's ID.

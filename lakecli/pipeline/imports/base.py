@@ -1,0 +1,126 @@
+"""What the branch has in an interval of paths, read as little as possible."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.committed.ranges import iter_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TypeAlias
+
+    from lakecli.committed.metaranges import Metarange
+    from lakecli.committed.store import TreeStore
+    from lakecli.sstable.reader import Block
+
+
+class Whole(NamedTuple):
+    """A range that lies in the interval from end to end, not opened."""
+
+    position: int
+    records: int
+
+
+class Records(NamedTuple):
+    """Some consecutive records."""
+
+    keys: list[bytes]
+    values: list[bytes]
+
+
+if TYPE_CHECKING:
+    Piece: TypeAlias = Whole | Records
+
+
+class BaseSlice:
+    """A walk over the records of a tree from `low` up to `high`.
+
+    Args:
+        trees: where the tree lies.
+        tree: to walk.
+        low: the first path.
+        high: the first path not walked any more, if there is one.
+    """
+
+    def __init__(
+        self, trees: TreeStore, tree: Metarange, *, low: bytes, high: bytes | None
+    ) -> None:
+        self._trees = trees
+        self._tree = tree
+        self._low = low
+        self._high = high
+        self._next = tree.find(low)
+        self._keys: list[bytes] = []
+        self._values: list[bytes] = []
+        self._at = 0
+        self._blocks: Iterator[Block] | None = None
+        self._max_key = b""
+
+    def before(self, limit: bytes | None) -> Iterator[Piece]:
+        """Step past what comes before `limit`, or before the end, and yield it."""
+        if limit is None or (self._high is not None and limit > self._high):
+            limit = self._high
+        while True:
+            if self._at < len(self._keys):
+                start = self._at
+                end = len(self._keys) if limit is None else bisect_left(self._keys, limit, start)
+                self._at = end
+                if end > start:
+                    yield Records(self._keys[start:end], self._values[start:end])
+                if end < len(self._keys):
+                    return
+            if self._load_block():
+                continue
+            if self._next >= len(self._tree):
+                return
+            record = self._tree.record(self._next)
+            if limit is not None and record.min_key >= limit:
+                return
+            if record.min_key >= self._low and (limit is None or record.max_key < limit):
+                self._next += 1
+                yield Whole(self._next - 1, record.count)
+            else:
+                self._open()
+
+    def horizon(self, key: bytes) -> bytes | None:
+        """Tell how far the records reach among which `key` lies, or how far there are none.
+
+        All before `key` have been stepped past.
+
+        Returns:
+            The first path beyond; ``None`` where nothing more follows.
+        """
+        if self._blocks is None and self._next < len(self._tree):
+            first = self._tree.record(self._next).min_key
+            if first > key:
+                return first if self._high is None or first < self._high else None
+            self._open()
+        return None if self._blocks is None else self._max_key + b"\0"
+
+    def read(self, position: int) -> Iterator[Records]:
+        """Yield the records of a range that was stepped past whole."""
+        record = self._tree.record(position)
+        for block in iter_blocks(self._trees.table(record), record):
+            yield Records(block.keys, block.values)
+
+    def _open(self) -> None:
+        record = self._tree.record(self._next)
+        self._blocks = iter_blocks(self._trees.table(record), record)
+        self._max_key = record.max_key
+        self._next += 1
+
+    def _load_block(self) -> bool:
+        """Take the next block of the open range that reaches into the interval."""
+        while self._blocks is not None:
+            block = next(self._blocks, None)
+            if block is None:
+                self._blocks = None
+                break
+            if block.keys[-1] >= self._low:
+                self._keys, self._values = block.keys, block.values
+                self._at = bisect_left(block.keys, self._low)
+                return True
+        self._keys, self._values, self._at = [], [], 0
+        return False

@@ -1,0 +1,121 @@
+"""``--copy``: bringing the bytes of a source into the namespace, named by their contents."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from blake3 import blake3
+
+from lakecli.committed.values import encode_entry
+from lakecli.errors import IntegrityError, LakeError
+from lakecli.layout import data_key
+from lakecli.model import CLIENT_MTIME, Entry
+from lakecli.objectstore.uri import is_local
+from lakecli.repository.content_types import content_type_of
+from lakecli.repository.ingest import PIECE, Ingest, Ingested
+
+if TYPE_CHECKING:
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.pipeline.imports.part import Task
+    from lakecli.pipeline.imports.rows import Failures, Rows
+
+AT_ONCE: Final = 16
+"""Objects that one part copies at a time."""
+
+
+class Copier:
+    """Copies objects and encodes what an upload of them would have recorded.
+
+    Bytes are durable before the encoded entries are handed back.
+    """
+
+    def __init__(self, task: Task, failures: Failures) -> None:
+        self._task = task
+        self._failures = failures
+
+    def __call__(self, rows: Rows) -> tuple[Rows, list[bytes]]:
+        """Copy objects; those that fail are left out and noted."""
+        ingest = make_ingest(self._task.site.store())
+        writes = self._task.writes
+
+        def copy(at: int) -> Ingested | str:
+            try:
+                return _copy(ingest, rows, at, writes=writes)
+            except LakeError as error:
+                return error.message
+            except OSError as error:
+                return (error.strerror or str(error)).lower()
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            outcomes = list(pool.map(copy, range(len(rows))))
+        if writes:
+            ingest.flush()
+        kept, values = [], []
+        for at, outcome in enumerate(outcomes):
+            path = self._task.prefix + rows.keys[at]
+            if isinstance(outcome, str):
+                self._failures.add(path, outcome)
+                continue
+            given = rows.content_types[at].decode() if rows.content_types else ""
+            kept.append(at)
+            values.append(
+                encode_entry(
+                    Entry(
+                        data_key(outcome.digest),
+                        outcome.size,
+                        outcome.digest,
+                        datetime.fromtimestamp(self._task.seconds, UTC),
+                        given or content_type_of(path),
+                        {CLIENT_MTIME: str(rows.seconds[at])},
+                    )
+                )
+            )
+        return (rows if len(kept) == len(rows) else rows.take(kept)), values
+
+
+def make_ingest(store: ObjectStore) -> Ingest:
+    """Return what brings bytes into a namespace; it knows nothing of earlier times.
+
+    Links are followed: those that should not be were left out of the listing.
+    """
+    return Ingest(store, known=lambda _key: None, remember=lambda _key, _digest: None, follow=True)
+
+
+def _copy(ingest: Ingest, rows: Rows, at: int, *, writes: bool) -> Ingested:
+    """Copy one object, or only read it.
+
+    Raises:
+        IntegrityError: it is not of the size that the source said.
+    """
+    from lakecli.repository.address import split_address
+
+    address = rows.addresses[at].decode("utf-8", "surrogateescape")
+    uri, key = split_address(address)
+    if is_local(uri):
+        path = os.fsencode(f"{uri.removeprefix('local://').rstrip('/')}/{key}")
+        done = ingest.file(path) if writes else ingest.look(path)
+    else:
+        with _store_of(uri).open(key) as source:
+            done = ingest.stream(source) if writes else _read(source)
+    if done.size != rows.sizes[at]:
+        raise IntegrityError(f"it has {done.size} bytes instead of {rows.sizes[at]}")
+    return done
+
+
+def _read(source: BinaryIO) -> Ingested:
+    hasher, size = blake3(), 0
+    while piece := source.read(PIECE):
+        hasher.update(piece)
+        size += len(piece)
+    return Ingested(hasher.hexdigest(), size, 0)
+
+
+@lru_cache(maxsize=16)
+def _store_of(uri: str) -> ObjectStore:
+    from lakecli.objectstore.registry import open_store
+
+    return open_store(uri)

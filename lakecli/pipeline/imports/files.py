@@ -1,0 +1,120 @@
+"""A directory of this machine as a source: walked here, hashed wherever parts run."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.errors import LakeError, NotFound
+from lakecli.pipeline.imports.part import Part
+from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.pipeline.imports.part import Task
+    from lakecli.repository.walk import Found, LinkPolicy
+
+FILES_PER_PART: Final = 8_192
+BYTES_PER_PART: Final = 1 << 30
+
+
+class File(NamedTuple):
+    """A file as it was walked past; ``problem`` says why it cannot be imported."""
+
+    name: bytes
+    size: int
+    mtime_ns: int
+    problem: str = ""
+
+
+class FilesSource(NamedTuple):
+    """Some files below a directory, in byte order of their names."""
+
+    root: bytes
+    files: tuple[File, ...]
+
+    def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
+        """Yield the files, each of them read unless it is going to be copied."""
+        from lakecli.pipeline.imports.copying import make_ingest
+
+        ingest = None if task.copies else make_ingest(task.site.store())
+        start = b"local://" + self.root.rstrip(b"/") + b"/"
+        rows = Rows([], [], [], [], [])
+        for file in self.files:
+            problem, checksum, size = file.problem, "", file.size
+            if ingest is not None and not problem:
+                try:
+                    done = ingest.look(os.path.join(self.root, file.name))
+                    checksum, size = done.digest, done.size
+                except OSError as error:
+                    problem = (error.strerror or str(error)).lower()
+                except LakeError as error:
+                    problem = error.message
+            if problem:
+                failures.add(task.prefix + file.name, problem)
+                continue
+            rows.keys.append(file.name)
+            rows.addresses.append(start + file.name)
+            rows.sizes.append(size)
+            rows.checksums.append(checksum.encode())
+            rows.seconds.append(file.mtime_ns // 1_000_000_000)
+            if len(rows) >= ROWS_AT_ONCE:
+                yield rows
+                rows = Rows([], [], [], [], [])
+        yield rows
+
+    def identity(self) -> list[Any]:
+        """Return the names, sizes and times of the files."""
+        files = [[os.fsdecode(file.name), *file[1:]] for file in self.files]
+        return ["files", os.fsdecode(self.root), files]
+
+    @property
+    def is_live(self) -> bool:
+        """Sizes and times tell whether files are the same."""
+        return False
+
+
+def plan_files(
+    root: bytes, links: LinkPolicy, *, prefix: bytes, high: bytes | None
+) -> Iterator[Part]:
+    """Yield the parts of a directory, in order.
+
+    Args:
+        root: absolute path.
+        links: what to do about symbolic links.
+        prefix: where the files go on the branch.
+        high: the first path that is not below the prefix any more.
+
+    Raises:
+        NotFound: there is no such directory.
+    """
+    from lakecli.repository.walk import walk
+
+    if not os.path.isdir(root):
+        raise NotFound(
+            f"no directory {os.fsdecode(root)}",
+            hint="--from takes a directory, a bucket prefix or a manifest",
+        )
+    low = prefix
+    files: list[File] = []
+    size = 0
+    for found in walk(root, links):
+        if len(files) >= FILES_PER_PART or size >= BYTES_PER_PART:
+            following = prefix + found.relative
+            yield Part(low, following, FilesSource(root, tuple(files)))
+            low, files, size = following, [], 0
+        file = _file(found)
+        files.append(file)
+        size += file.size
+    yield Part(low, high, FilesSource(root, tuple(files)))
+
+
+def _file(found: Found) -> File:
+    if found.problem is not None:
+        return File(found.relative, 0, 0, found.problem)
+    try:
+        status = os.stat(found.path)
+    except OSError as error:
+        return File(found.relative, 0, 0, (error.strerror or str(error)).lower())
+    return File(found.relative, status.st_size, status.st_mtime_ns)

@@ -1,0 +1,335 @@
+"""Importing into a branch: plan, parts on a runner, one tree, one commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+from lakecli.errors import ConflictError, NothingToDo, PartialFailure, UsageError
+from lakecli.pipeline.imports.journal import Journal
+from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Tally, Task, import_item
+from lakecli.pipeline.imports.stitch import stitch
+from lakecli.pipeline.site import Site
+from lakecli.repository.transaction import Draft, check_clean, commit_clean
+from lakecli.repository.view import view_of_branch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from lakecli.model import Commit, MetarangeId
+    from lakecli.pipeline.imports.part import Part
+    from lakecli.pipeline.imports.rows import Failure
+    from lakecli.pipeline.imports.sink import Cut
+    from lakecli.pipeline.runner import Runner
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.view import View
+
+MESSAGE: Final = "Import objects"
+_SHOWN: Final = 10
+
+
+class _Failed(PartialFailure):
+    """Nothing can be committed; the report says why."""
+
+
+class Source(Protocol):
+    """What is imported."""
+
+    def estimate(self) -> int | None:
+        """Return about how many objects there are, if that is known without reading them."""
+
+    def plan(
+        self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
+    ) -> Iterator[Part]:
+        """Yield the parts that cover everything from the prefix up to `high`, in order.
+
+        Args:
+            task: of all parts.
+            runner: for what has to be looked at first.
+            high: the first path that is not below the prefix any more.
+            spill: where to put the source in order, once a part found out that it is not.
+        """
+
+
+def _nothing(_tally: Tally) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """How to import.
+
+    Attributes:
+        replaces: remove what the source lacks below the prefix.
+        copies: copy the bytes into the namespace.
+        message: of the commit.
+        metadata: of the commit.
+        allow_empty: commit even if nothing changes.
+        on_part: told what each part counted.
+    """
+
+    replaces: bool = True
+    copies: bool = False
+    message: str = MESSAGE
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    allow_empty: bool = False
+    on_part: Callable[[Tally], None] = _nothing
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """What an import did, or would do.
+
+    Attributes:
+        commit: ``None`` where nothing was committed.
+        failed: objects that cannot be imported.
+        failures: the first of them.
+        parts: how many there were.
+        resumed: how many of them an earlier run had done.
+        ranges_written: by this run's parts.
+    """
+
+    tally: Tally = field(default_factory=Tally)
+    commit: Commit | None = None
+    failed: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    parts: int = 0
+    resumed: int = 0
+    ranges_written: int = 0
+
+
+def destination(path: bytes | None) -> tuple[bytes, bytes | None]:
+    """Return the prefix that a path on a branch stands for, and the first path after it.
+
+    Whole components only: ``data`` and ``data/`` are the same, and not ``database/``.
+    """
+    prefix = (path or b"").rstrip(b"/")
+    if not prefix:
+        if path:
+            raise UsageError("a destination of slashes only", hint="leave them out")
+        return b"", None
+    return prefix + b"/", prefix + b"0"  # the byte after the slash
+
+
+def import_objects(
+    repository: Repository,
+    branch: str,
+    path: bytes | None,
+    *,
+    source: Source,
+    runner: Runner,
+    committer: str,
+    options: ImportOptions,
+) -> ImportReport:
+    """Import a source below a path of a branch, in one commit or not at all.
+
+    Where objects fail, nothing is committed and the report names them.
+
+    Raises:
+        NotFound: no such branch, or no such source.
+        DirtyBranch: the branch has uncommitted changes.
+        ConflictError: the source has two objects for one path.
+        NothingToDo: the branch has all of it already.
+        Refused: the source lies in the repository's own namespace.
+    """
+    base = _check_branch(repository, branch)
+    run = _Run(repository, path, source, runner, options)
+    done = run.all_parts(base)
+    if done.report.failed:
+        return done.report
+
+    def build(view: View) -> Draft:
+        nonlocal base, done
+        if view.commit.metarange_id != base:
+            base = view.commit.metarange_id
+            done = run.all_parts(base)
+        tally = done.report.tally
+        changes = tally.added or tally.changed or tally.removed
+        if done.report.failed:
+            raise _Failed("objects failed")
+        if not (changes or options.allow_empty):
+            raise NothingToDo(
+                f"nothing to import: {repository.uri}/{branch} has all {tally.objects} objects",
+                hint="--allow-empty-commit commits all the same",
+            )
+        return Draft(
+            metarange_id=done.stitched() if changes else base,
+            parents=[view.commit],
+            message=options.message,
+            committer=committer,
+            created_at=repository.lake.now(),
+            metadata=options.metadata,
+        )
+
+    try:
+        commit = commit_clean(repository, branch, build, kind="import")
+    except NothingToDo:
+        done.journal.close()
+        raise
+    except _Failed:  # on the head of a branch that moved, when they had not before
+        return done.report
+    done.journal.close()
+    done.report.commit = commit
+    return done.report
+
+
+def preview(
+    repository: Repository,
+    branch: str,
+    path: bytes | None,
+    *,
+    source: Source,
+    runner: Runner,
+    options: ImportOptions,
+) -> ImportReport:
+    """Tell what `import_objects` would do; nothing is written.
+
+    Raises:
+        LakeError: what `import_objects` would raise.
+    """
+    base = _check_branch(repository, branch)
+    return _Run(repository, path, source, runner, options).all_parts(base, writes=False).report
+
+
+def _check_branch(repository: Repository, branch: str) -> MetarangeId:
+    """Return the tree of a branch without uncommitted changes.
+
+    Raises:
+        NotFound: no such branch.
+        DirtyBranch: it has some.
+    """
+    with repository.lake.kv.read() as txn:
+        view = view_of_branch(repository, txn, branch)
+        check_clean(view)
+        return view.commit.metarange_id
+
+
+class _Run:
+    """One import, which may have to be done again on a branch that moved."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        path: bytes | None,
+        source: Source,
+        runner: Runner,
+        options: ImportOptions,
+    ) -> None:
+        self._repository = repository
+        self._source = source
+        self._runner = runner
+        self._options = options
+        self._prefix, self._high = destination(path)
+
+    def all_parts(self, base: MetarangeId, *, writes: bool = True) -> _Done:
+        """Import all parts on top of a tree."""
+        options = self._options
+        now = self._repository.lake.now()
+        task = Task(
+            site=Site.of(self._repository),
+            base=base,
+            prefix=self._prefix,
+            replaces=options.replaces,
+            copies=options.copies,
+            writes=writes,
+            seconds=int(now.timestamp()),
+        )
+        # What is counted depends on the base, so a part that was done for another does not do.
+        identity = [*task.site, base, self._prefix.hex(), options.replaces, options.copies]
+        journal = Journal(self._repository.lake.home.cache / "imports", identity)
+        journal.open(now)
+        done = _Done(self._repository, task, self._high, journal)
+        try:
+            self._run(done, spill=None)
+        except NotSorted:
+            done.reset()
+            self._run(done, spill=journal.directory / "sorted")
+        if done.duplicates:
+            shown = done.duplicates[:_SHOWN]
+            raise ConflictError(
+                f"two sources for one path, {len(done.duplicates)} times",
+                hint="each path needs exactly one; nothing was imported",
+                paths=shown,
+            )
+        return done
+
+    def _run(self, done: _Done, *, spill: Path | None) -> None:
+        runner = self._runner
+        parts = self._source.plan(done.task, runner, self._high, spill=spill)
+        on_step = self._repository.lake.surroundings.on_step
+        for item, result in runner.run(partial(import_item, done.task), done.items(parts)):
+            done.take(item, result)
+            on_step("part")
+            self._options.on_part(done.last_tally)
+
+
+class _Done:
+    """Parts that are done, and where what became of them lies."""
+
+    def __init__(
+        self, repository: Repository, task: Task, high: bytes | None, journal: Journal
+    ) -> None:
+        self.task = task
+        self.journal = journal
+        self.report = ImportReport()
+        self.duplicates: list[bytes] = []
+        self.last_tally = Tally()
+        self._repository = repository
+        self._high = high
+        self._files: dict[int, Path] = {}
+
+    def reset(self) -> None:
+        """Forget everything: the parts were not parts."""
+        self.report = ImportReport()
+        self.duplicates = []
+        self._files = {}
+
+    def items(self, parts: Iterator[Part]) -> Iterator[Item]:
+        """Yield what a runner has to do; parts that an earlier run did are taken from it."""
+        for number, part in enumerate(parts):
+            self.report.parts += 1
+            found = self.journal.read(self.journal.path(part)) if self.task.writes else None
+            if found is None:
+                yield Item(number, part)
+            elif part.source.is_live:
+                yield Item(number, part, found.listed)
+            else:
+                self._resume(number, part, found)
+
+    def take(self, item: Item, result: PartResult | None) -> None:
+        """Take what became of a part."""
+        if result is None:
+            found = self.journal.read(self.journal.path(item.part))
+            assert found is not None
+            self._resume(item.number, item.part, found)
+            return
+        report = self.report
+        report.tally += result.tally
+        self.last_tally = result.tally
+        report.ranges_written += result.ranges_written
+        report.failed += result.failed
+        report.failures += result.failures
+        self.duplicates += result.duplicates
+        if self.task.writes and result.is_sound:
+            self._files[item.number] = self.journal.put(item.part, result)
+
+    def _resume(self, number: int, part: Part, found: PartResult) -> None:
+        self.report.resumed += 1
+        self.report.tally += found.tally
+        self.last_tally = found.tally
+        self._files[number] = self.journal.path(part)
+
+    def stitched(self) -> MetarangeId:
+        """Return the tree of all parts and what lies around them."""
+        trees = self._repository.trees
+        base = trees.metarange(self.task.base)
+
+        def cuts() -> Iterator[Cut]:
+            for number in sorted(self._files):
+                found = self.journal.read(self._files[number])
+                assert found is not None, "a part's file was taken away"
+                yield found.cut
+
+        return stitch(trees, base, cuts(), low=self.task.prefix, high=self._high)

@@ -1,0 +1,129 @@
+"""What became of the parts of an import, on disk, so that a killed import goes on.
+
+One directory for an import, named by a digest of everything that it depends on but its parts; one
+file for a part, named by a digest of its interval and its source. A file appears whole, once the
+part's ranges are durable: a header of JSON in one line, then the bytes of all records, end to end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from array import array
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from blake3 import blake3
+
+from lakecli.pipeline.imports.part import PartResult, Tally
+from lakecli.pipeline.imports.sink import Cut
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from lakecli.pipeline.imports.part import Part
+
+KEPT_FOR: Final = 7 * 86_400
+"""Seconds after which what an abandoned import left is deleted by the next one."""
+
+_FORMAT: Final = 1
+_CHECK_SIZE: Final = 32
+
+
+class Journal:
+    """The finished parts of one import.
+
+    Args:
+        directory: of all imports.
+        identity: everything that the import depends on, in JSON.
+    """
+
+    def __init__(self, directory: Path, identity: Sequence[object]) -> None:
+        self._all = directory
+        self.directory = directory / digest_of([_FORMAT, *identity])
+
+    def open(self, now: datetime) -> None:
+        """Make the directory, and delete those of imports long abandoned."""
+        self._all.mkdir(parents=True, exist_ok=True)
+        for other in self._all.iterdir():
+            try:
+                old = now.timestamp() - other.stat().st_mtime > KEPT_FOR
+            except OSError:
+                continue
+            if old:
+                shutil.rmtree(other, ignore_errors=True)
+        self.directory.mkdir(exist_ok=True)
+
+    def put(self, part: Part, result: PartResult) -> Path:
+        """Write down a part that is done, and return its file."""
+        path = self.path(part)
+        body, header = _pack(result)
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        fresh.write_bytes(blake3(header + body).digest() + header + b"\n" + body)
+        fresh.replace(path)
+        return path
+
+    def path(self, part: Part) -> Path:
+        """Return the file of a part, whether it is there or not."""
+        ends = None if part.high is None else part.high.hex()
+        return self.directory / digest_of([part.low.hex(), ends, part.source.identity()])
+
+    def read(self, path: Path) -> PartResult | None:
+        """Return what a file holds; ``None`` where there is none, or it is damaged."""
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        check, rest = data[:_CHECK_SIZE], data[_CHECK_SIZE:]
+        header, _, body = rest.partition(b"\n")
+        if blake3(header + body).digest() != check:
+            return None
+        return _unpack(json.loads(header), body)
+
+    def close(self) -> None:
+        """Forget everything: the import is done."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def digest_of(fields: Sequence[object]) -> str:
+    """Return a digest of what JSON can hold."""
+    return blake3(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def _pack(result: PartResult) -> tuple[bytes, bytes]:
+    pieces: list[bytes] = []
+    sizes = []
+    for column in result.cut:
+        lengths = array("Q", map(len, column)).tobytes()
+        pieces += (lengths, *column)
+        sizes.append([len(column), len(lengths) + sum(map(len, column))])
+    header = {
+        "columns": sizes,
+        "tally": asdict(result.tally),
+        "ranges_written": result.ranges_written,
+        "listed": result.listed,
+    }
+    return b"".join(pieces), json.dumps(header).encode()
+
+
+def _unpack(header: dict[str, Any], body: bytes) -> PartResult:
+    columns = []
+    at = 0
+    for count, size in header["columns"]:
+        lengths = array("Q", body[at : at + 8 * count])
+        start = at + 8 * count
+        column = []
+        for length in lengths:
+            column.append(body[start : start + length])
+            start += length
+        columns.append(column)
+        at += size
+    return PartResult(
+        Cut(*columns),
+        Tally(**header["tally"]),
+        ranges_written=header["ranges_written"],
+        listed=header["listed"],
+    )

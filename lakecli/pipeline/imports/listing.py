@@ -1,0 +1,158 @@
+"""A prefix of a bucket as a source: its key space is split by probing, and listed in parts.
+
+A store lists keys in order, a thousand to a request, each request after the last key of the one
+before it. To list from several places at a time one has to know keys in the middle; they are
+found by asking what follows everything that begins like a known key, with shorter and shorter
+beginnings: a few dozen requests that skip what the parts then list.
+"""
+
+from __future__ import annotations
+
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.objectstore.base import key_bytes
+from lakecli.pipeline.imports.part import Part
+from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.pipeline.imports.part import Task
+
+FIRST_PAGES: Final = 8_000
+"""A listing is split only if it is longer than this."""
+
+PROBES: Final = 256
+"""Requests made to split a listing, at most."""
+
+_RECENT: Final = 2_000
+"""Keys that a jump should skip at least."""
+
+_LAST: Final = "\U0010ffff"
+"""No key that anybody has follows one with this in it at the same place."""
+
+
+class ListingSource(NamedTuple):
+    """The keys of a store from `low` up to `high`, relative to its URI.
+
+    Attributes:
+        high: the first key that does not belong to it; empty for all that follow.
+    """
+
+    uri: str
+    low: str
+    high: str
+
+    def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
+        """List the keys."""
+        del task, failures
+        start = key_bytes(self.uri.rstrip("/") + "/")
+        for page in self._pages():
+            keys = [key_bytes(info.key) for info in page]
+            yield Rows(
+                keys,
+                [start + key for key in keys],
+                [info.size for info in page],
+                [_checksum(info) for info in page],
+                [int(info.modified_at.timestamp()) for info in page],
+            )
+
+    def identity(self) -> list[Any]:
+        """Return which keys these are."""
+        return ["listing", self.uri, self.low, self.high]
+
+    @property
+    def is_live(self) -> bool:
+        """A bucket may have other objects tomorrow."""
+        return True
+
+    def _pages(self) -> Iterator[list[ObjectInfo]]:
+        from lakecli.objectstore.registry import open_store
+
+        store = open_store(self.uri)
+        high = key_bytes(self.high)
+        listing = _list_from(store, self.low)
+        while page := list(islice(listing, ROWS_AT_ONCE)):
+            if high and key_bytes(page[-1].key) >= high:
+                page = [info for info in page if key_bytes(info.key) < high]
+                if page:
+                    yield [info for info in page if info.key]
+                return
+            # The prefix itself may be an object, as consoles make them for folders.
+            yield [info for info in page if info.key]
+
+
+def _list_from(store: ObjectStore, low: str) -> Iterator[ObjectInfo]:
+    """List a store from a key on, that key included."""
+    if not low:
+        return store.list()
+    # Stores list what comes after a key, so this names one that comes right before `low`.
+    last = low[-1]
+    before = low[:-1] + (chr(ord(last) - 1) + _LAST if "\0" < last <= "\x7f" else "")
+    first = key_bytes(low)
+    return (info for info in store.list(after=before) if key_bytes(info.key) >= first)
+
+
+def _checksum(info: ObjectInfo) -> bytes:
+    return (info.etag or str(info.version)).strip('"').encode("utf-8", "surrogateescape")
+
+
+def split(store: ObjectStore, wanted: int) -> list[str]:
+    """Return keys that divide a listing into about as many pieces, in order.
+
+    They are keys that exist. A listing of a few thousand keys is not divided.
+    """
+    if wanted < 2:  # noqa: PLR2004
+        return []
+    first = [info.key for info in islice(store.list(), FIRST_PAGES + 1)]
+    if len(first) <= FIRST_PAGES:
+        return []
+    known = [first[-1]]
+    pairs = enumerate(zip(first[-_RECENT], first[-1], strict=False))
+    depth = 1 + next((at for at, (one, other) in pairs if one != other), 0)
+    for count in range(1, PROBES + 1):
+        beginning = known[-1][:depth]
+        found = next(store.list(after=beginning + _LAST), None)
+        if found is None:
+            if depth > 1 and len(known) < wanted:
+                # Even the last key begins like this: look between the ones that are known.
+                depth += 2
+                known = _more(store, known, depth, wanted)
+            break
+        known.append(found.key)
+        if count % wanted == 0 and depth > 1:
+            depth -= 1
+    step = max(1, -(-len(known) // wanted))
+    return known[step - 1 :: step][: wanted - 1] if len(known) >= wanted else known
+
+
+def _more(store: ObjectStore, known: list[str], depth: int, wanted: int) -> list[str]:
+    """Look once more, with longer beginnings."""
+    found = list(known)
+    for key in known:
+        after = next(store.list(after=key[:depth] + _LAST), None)
+        if after is not None and after.key not in found:
+            found.append(after.key)
+        if len(found) >= 2 * wanted:
+            break
+    return sorted(found, key=key_bytes)
+
+
+def plan_listing(
+    store: ObjectStore, prefix: bytes, high: bytes | None, *, wanted: int
+) -> Iterator[Part]:
+    """Yield the parts of a bucket's prefix, in order.
+
+    Args:
+        store: of the prefix.
+        prefix: where the objects go on the branch.
+        high: the first path that is not below the prefix any more.
+        wanted: about how many parts.
+    """
+    bounds = ["", *split(store, wanted), ""]
+    for low, following in pairwise(bounds):
+        begins = prefix + key_bytes(low)
+        ends = prefix + key_bytes(following) if following else high
+        yield Part(begins, ends, ListingSource(store.uri, low, following))

@@ -1,0 +1,426 @@
+"""Importing one part: what a runner does wherever it likes, with what is on the branch there."""
+
+from __future__ import annotations
+
+import json
+import threading
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+from itertools import islice
+from operator import lt
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+from blake3 import blake3
+
+from lakecli.committed.bulk import Columns, encode_external
+from lakecli.committed.metaranges import NO_RANGES
+from lakecli.committed.values import identity_of
+from lakecli.errors import LakeError, Refused, UsageError
+from lakecli.identity import DIGEST_SIZE
+from lakecli.pipeline.imports.base import BaseSlice, Whole
+from lakecli.pipeline.imports.rows import Failure, Failures, Rows, check_paths
+from lakecli.pipeline.imports.sink import EMPTY, Cut, Sink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.committed.metaranges import Metarange
+    from lakecli.committed.store import TreeStore
+    from lakecli.model import MetarangeId
+    from lakecli.pipeline.site import Site
+
+SHOWN_DUPLICATES = 100
+
+
+class Task(NamedTuple):
+    """What all parts of an import share.
+
+    Attributes:
+        site: the repository's namespace.
+        base: the tree of the branch.
+        prefix: where everything goes; empty, or ending in a slash.
+        replaces: whether what the source lacks is removed below the prefix.
+        copies: whether bytes are copied into the namespace.
+        writes: whether anything is written at all.
+        seconds: the present, in unix seconds.
+    """
+
+    site: Site
+    base: MetarangeId
+    prefix: bytes
+    replaces: bool
+    copies: bool
+    writes: bool
+    seconds: int
+
+
+class PartSource(Protocol):
+    """Where the objects of one part come from; a NamedTuple of plain values."""
+
+    def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
+        """Yield the part's objects in ascending order of their keys."""
+
+    def identity(self) -> list[Any]:
+        """Return what the objects are a function of, in JSON, without asking a store."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the objects may be others the next time, under the same identity."""
+
+
+class Part(NamedTuple):
+    """An interval of paths, and what the source has there.
+
+    Attributes:
+        low: the first path.
+        high: the first path that does not belong to it, if there is one.
+    """
+
+    low: bytes
+    high: bytes | None
+    source: PartSource
+
+
+@dataclass(slots=True)
+class Tally:
+    """Objects of the source and their bytes, and the paths of the branch that differ."""
+
+    objects: int = 0
+    size: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+
+    def __iadd__(self, other: Tally) -> Self:
+        """Count what another part counted."""
+        self.objects += other.objects
+        self.size += other.size
+        self.added += other.added
+        self.changed += other.changed
+        self.removed += other.removed
+        self.unchanged += other.unchanged
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class PartResult:
+    """What became of a part.
+
+    Attributes:
+        failed: objects that cannot be imported.
+        failures: the first of them.
+        duplicates: paths that came twice, the first of them.
+        ranges_written: which were not in the base.
+        listed: a digest of what a live source said.
+    """
+
+    cut: Cut
+    tally: Tally
+    failed: int = 0
+    failures: tuple[Failure, ...] = ()
+    duplicates: tuple[bytes, ...] = ()
+    ranges_written: int = 0
+    listed: str = ""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it can become part of a tree."""
+        return not self.failed and not self.duplicates
+
+
+class NotSorted(LakeError):
+    """A source that said it was in order of its keys is not."""
+
+
+_open = threading.local()
+
+
+def open_base(task: Task) -> tuple[TreeStore, Metarange]:
+    """Return the trees of a site and the base, opened once per thread."""
+    key = task.site, task.base
+    if getattr(_open, "key", None) != key:
+        trees = task.site.trees()
+        _open.found = trees, trees.metarange(task.base) if task.base else NO_RANGES
+        _open.key = key
+    found: tuple[TreeStore, Metarange] = _open.found
+    return found
+
+
+class Item(NamedTuple):
+    """A part on its way to a runner.
+
+    Attributes:
+        number: its place among all parts.
+        known: the digest of what its source said in an earlier run that finished it.
+    """
+
+    number: int
+    part: Part
+    known: str = ""
+
+
+def import_item(task: Task, item: Item) -> PartResult | None:
+    """Import one part; ``None`` if an earlier run did, and its source still says the same.
+
+    Raises:
+        NotSorted: its source is not in order.
+        LakeError: the source or the namespace cannot be read or written.
+    """
+    part = item.part
+    if item.known:
+        said = Said()
+        for _ in said.noted(part.source.rows(task, Failures())):
+            pass
+        if said.digest() == item.known:
+            return None
+    failures = Failures()
+    rows = part.source.rows(task, failures)
+    if not part.source.is_live:
+        return import_rows(task, part, rows, failures)
+    said = Said()
+    result = import_rows(task, part, said.noted(rows), failures)
+    return replace(result, listed=said.digest())
+
+
+class Said:
+    """A digest of what a source says of its objects, computed while they pass."""
+
+    def __init__(self) -> None:
+        self._hasher = blake3()
+
+    def noted(self, rows: Iterator[Rows]) -> Iterator[Rows]:
+        """Yield rows as they come."""
+        for piece in rows:
+            told = [piece.sizes, piece.seconds, list(map(len, piece.keys))]
+            self._hasher.update(json.dumps(told).encode())
+            self._hasher.update(b"".join(piece.keys))
+            self._hasher.update(b" ".join(piece.checksums))
+            yield piece
+
+    def digest(self) -> str:
+        """Return the digest of all that passed."""
+        return self._hasher.hexdigest()
+
+
+def import_rows(task: Task, part: Part, rows: Iterator[Rows], failures: Failures) -> PartResult:
+    """Import what an interval of paths shall hold.
+
+    Args:
+        task: of all parts.
+        part: says which interval.
+        rows: ascending; keys relative to the prefix.
+        failures: what `rows` notes there counts as well.
+    """
+    trees, base = open_base(task)
+    written_before = trees.counts.ranges_written
+    sink = Sink(trees, base) if task.writes else None
+    merging = _Merging(task, BaseSlice(trees, base, low=part.low, high=part.high), sink)
+    encode = _encoder(task, failures)
+    duplicates: list[bytes] = []
+    last: bytes | None = None
+    prefix = task.prefix
+    for piece in rows:
+        chunk = check_paths(piece, prefix, failures) if piece.keys else piece
+        if not chunk.keys:
+            continue
+        chunk = _without_duplicates(chunk, last, prefix, duplicates)
+        if not chunk.keys:
+            continue
+        last = chunk.keys[-1]
+        chunk, values = encode(chunk)
+        if not chunk.keys:
+            continue
+        merging.tally.objects += len(chunk)
+        merging.tally.size += sum(chunk.sizes)
+        keys = [prefix + key for key in chunk.keys] if prefix else chunk.keys
+        merging.add(keys, values)
+    merging.finish()
+    return PartResult(
+        EMPTY if sink is None else sink.finish(),
+        merging.tally,
+        failures.count,
+        tuple(failures.shown),
+        tuple(duplicates),
+        trees.counts.ranges_written - written_before,
+    )
+
+
+def _without_duplicates(
+    rows: Rows, last: bytes | None, prefix: bytes, duplicates: list[bytes]
+) -> Rows:
+    """Leave out keys that came before, noting the first of them.
+
+    Raises:
+        NotSorted: keys that do not ascend.
+    """
+    keys = rows.keys
+    if (last is None or last < keys[0]) and all(map(lt, keys, islice(keys, 1, None))):
+        return rows
+    kept = []
+    for at, key in enumerate(keys):
+        if last is None or key > last:
+            kept.append(at)
+            last = key
+        elif key < last:
+            raise NotSorted("the listing is not in order of its keys")
+        elif len(duplicates) < SHOWN_DUPLICATES and prefix + key not in duplicates[-1:]:
+            duplicates.append(prefix + key)
+    return rows.take(kept)
+
+
+class _Merging:
+    """The source's objects over what the branch has, into a sink."""
+
+    def __init__(self, task: Task, base: BaseSlice, sink: Sink | None) -> None:
+        self._replaces = task.replaces
+        self._base = base
+        self._sink = sink
+        self.tally = Tally()
+
+    def add(self, keys: list[bytes], values: list[bytes]) -> None:
+        """Take some objects of the source."""
+        start = 0
+        while start < len(keys):
+            self._pass(keys[start])
+            horizon = self._base.horizon(keys[start])
+            end = len(keys) if horizon is None else bisect_left(keys, horizon, start)
+            self._merge(keys[start:end], values[start:end])
+            start = end
+
+    def finish(self) -> None:
+        """Deal with what the branch has after the source's last object."""
+        self._pass(None)
+
+    def _pass(self, limit: bytes | None) -> None:
+        """Keep or remove what the branch has before a path."""
+        sink = self._sink
+        for piece in self._base.before(limit):
+            if self._replaces:
+                self.tally.removed += piece.records if isinstance(piece, Whole) else len(piece.keys)
+            elif sink is None:
+                continue
+            elif isinstance(piece, Whole):
+                sink.add_range(self._base, piece)
+            else:
+                sink.add(piece.keys, piece.values)
+
+    def _merge(self, keys: list[bytes], values: list[bytes]) -> None:
+        """Take objects beside which the branch has loose records at most."""
+        present: dict[bytes, bytes] = {}
+        for piece in self._base.before(keys[-1] + b"\0"):
+            assert not isinstance(piece, Whole)  # the horizon is no further than one range
+            present.update(zip(piece.keys, piece.values, strict=True))
+        tally = self.tally
+        if not present:
+            tally.added += len(keys)
+        else:
+            values = list(values)
+            for at, key in enumerate(keys):
+                old = present.pop(key, None)
+                if old is None:
+                    tally.added += 1
+                elif is_same(old, values[at]):
+                    tally.unchanged += 1
+                    values[at] = old  # the record stays as it was, times included
+                else:
+                    tally.changed += 1
+            if self._replaces:
+                tally.removed += len(present)
+            elif present:
+                present.update(zip(keys, values, strict=True))
+                keys = sorted(present)
+                values = [present[key] for key in keys]
+        if self._sink is not None:
+            self._sink.add(keys, values)
+
+
+def is_same(left: bytes, right: bytes) -> bool:
+    """Tell whether two records are of the same identity."""
+    if left[0] == right[0] == 2 * DIGEST_SIZE:
+        return left[1 : 1 + DIGEST_SIZE] == right[1 : 1 + DIGEST_SIZE]
+    return identity_of(left) == identity_of(right)
+
+
+class _Encoder:
+    """Encodes objects that stay where they are."""
+
+    def __init__(self, task: Task, failures: Failures) -> None:
+        self._task = task
+        self._failures = failures
+        self._root = b"\0"
+        self._inside = (task.site.uri + "/").encode("utf-8", "surrogateescape")
+
+    def __call__(self, rows: Rows) -> tuple[Rows, list[bytes]]:
+        rows = self._checked(rows)
+        columns = Columns(
+            rows.addresses, rows.sizes, rows.checksums, rows.seconds, rows.content_types
+        )
+        return rows, encode_external(columns)
+
+    def _checked(self, rows: Rows) -> Rows:
+        """Leave out objects whose address no store could serve, or nobody could write down.
+
+        Raises:
+            Refused: an object of the repository itself.
+        """
+        inside = self._inside
+        addresses = rows.addresses
+        bad = []
+        for at, address in enumerate(addresses):
+            if not address.startswith(self._root):
+                why = self._problem(address)
+                if why:
+                    bad.append((at, why))
+            if address.startswith(inside):
+                shown = address.decode("utf-8", "replace")
+                raise inside_error(shown, self._task.site.uri)
+        text = b"".join(addresses) + b"".join(rows.checksums)
+        if not text.isascii():
+            bad += [(at, why) for at, why in enumerate(map(_text_problem, addresses)) if why]
+        if not bad:
+            return rows
+        for at, why in bad:
+            self._failures.add(self._task.prefix + rows.keys[at], why)
+        skipped = {at for at, _ in bad}
+        return rows.take([at for at in range(len(rows)) if at not in skipped])
+
+    def _problem(self, address: bytes) -> str:
+        """Learn the bucket of an address; say what is wrong with it."""
+        from lakecli.objectstore.uri import parse
+
+        text = address.decode("utf-8", "surrogateescape")
+        try:
+            parsed = parse(text)
+        except UsageError as error:
+            return error.message
+        if "://" not in text:
+            return f"not a full URI: {text!r}"
+        scheme, _, rest = text.partition("://")
+        root = scheme + "://" + (rest.split("/", 1)[0] + "/" if parsed.bucket else "/")
+        self._root = root.encode("utf-8", "surrogateescape")
+        return ""
+
+
+def _text_problem(address: bytes) -> str:
+    try:
+        address.decode()
+    except UnicodeDecodeError:
+        return "its name is not UTF-8, which an address has to be: import it with --copy"
+    return ""
+
+
+def inside_error(address: str, namespace: str) -> Refused:
+    """Return the error of a source that is the repository's own."""
+    return Refused(
+        f"the source {address} lies in the repository's own namespace {namespace}",
+        hint="copy objects between branches with lakecli fs cp, or merge",
+    )
+
+
+def _encoder(task: Task, failures: Failures) -> Any:  # noqa: ANN401
+    if task.copies:
+        from lakecli.pipeline.imports.copying import Copier
+
+        return Copier(task, failures)
+    return _Encoder(task, failures)

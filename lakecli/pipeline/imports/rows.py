@@ -1,0 +1,135 @@
+"""Objects of a source, column by column, and what may be wrong with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.model import MAX_PATH_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROWS_AT_ONCE: Final = 16_384
+"""Rows that sources hand over at a time."""
+
+SHOWN_FAILURES: Final = 1_000
+"""Failures that one part tells by name; all are counted."""
+
+
+class Rows(NamedTuple):
+    """Some objects, in ascending order of their keys unless said otherwise.
+
+    Attributes:
+        keys: where they go, relative to the destination.
+        addresses: full URIs, in UTF-8; bytes that are not stand as they are.
+        sizes: in bytes.
+        checksums: in UTF-8.
+        seconds: unix seconds when each was modified.
+        content_types: in UTF-8; ``None`` for none at all.
+    """
+
+    keys: list[bytes]
+    addresses: list[bytes]
+    sizes: list[int]
+    checksums: list[bytes]
+    seconds: list[int]
+    content_types: list[bytes] | None = None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def take(self, positions: Sequence[int]) -> Rows:
+        """Return the rows at some positions, in that order."""
+        types = self.content_types
+        return Rows(
+            [self.keys[at] for at in positions],
+            [self.addresses[at] for at in positions],
+            [self.sizes[at] for at in positions],
+            [self.checksums[at] for at in positions],
+            [self.seconds[at] for at in positions],
+            None if types is None else [types[at] for at in positions],
+        )
+
+    def slice(self, start: int, end: int) -> Rows:
+        """Return the rows from `start` up to `end`."""
+        types = self.content_types
+        return Rows(
+            self.keys[start:end],
+            self.addresses[start:end],
+            self.sizes[start:end],
+            self.checksums[start:end],
+            self.seconds[start:end],
+            None if types is None else types[start:end],
+        )
+
+    def ordered(self) -> Rows:
+        """Return the rows sorted by key."""
+        keys = self.keys
+        return self.take(sorted(range(len(keys)), key=keys.__getitem__))
+
+
+def joined(pieces: Sequence[Rows]) -> Rows:
+    """Return the rows of several pieces, one after the other."""
+    if len(pieces) == 1:
+        return pieces[0]
+    whole = Rows([], [], [], [], [])
+    has_types = any(piece.content_types is not None for piece in pieces)
+    types: list[bytes] = []
+    for piece in pieces:
+        whole.keys.extend(piece.keys)
+        whole.addresses.extend(piece.addresses)
+        whole.sizes.extend(piece.sizes)
+        whole.checksums.extend(piece.checksums)
+        whole.seconds.extend(piece.seconds)
+        if has_types:
+            types += piece.content_types or [b""] * len(piece)
+    return whole._replace(content_types=types if has_types else None)
+
+
+class Failure(NamedTuple):
+    """An object that cannot be imported, by its path on the branch, and why."""
+
+    path: bytes
+    why: str
+
+
+class Failures:
+    """What failed in one part.
+
+    Attributes:
+        count: all of them.
+        shown: the first ones.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.shown: list[Failure] = []
+
+    def add(self, path: bytes, why: str) -> None:
+        """Note a failure."""
+        self.count += 1
+        if len(self.shown) < SHOWN_FAILURES:
+            self.shown.append(Failure(path, why))
+
+
+def check_paths(rows: Rows, prefix: bytes, failures: Failures) -> Rows:
+    """Leave out rows that cannot be on a branch below `prefix`, and note why."""
+    longest = MAX_PATH_SIZE - len(prefix)
+    shortest = 0 if prefix else 1
+    sizes = list(map(len, rows.keys))
+    if max(sizes) <= longest and min(sizes) >= shortest and min(rows.sizes) >= 0:
+        if min(rows.seconds) >= 0:
+            return rows
+        return rows._replace(seconds=[max(0, second) for second in rows.seconds])
+    kept = []
+    for at, key in enumerate(rows.keys):
+        if len(key) > longest:
+            failures.add(prefix + key, f"the path has more than {MAX_PATH_SIZE} bytes")
+        elif len(key) < shortest:
+            failures.add(prefix + key, "the path is empty")
+        elif rows.sizes[at] < 0:
+            failures.add(prefix + key, "the size is negative")
+        else:
+            kept.append(at)
+    rows = rows.take(kept)
+    return rows._replace(seconds=[max(0, second) for second in rows.seconds])

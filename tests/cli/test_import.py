@@ -1,0 +1,86 @@
+"""``import``."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.demo import Demo
+    from tests.support.golden import Cli, Golden
+
+MAIN = "lakefs://demo/main"
+
+
+@pytest.fixture
+def source(cli: Cli, demo: Demo) -> Path:
+    """A directory with three files, beside a repository with objects."""
+    demo.commit("first", {"data/old": "1", "database/x": "2", "readme": "3"})
+    root = cli.directory / "source"
+    for name, text in {"a.txt": "one", "sub/b.csv": "1,2", "sub/c": ""}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+        os.utime(root / name, (1_700_000_000, 1_700_000_000))
+    return root
+
+
+def test_replace(cli: Cli, demo: Demo, source: Path, golden: Golden) -> None:
+    command = ("import", "--from", source, "--to", f"{MAIN}/data")
+    golden(
+        "import",
+        cli(*command, "--dry-run"),
+        cli(*command, "--dry-run", "--json"),
+        cli(*command),
+        cli(*command),
+        cli(*command, "--json", "--allow-empty-commit", "-m", "again", "--meta", "k=v"),
+        cli("diff", f"{MAIN}~2", MAIN),
+        cli("fs", "stat", f"{MAIN}/data/a.txt"),
+        cli("fs", "cat", f"{MAIN}/data/sub/b.csv"),
+    )
+    assert set(demo.contents()) == {
+        "data/a.txt", "data/sub/b.csv", "data/sub/c", "database/x", "readme",
+    }  # fmt: skip
+
+
+def test_merge_and_copy(cli: Cli, demo: Demo, source: Path, golden: Golden) -> None:
+    golden(
+        "import_merge",
+        cli("import", "--from", source, "--to", f"{MAIN}/data/", "--mode", "merge", "--copy"),
+        cli("fs", "stat", f"{MAIN}/data/a.txt"),
+        cli("import", "--from", f"file://{source}", "--to", f"{MAIN}/data/", "--merge", "--json"),
+    )
+    assert "data/old" in demo.contents()
+
+
+def test_refusals(cli: Cli, demo: Demo, source: Path, golden: Golden) -> None:
+    (source / "link").symlink_to("a.txt")
+    namespace = cli("repo", "list", "--json").json_lines[0]["storage_namespace"]
+    head = demo.head()
+    demo.stage({"staged": "1"}, "main")
+    dirty = cli("import", "--from", source, "--to", MAIN)
+    cli.ok("branch", "reset", MAIN, "-y")
+    golden(
+        "import_refusals",
+        dirty,
+        cli("import", "--from", source, "--to", f"{MAIN}/data"),
+        cli("import", "--from", source, "--to", f"{MAIN}/data", "--json"),
+        cli("import", "--from", f"{namespace}/data/", "--to", MAIN),
+        cli("import", "--from", cli.directory, "--to", MAIN),
+        cli("import", "--from", cli.directory / "nothing", "--to", MAIN),
+        cli("import", "--from", source, "--to", "lakefs://demo/nothing/"),
+        cli("import", "--from", source, "--to", f"{MAIN}/data", "--skip", "--follow"),
+        cli("import", "--from", source),
+        cli("import", "--to", MAIN),
+        cli("import", "--from", "ftp://host/x", "--to", MAIN),
+        cli("import", "--from", source, "--to", MAIN, "--engine", "local", "--master", "yarn"),
+        cli("import", "--from", source, "--to", MAIN, "--conf", "novalue"),
+    )
+    assert demo.head() == head
+    cli.ok("import", "--from", source, "--to", f"{MAIN}/a", "--skip")
+    cli.ok("import", "--from", source, "--to", f"{MAIN}/b", "--follow")
+    assert "a/link" not in demo.contents()
+    assert demo.contents()["b/link"] == demo.contents()["b/a.txt"]

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakecli.committed.bulk import Columns, encode_external
+from lakecli.committed.values import encode_entry
+from lakecli.model import Entry
+
+TEXTS = st.text(max_size=300) | st.integers(0, 20_000).map(lambda size: "x" * size)
+SIZES = st.integers(0, 2**63 - 1) | st.integers(0, 2**30) | st.sampled_from([0, 127, 128, 16_383])
+SECONDS = st.integers(0, 253_402_300_799)
+ROWS = st.tuples(TEXTS, SIZES, TEXTS, SECONDS, st.sampled_from(["", "text/plain"]) | TEXTS)
+
+
+def one_by_one(row: tuple[str, int, str, int, str]) -> bytes:
+    address, size, checksum, seconds, content_type = row
+    at = datetime.fromtimestamp(seconds, UTC)
+    return encode_entry(Entry(f"s3://b/{address}", size, checksum, at, content_type))
+
+
+@given(st.lists(ROWS, max_size=5))
+def test_it_is_what_protobuf_makes(rows: list[tuple[str, int, str, int, str]]) -> None:
+    columns = Columns(
+        [f"s3://b/{address}".encode() for address, *_ in rows],
+        [size for _, size, *_ in rows],
+        [checksum.encode() for _, _, checksum, *_ in rows],
+        [seconds for *_, seconds, _ in rows],
+        [content_type.encode() for *_, content_type in rows],
+    )
+    assert encode_external(columns) == [one_by_one(row) for row in rows]
+
+
+@pytest.mark.parametrize("shift", range(0, 63, 7))
+@pytest.mark.parametrize("off", [-1, 0, 1])
+def test_lengths_at_the_edges(shift: int, off: int) -> None:
+    size = max(0, (1 << shift) + off)
+    row = ("k" * (size % 40_000), size, "c" * (size % 300), size % 2**37, "")
+    columns = Columns([f"s3://b/{row[0]}".encode()], [row[1]], [row[2].encode()], [row[3]])
+    assert encode_external(columns) == [one_by_one(row)]
+
+
+def test_many_times_and_types() -> None:
+    rows = [("a", 1, "c", n, f"t/{n}") for n in range(40_000)]
+    columns = Columns(
+        [b"s3://b/a"] * len(rows),
+        [1] * len(rows),
+        [b"c"] * len(rows),
+        list(range(len(rows))),
+        [f"t/{n}".encode() for n in range(len(rows))],
+    )
+    found = encode_external(columns)
+    assert all(found[n] == one_by_one(rows[n]) for n in range(0, 40_000, 997))
