@@ -325,6 +325,19 @@ def test_a_lost_generation_is_asked_for(store: GsStore, server: StubServer) -> N
         assert stream.read() == b"small"
 
 
+def test_bytes_and_version_without_the_header(store: GsStore, server: StubServer) -> None:
+    gone = gs_error(404, "notFound", "No such object: bucket/prefix/k")
+    old, new = described(generation="88"), described(generation="89")
+    server.answers = [Answer(body=b"old"), old, gone, new, Answer(body=b"new")]
+    assert store.get_versioned("k") == (b"new", "89")
+    paths = [request.path for request in server.requests if "alt=media" in request.path]
+    assert [path.partition("generation=")[2].partition("&")[0] for path in paths] == [
+        "",
+        "88",
+        "89",
+    ]
+
+
 def test_answers_to_ranges_must_be_as_long(store: GsStore, server: StubServer) -> None:
     server.answers = [Answer(200, b"0123456789")]
     assert store.get("k") == b"0123456789"

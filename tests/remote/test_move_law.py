@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lakecli.errors import LakeError, OutcomeUnknown
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.remote.move import Outcome, Retries, apply, look_up
+from lakecli.remote.records import MAX_MOVES
 from lakecli.remote.refs import find_ref
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent
 from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Turns, Wire
@@ -45,12 +46,14 @@ class Plan(NamedTuple):
         puts: what goes wrong with its PUTs.
         gets: likewise.
         killed: the step at which it is killed; the next command goes on with the same move.
+        forgets: it does not know how far the ref was when it decided.
     """
 
     moves: list[CommitId | None]
     puts: list[Fault | None]
     gets: list[Fault | None]
     killed: int | None
+    forgets: bool
 
 
 class World:
@@ -81,7 +84,7 @@ class World:
             for number, after in enumerate(plan.moves):
                 ref = find_ref(self.good, "branch", "main")
                 before = None if ref is None else ref.commit_id
-                since = 0 if ref is None else ref.sequence
+                since = 0 if ref is None or plan.forgets else ref.sequence
                 move = intent(f"{me}-{number}", before, after, since=since)
                 self.told[move] = None
                 try:
@@ -100,7 +103,7 @@ class World:
 def _outcome(
     store: TroubledStore, move: Intent, on_step: Callable[[str], None], *, is_new: bool = True
 ) -> Outcome | None:
-    retries = Retries(random=lambda: 0.5, sleep=lambda _: None, attempts=3, reads=2)
+    retries = Retries(random=lambda: 0.5, sleep=lambda _: None, attempts=2, reads=2)
     try:
         return apply(store, move, retries=retries, on_step=on_step).outcome
     except OutcomeUnknown:
@@ -115,6 +118,7 @@ plans = st.builds(
     st.lists(put_faults, max_size=8),
     st.lists(get_faults, max_size=8),
     st.sampled_from([None, None, None, 3, 5, 8]),
+    st.booleans(),
 )
 
 
@@ -142,3 +146,18 @@ def test_each_applied_move_is_made_once_and_told_as_such(
         if outcome is None:
             result = apply(world.good, move, retries=PATIENT)
             assert (result.outcome is Outcome.APPLIED) == (move.write_id in world.made())
+    # However many others follow.
+    made = world.made()
+    bury(world.good)
+    for move in world.told:
+        result = apply(world.good, move, retries=PATIENT)
+        assert (result.outcome is Outcome.APPLIED) == (move.write_id in made)
+
+
+def bury(store: MemoryStore) -> None:
+    """Move the ref until nothing of what its object held is left there, to a commit of its own."""
+    for number in range(MAX_MOVES + 1):
+        ref = find_ref(store, "branch", "main")
+        before, since = (None, 0) if ref is None else (ref.commit_id, ref.sequence)
+        move = intent(f"later-{number}", before, commit(1000 + number), since=since)
+        apply(store, move, retries=PATIENT)
