@@ -19,6 +19,7 @@ from lakecli.committed.values import decode_entry, identify, identity_of
 from lakecli.errors import IntegrityError
 from lakecli.identity import frame_int, frame_map, frame_str, h, record_id, tree_id
 from lakecli.layout import sstable_key
+from lakecli.sstable.reader import BytesSource, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from lakecli.committed.metaranges import Metarange, RangeRecord
     from lakecli.committed.store import TreeStore
     from lakecli.model import Entry, MetarangeId
-    from lakecli.sstable.reader import Table
 
 _LAKEFS_PROPERTIES = ("entity", "schema_definition", "schema_name", "type")
 """What lakeFS knows of a table, and hashes, before it is finished."""
@@ -121,6 +121,22 @@ def check_range(trees: TreeStore, record: RangeRecord) -> Iterator[CheckedEntry 
     if is_sound:
         for what in _check_range_whole(table, record, keys, values):
             yield Problem(key, what)
+
+
+def problem_of_copy(table_id: str, data: bytes) -> str | None:
+    """Return why bytes are not the range or metarange of this ID, or ``None`` if they are."""
+    try:
+        table = Table(BytesSource(table_id, data))
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        for number in range(table.block_count):
+            block = table.block(number)
+            keys += block.keys
+            values += block.values
+        name = _name(table, keys, values)
+    except IntegrityError as error:
+        return error.message
+    return None if name == table_id else "its name is not the digest of its records"
 
 
 def _check_records(metarange: Metarange, records: Sequence[RangeRecord]) -> Iterator[str]:

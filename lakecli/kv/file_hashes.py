@@ -18,7 +18,7 @@ from lakecli.kv import paths
 from lakecli.kv.env import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable, Iterator
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
 
@@ -54,6 +54,28 @@ def find(txn: ReadTransaction, key: FileKey) -> str | None:
     if value is None or not value.startswith(_state(key)):
         return None
     return value[_FILE.size :].hex()
+
+
+def find_files(txn: ReadTransaction, digests: Container[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the digest and the path of every file that had one of these digests once.
+
+    All that is remembered is looked through, and whether a file still is what it was is not asked.
+    """
+    owner: bytes | None = next(_owners(txn, b""), None)
+    while owner is not None:
+        for path, value in paths.scan(txn, Table.FILE_HASHES, owner):
+            digest = value[_FILE.size :].hex()
+            if digest in digests:
+                yield digest, path
+        (device,) = _OWNER.unpack(owner)
+        owner = next(_owners(txn, _OWNER.pack(device + 1)), None)
+
+
+def _owners(txn: ReadTransaction, start: bytes) -> Iterator[bytes]:
+    """Yield what records of a device begin with; those that continue long paths are left out."""
+    for key in txn.scan_keys(Table.FILE_HASHES, start=start):
+        if key[8:16] == bytes(8):
+            yield key[:16]
 
 
 def remember_many(

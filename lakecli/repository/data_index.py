@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import tempfile
 from array import array
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
 from blake3 import blake3
 
@@ -23,15 +23,66 @@ from lakecli.errors import LakeError
 from lakecli.layout import DATA, data_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore
 
 _DIGEST: Final = 32
 _RECORD: Final = _DIGEST + 8
 _BUCKETS: Final = 1 << 16
 _PIECE: Final = 4 << 20
 _FLUSH: Final = 4096
+
+
+class Hashed(NamedTuple):
+    """A data object that was read.
+
+    Attributes:
+        what: is wrong with it, or ``None``.
+        size: bytes that were read.
+    """
+
+    key: str
+    what: str | None
+    size: int
+
+
+Hasher: TypeAlias = "Callable[[Iterator[ObjectInfo]], Iterator[Hashed]]"
+"""Reads data objects and tells what is wrong with them, in any order."""
+
+
+def hash_objects(
+    store: ObjectStore,
+    objects: Iterable[ObjectInfo],
+    *,
+    on_bytes: Callable[[int], None] | None = None,
+    on_object: Callable[[], None] | None = None,
+) -> Iterator[Hashed]:
+    """Read data objects, one by one, and compare them with their names."""
+    for info in objects:
+        yield check_object(store, info.key, on_bytes=on_bytes)
+        if on_object is not None:
+            on_object()
+
+
+def check_object(
+    store: ObjectStore, key: str, *, on_bytes: Callable[[int], None] | None = None
+) -> Hashed:
+    """Read a data object and compare it with its name."""
+    hasher = blake3()
+    size = 0
+    try:
+        with store.open(key) as source:
+            while piece := source.read(_PIECE):
+                hasher.update(piece)
+                size += len(piece)
+                if on_bytes is not None:
+                    on_bytes(len(piece))
+    except LakeError as error:
+        return Hashed(key, f"cannot be read: {error.message}", size)
+    if hasher.hexdigest() != data_digest(key):
+        return Hashed(key, f"its bytes have another BLAKE3: {hasher.hexdigest()}", size)
+    return Hashed(key, None, size)
 
 
 class DataIndex:
@@ -64,6 +115,8 @@ class DataIndex:
         hash_data: bool,
         on_bytes: Callable[[int], None] | None = None,
         on_object: Callable[[], None] | None = None,
+        hasher: Hasher | None = None,
+        takes: Callable[[str], bool] | None = None,
     ) -> Iterator[tuple[str, str]]:
         """List a namespace's data objects; yield (key, what is wrong) of those that are damaged.
 
@@ -72,7 +125,26 @@ class DataIndex:
             hash_data: read every object and compare its digest with its name.
             on_bytes: told the size of each piece read.
             on_object: called for each object that was read.
+            hasher: reads the objects; in this process, one by one, by default.
+            takes: given a digest, tells whether its object is to be read; all are by default.
         """
+        if not hash_data:
+            for _ in self._listed(store):
+                pass
+            return
+        wanted = (info for digest, info in self._listed(store) if takes is None or takes(digest))
+        if hasher is None:
+            found = hash_objects(store, wanted, on_bytes=on_bytes, on_object=on_object)
+        else:
+            found = hasher(wanted)
+        for hashed in found:
+            self.bytes_hashed += hashed.size
+            if hashed.what is not None:
+                self._damaged[bytes.fromhex(data_digest(hashed.key) or "")] = hashed.what
+                yield hashed.key, hashed.what
+
+    def _listed(self, store: ObjectStore) -> Iterator[tuple[str, ObjectInfo]]:
+        """Yield every data object and its digest; when that ends, the index is complete."""
         pending = bytearray()
         for info in store.list(DATA):
             name = data_digest(info.key)
@@ -86,33 +158,10 @@ class DataIndex:
             if len(pending) >= _FLUSH * _RECORD:
                 self._file.write(pending)
                 pending.clear()
-            if hash_data:
-                what = self._compare(store, info.key, name, on_bytes)
-                if on_object is not None:
-                    on_object()
-                if what is not None:
-                    self._damaged[digest] = what
-                    yield info.key, what
+            yield name, info
         self._file.write(pending)
         while len(self._starts) <= _BUCKETS:
             self._starts.append(self.count)
-
-    def _compare(
-        self, store: ObjectStore, key: str, digest: str, on_bytes: Callable[[int], None] | None
-    ) -> str | None:
-        hasher = blake3()
-        try:
-            with store.open(key) as source:
-                while piece := source.read(_PIECE):
-                    hasher.update(piece)
-                    self.bytes_hashed += len(piece)
-                    if on_bytes is not None:
-                        on_bytes(len(piece))
-        except LakeError as error:
-            return f"cannot be read: {error.message}"
-        if hasher.hexdigest() != digest:
-            return f"its bytes have another BLAKE3: {hasher.hexdigest()}"
-        return None
 
     def problem_of(self, key: str, size: int) -> str | None:
         """Return what is wrong with the object that an entry refers to, or ``None``."""

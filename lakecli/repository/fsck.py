@@ -9,7 +9,7 @@ well. The bucket is read, never the cache.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
 from lakecli.committed.values import decode_entry
@@ -22,10 +22,13 @@ from lakecli.repository.namespace import owner_of
 from lakecli.staging.area import TOMBSTONE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from lakecli.committed.metaranges import RangeRecord
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import Branch, Commit, CommitId, MetarangeId, RangeId
+    from lakecli.objectstore.base import ObjectInfo
+    from lakecli.repository.data_index import Hashed
     from lakecli.repository.lake import Repository
 
 MAX_REMEMBERED: Final = 100_000
@@ -37,12 +40,14 @@ class Finding:
     """One thing that is wrong.
 
     Attributes:
-        kind: ``repository``, ``ref``, ``commit``, ``metarange``, ``range``, ``entry`` or ``data``.
-        name: the ref, the commit ID or the object's key.
+        kind: ``repository``, ``ref``, ``commit``, ``pack``, ``metarange``, ``range``, ``entry`` or
+            ``data``.
+        name: the ref, the commit ID or the object's key; of a ref in the bucket, its key.
         what: is wrong, in one line.
         path: the object's path, where it is about one.
         ref: a branch or tag through which it was reached.
         commit_id: the commit whose tree holds it; ``None`` for what is staged.
+        size: of a data object, as its entry says; ``None`` where none is known.
     """
 
     kind: str
@@ -51,6 +56,46 @@ class Finding:
     path: bytes | None = None
     ref: str = ""
     commit_id: CommitId | None = None
+    size: int | None = None
+
+
+class Sound(NamedTuple):
+    """A range in which nothing is wrong.
+
+    Attributes:
+        entries: in it.
+        external: those of them whose bytes lie elsewhere.
+    """
+
+    entries: int
+    external: int
+
+
+class Bulk(Protocol):
+    """What does the work that grows with the data, somewhere else."""
+
+    def hash_objects(self, objects: Iterator[ObjectInfo]) -> Iterator[Hashed]:
+        """Read data objects and compare them with their names, in any order."""
+
+    def sound_ranges(
+        self, records: Iterator[RangeRecord], index: DataIndex
+    ) -> Mapping[RangeId, Sound]:
+        """Return those of some ranges in which nothing is wrong; all others are looked at here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thoroughness:
+    """How much is looked at.
+
+    Attributes:
+        hash_data: read data objects and compare their BLAKE3 with their names.
+        sample: of the data objects, from 0 to 1; all by default.
+        bulk: what does the work that grows with the data; this process by default.
+    """
+
+    hash_data: bool = False
+    sample: float = 1.0
+    bulk: Bulk | None = None
 
 
 @dataclass(slots=True)
@@ -74,6 +119,7 @@ def fsck(
     *,
     hash_data: bool = False,
     counts: FsckCounts | None = None,
+    thoroughness: Thoroughness | None = None,
     on_bytes: Callable[[int], None] | None = None,
     on_object: Callable[[], None] | None = None,
 ) -> Iterator[Finding]:
@@ -83,26 +129,43 @@ def fsck(
         repository: to check.
         hash_data: read every data object and compare its BLAKE3 with its name.
         counts: updated while the check runs.
+        thoroughness: what to look at, in place of `hash_data`.
         on_bytes: told the size of each piece hashed.
         on_object: called for each object hashed.
 
     Raises:
         Unreachable: the store does not answer; what it holds is not known then.
     """
+    how = thoroughness or Thoroughness(hash_data=hash_data)
     checker = _Checker(repository, counts or FsckCounts())
     with DataIndex() as index:
         found = index.fill(
-            repository.store, hash_data=hash_data, on_bytes=on_bytes, on_object=on_object
+            repository.store,
+            hash_data=how.hash_data,
+            on_bytes=on_bytes,
+            on_object=on_object,
+            hasher=None if how.bulk is None else how.bulk.hash_objects,
+            takes=None
+            if how.sample >= 1
+            else _sampler(how.sample, repository.lake.random_number()),
         )
         damaged = dict(found)
         checker.counts.objects = index.count
         checker.counts.bytes_hashed = index.bytes_hashed
         with repository.lake.kv.read() as txn:
             yield from checker.check_claim()
+            if how.bulk is not None:
+                checker.look_ahead(txn, how.bulk, index)
             yield from checker.check_refs(txn, index)
+            yield from checker.check_shared(txn)
         # What a path refers to was told with that path.
         for key in sorted(damaged.keys() - checker.hurting):
             yield from checker.tell(Finding("data", key, damaged[key]))
+
+
+def _sampler(part: float, offset: float) -> Callable[[str], bool]:
+    """Choose a part of all digests, another one for each offset."""
+    return lambda digest: (int(digest[:12], 16) / 16**12 + offset) % 1 < part
 
 
 class _Checker:
@@ -116,6 +179,7 @@ class _Checker:
         self._commits: set[CommitId] = set()
         self._metaranges: set[MetarangeId] = set()
         self._ranges: set[RangeId] = set()
+        self._sound: Mapping[RangeId, Sound] = {}
 
     def tell(self, finding: Finding) -> Iterator[Finding]:
         """Yield a finding unless it was told already."""
@@ -141,6 +205,18 @@ class _Checker:
         elif owner != self._repository.record.uuid:
             what = f"the namespace belongs to repository {owner}"
             yield from self.tell(Finding("repository", REPOSITORY, what))
+
+    def look_ahead(self, txn: ReadTransaction, bulk: Bulk, index: DataIndex) -> None:
+        """Have all ranges looked at, so that only those with something wrong are read here."""
+        refs = RefStore(txn, self._repository.key)
+        self._sound = bulk.sound_ranges(_all_ranges(self._repository, refs), index)
+
+    def check_shared(self, txn: ReadTransaction) -> Iterator[Finding]:
+        """Check the refs and the commit packs in the bucket."""
+        from lakecli.repository.fsck_shared import check_shared
+
+        for finding in check_shared(self._repository, txn):
+            yield from self.tell(finding)
 
     def check_refs(self, txn: ReadTransaction, index: DataIndex) -> Iterator[Finding]:
         """Check what every branch and tag reaches: their own trees first, then the history."""
@@ -186,7 +262,7 @@ class _Checker:
             return
         self._commits.add(commit_id)
         self.counts.commits += 1
-        for what in _problems_of_commit(refs, commit):
+        for what in problems_of_commit(refs, commit):
             yield from self.tell(Finding("commit", commit_id, what, ref=name, commit_id=commit_id))
         yield from self._check_tree(name, commit, index)
 
@@ -204,6 +280,11 @@ class _Checker:
                 continue
             self._ranges.add(record.id)
             self.counts.ranges += 1
+            sound = self._sound.get(record.id)
+            if sound is not None:
+                self.counts.entries += sound.entries
+                self.counts.external += sound.external
+                continue
             for item in check_range(self._repository.trees, record):
                 if isinstance(item, Problem):
                     kind = "range" if item.path is None else "entry"
@@ -223,7 +304,9 @@ class _Checker:
             if len(self.hurting) < MAX_REMEMBERED:
                 self.hurting.add(entry.physical_address)
             yield from self.tell(
-                Finding("data", entry.physical_address, what, entry.path, name, commit_id)
+                Finding(
+                    "data", entry.physical_address, what, entry.path, name, commit_id, entry.size
+                )
             )
 
     def _check_staging(
@@ -246,11 +329,36 @@ class _Checker:
                 yield from self._check_entry(checked, branch.name, None, index)
 
 
+def _all_ranges(repository: Repository, refs: RefStore) -> Iterator[RangeRecord]:
+    """Yield every range that a ref reaches, each once; what cannot be read is passed over."""
+    waiting = [branch.commit_id for branch in refs.iter_branches()]
+    waiting += [tag.commit_id for tag in refs.iter_tags()]
+    seen: set[CommitId] = set()
+    trees: set[MetarangeId] = set()
+    ranges: set[RangeId] = set()
+    while waiting:
+        commit_id = waiting.pop()
+        if commit_id in seen:
+            continue
+        seen.add(commit_id)
+        commit = refs.find_commit(commit_id)
+        if commit is None:
+            continue
+        waiting += commit.parents
+        if commit.metarange_id in trees:
+            continue
+        trees.add(commit.metarange_id)
+        for record in check_metarange(repository.trees, commit.metarange_id)[0]:
+            if record.id not in ranges:
+                ranges.add(record.id)
+                yield record
+
+
 def _finding(kind: str, problem: Problem, ref: str, commit: Commit) -> Finding:
     return Finding(kind, problem.key, problem.what, problem.path, ref, commit.id)
 
 
-def _problems_of_commit(refs: RefStore, commit: Commit) -> Iterable[str]:
+def problems_of_commit(refs: RefStore, commit: Commit) -> Iterable[str]:
     """Yield what is wrong with a commit's record."""
     parents = []
     for parent_id in commit.parents:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli import layout
 from lakecli.errors import AlreadyExists, IntegrityError, Refused
-from lakecli.objectstore.base import ABSENT, ConditionFailed, ObjectNotFound
+from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, ObjectNotFound
 
 if TYPE_CHECKING:
     from lakecli.model import RepositoryRecord
@@ -155,6 +155,22 @@ def claim(store: ObjectStore, record: RepositoryRecord) -> None:
         raise _taken(store, f"repository {owner}")
     with suppress(ConditionFailed):  # written by an earlier attempt of this very claim
         store.put(layout.LAKEFS_MARKER, layout.LAKEFS_MARKER_BODY, ABSENT)
+
+
+def restore(store: ObjectStore, record: RepositoryRecord) -> None:
+    """Write ``repository.json`` again where it is gone or cannot be understood.
+
+    Raises:
+        NamespaceTaken: it belongs to another repository.
+    """
+    try:
+        owner = owner_of(store)
+    except IntegrityError:
+        owner = None
+    if owner is not None and owner != record.uuid:
+        raise _taken(store, f"repository {owner}")
+    if owner is None:
+        store.put(layout.REPOSITORY, _document(record), ANY, content_type="application/json")
 
 
 def _refuse_lakefs(store: ObjectStore) -> None:

@@ -52,6 +52,38 @@ def test_damaged(cli: Cli, filled: Demo, golden: Golden) -> None:
     )
 
 
+def test_repair(cli: Cli, filled: Demo, golden: Golden) -> None:
+    originals = cli.directory / "originals"
+    originals.mkdir()
+    (originals / "one").write_text("one")
+    for text in ("one", "two"):
+        (filled.namespace / data_key(h(text.encode()).hex())).unlink()
+    golden(
+        "fsck_repair",
+        cli("fsck", REPOSITORY, "--repair", "--from", originals, "--dry-run"),
+        cli("fsck", REPOSITORY, "--repair", "--from", originals),
+        cli("fsck", REPOSITORY, "--repair", "--json"),
+        cli("fsck", REPOSITORY, "--dry-run"),
+        cli("fsck", REPOSITORY, "--sample", "0"),
+    )
+    cli.ok("fs", "upload", "-", f"{REPOSITORY}/main/again", stdin="two")
+    cli.ok("fsck", REPOSITORY, "--data", "--repair")
+
+
+def test_a_sample(cli: Cli, demo: Demo) -> None:
+    for number in range(60):
+        cli.ok("fs", "upload", "-", f"{REPOSITORY}/main/{number}", stdin=f"contents {number:03d}")
+    cli.ok("commit", f"{REPOSITORY}/main", "-m", "first")
+    sizes = {
+        cli.ok("fsck", REPOSITORY, "--sample", "25%", "--json").json_lines[-1]["bytes_hashed"] // 12
+        for _ in range(5)
+    }
+    assert all(3 <= count <= 30 for count in sizes)
+    assert len(sizes) > 1  # another part each time
+    whole = cli.ok("fsck", REPOSITORY, "--sample", "100%", "--json").json_lines[-1]
+    assert whole["bytes_hashed"] == 60 * 12
+
+
 def test_uploading_again_heals(cli: Cli, filled: Demo) -> None:
     (filled.namespace / data_key(h(b"one").hex())).unlink()
     assert cli("fsck", REPOSITORY).exit_code == 8

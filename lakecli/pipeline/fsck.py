@@ -1,0 +1,185 @@
+"""The bulk of ``fsck`` as parts: hashing data objects, and reading ranges.
+
+A part of ranges says which of them are sound, and what their entries refer to; this process looks
+that up in its index of data objects. A range with anything wrong is read here once more, so that
+the findings, and their order, are those of a check without any runner.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.committed.check import Problem, check_range
+from lakecli.layout import data_digest, data_key
+from lakecli.pipeline.site import Site
+from lakecli.repository.data_index import Hashed, check_object
+from lakecli.repository.fsck import Sound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from lakecli.committed.metaranges import RangeRecord
+    from lakecli.committed.store import TreeStore
+    from lakecli.model import RangeId
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.pipeline.runner import Runner
+    from lakecli.repository.data_index import DataIndex
+    from lakecli.repository.lake import Repository
+
+PART_OBJECTS: Final = 500
+PART_BYTES: Final = 256 << 20
+"""Data objects of one part, at most; one that is larger is a part of its own."""
+
+PART_RANGES: Final = 8
+
+_REFERENCE: Final = 40
+"""Bytes of a reference: the digest and the size of a data object."""
+
+
+class Progress(NamedTuple):
+    """Whom a part tells how far it is, in this process only."""
+
+    on_bytes: Callable[[int], None]
+    on_object: Callable[[], None]
+
+
+class Read(NamedTuple):
+    """A range in which nothing is wrong by itself.
+
+    Attributes:
+        entries: in it.
+        external: those of them whose bytes lie elsewhere.
+        references: of all others, 32 bytes of digest and 8 of size each.
+    """
+
+    id: RangeId
+    entries: int
+    external: int
+    references: bytes
+
+
+class RunnerBulk:
+    """Does the bulk of a check by a runner; see `repository.fsck.Bulk`.
+
+    Args:
+        repository: to check.
+        runner: takes the parts.
+        on_bytes: told the size of each piece hashed; elsewhere than in this process, of each part.
+        on_object: called for each object hashed.
+        reads_ranges: have ranges read by the runner; else by this process, as it goes.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        runner: Runner,
+        *,
+        on_bytes: Callable[[int], None],
+        on_object: Callable[[], None],
+        reads_ranges: bool,
+    ) -> None:
+        self._site = Site.of(repository)
+        self._runner = runner
+        self._progress = Progress(on_bytes, on_object)
+        self._is_here = runner.name == "local"
+        self._store = repository.store if self._is_here else None
+        self._reads_ranges = reads_ranges
+
+    def hash_objects(self, objects: Iterator[ObjectInfo]) -> Iterator[Hashed]:
+        """Read data objects and compare them with their names, in any order."""
+        task = partial(
+            hash_part,
+            site=self._site,
+            store=self._store,
+            progress=self._progress if self._is_here else None,
+        )
+        for _, results in self._runner.run(task, _object_parts(objects)):
+            for hashed in results:
+                if not self._is_here:
+                    self._progress.on_bytes(hashed.size)
+                    self._progress.on_object()
+                yield hashed
+
+    def sound_ranges(
+        self, records: Iterator[RangeRecord], index: DataIndex
+    ) -> Mapping[RangeId, Sound]:
+        """Return those of some ranges in which nothing is wrong."""
+        if not self._reads_ranges:
+            return {}
+        sound: dict[RangeId, Sound] = {}
+        parts = iter(lambda: tuple(islice(records, PART_RANGES)), ())
+        task = partial(read_part, site=self._site)
+        for _, results in self._runner.run(task, parts):
+            for read in results:
+                if all(index.problem_of(key, size) is None for key, size in _references(read)):
+                    sound[read.id] = Sound(read.entries, read.external)
+        return sound
+
+
+def hash_part(
+    keys: tuple[str, ...],
+    *,
+    site: Site,
+    store: ObjectStore | None = None,
+    progress: Progress | None = None,
+) -> list[Hashed]:
+    """Read some data objects and compare them with their names.
+
+    Args:
+        keys: of the objects.
+        site: of the repository.
+        store: its namespace, where it is open already.
+        progress: told how far this is.
+    """
+    opened = site.store() if store is None else store
+    found = []
+    for key in keys:
+        on_bytes = None if progress is None else progress.on_bytes
+        found.append(check_object(opened, key, on_bytes=on_bytes))
+        if progress is not None:
+            progress.on_object()
+    return found
+
+
+def read_part(records: tuple[RangeRecord, ...], *, site: Site) -> list[Read]:
+    """Verify some ranges; those with something wrong in them are left out."""
+    trees = site.trees()
+    return [read for record in records if (read := _read(trees, record)) is not None]
+
+
+def _read(trees: TreeStore, record: RangeRecord) -> Read | None:
+    entries = external = 0
+    references = bytearray()
+    for item in check_range(trees, record):
+        if isinstance(item, Problem):
+            return None
+        entries += 1
+        if "://" in item.physical_address:
+            external += 1
+            continue
+        digest = data_digest(item.physical_address)
+        if digest is None or not 0 <= item.size < 1 << 64:
+            return None
+        references += bytes.fromhex(digest) + item.size.to_bytes(8)
+    return Read(record.id, entries, external, bytes(references))
+
+
+def _references(read: Read) -> Iterator[tuple[str, int]]:
+    for start in range(0, len(read.references), _REFERENCE):
+        reference = read.references[start : start + _REFERENCE]
+        yield data_key(reference[:32].hex()), int.from_bytes(reference[32:])
+
+
+def _object_parts(objects: Iterator[ObjectInfo]) -> Iterator[tuple[str, ...]]:
+    keys: list[str] = []
+    size = 0
+    for info in objects:
+        if keys and (len(keys) == PART_OBJECTS or size + info.size > PART_BYTES):
+            yield tuple(keys)
+            keys, size = [], 0
+        keys.append(info.key)
+        size += info.size
+    if keys:
+        yield tuple(keys)

@@ -1,0 +1,218 @@
+"""Mending what commits and refs consist of: here from the bucket, in the bucket from here."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from lakecli.errors import IntegrityError
+from lakecli.kv.packed import PackedStore
+from lakecli.kv.tracking import TrackingStore
+from lakecli.layout import REFS, pack_key, ref_key
+from lakecli.objectstore.base import ABSENT, ConditionFailed, Match, ObjectNotFound, Version
+from lakecli.refs.store import RefStore
+from lakecli.repository.fsck import problems_of_commit
+from lakecli.repository.fsck_shared import iter_packs, read_packs
+from lakecli.repository.repair.records import Repaired
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.kv.tracking import Tracked
+    from lakecli.model import Commit, CommitId
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.repair.records import Damage
+
+BATCH = 2_000
+"""Commits written in one transaction."""
+
+
+def mend_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
+    """Take commits that are missing or wrong here from the packs in the bucket."""
+    with repository.lake.kv.read() as txn:
+        wanted = set(_wrong_commits(repository, txn))
+    if not wanted:
+        return
+    there = {
+        commit.id: commit for pack in iter_packs(repository.store, [], set()) for commit in pack
+    }
+    taken: dict[CommitId, Commit] = {}
+    waiting = [commit_id for commit_id in wanted if commit_id in there]
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        while waiting:
+            commit = there[waiting.pop()]
+            if commit.id in taken:
+                continue
+            taken[commit.id] = commit
+            waiting += [
+                parent
+                for parent in commit.parents
+                if parent in there and refs.find_commit(parent) is None
+            ]
+    if not dry_run:
+        rest = iter(taken.values())
+        while batch := list(islice(rest, BATCH)):
+            with repository.lake.kv.write() as txn:
+                refs = RefStore(txn, repository.key)
+                for commit in batch:
+                    refs.put_commit(commit)
+    for commit_id in sorted(taken):
+        yield Repaired("commit", commit_id, "taken from a commit pack")
+
+
+def _wrong_commits(repository: Repository, txn: ReadTransaction) -> Iterator[CommitId]:
+    """Yield the commits that refs reach and that are missing, or are not what their ID says."""
+    refs = RefStore(txn, repository.key)
+    waiting = [branch.commit_id for branch in refs.iter_branches()]
+    waiting += [tag.commit_id for tag in refs.iter_tags()]
+    seen: set[CommitId] = set()
+    while waiting:
+        commit_id = waiting.pop()
+        if commit_id in seen:
+            continue
+        seen.add(commit_id)
+        commit = refs.find_commit(commit_id)
+        if commit is None:
+            yield commit_id
+            continue
+        has_parents = all(refs.find_commit(parent) for parent in commit.parents)
+        if has_parents and next(iter(problems_of_commit(refs, commit)), None) is not None:
+            yield commit_id
+        waiting += commit.parents
+
+
+def mend_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
+    """Write commits into the bucket again that refs there need, or that ought to be there."""
+    packs = read_packs(repository.store)
+    with repository.lake.kv.read() as txn:
+        needed = _needed(repository, txn, packs.parents)
+        believed = _believed(repository, txn)
+    reachable = packs.parents.keys() | needed.keys()
+    dropped = [
+        bad.id
+        for bad in packs.bad
+        if bad.is_replaced or (bad.id in believed and believed[bad.id] <= reachable)
+    ]
+    if not dry_run:
+        # First what is damaged: the new pack may have the name of one.
+        repository.store.delete(map(pack_key, dropped))
+        if needed:
+            _write_pack(repository, list(needed.values()))
+    missing = believed.keys() - {bad.id for bad in packs.bad}
+    for pack_id in sorted(missing):
+        if not believed[pack_id] <= packs.parents.keys():
+            yield Repaired("pack", pack_key(pack_id), "its commits written again")
+    for pack_id in dropped:
+        yield Repaired("pack", pack_key(pack_id), "dropped, other packs have its commits")
+
+
+def _write_pack(repository: Repository, commits: list[Commit]) -> None:
+    from lakecli.remote.packs import write_pack
+
+    pack_id = write_pack(repository.store, commits)
+    with repository.lake.kv.write() as txn:
+        PackedStore(txn, repository.key).add(pack_id, [commit.id for commit in commits])
+
+
+def _needed(
+    repository: Repository, txn: ReadTransaction, packed: Collection[CommitId]
+) -> dict[CommitId, Commit]:
+    """Return the commits of this clone that should be in packs and are not."""
+    from lakecli.remote.refs import find_ref, iter_refs
+
+    refs, known = RefStore(txn, repository.key), PackedStore(txn, repository.key)
+    waiting: list[CommitId] = []
+    for listed in iter_refs(repository.store):
+        with suppress(IntegrityError):
+            ref = find_ref(repository.store, listed.kind, listed.name)
+            if ref is not None and ref.commit_id is not None:
+                waiting.append(ref.commit_id)
+    waiting += [each.id for each in refs.iter_commits() if known.find_pack(each.id) is not None]
+    found: dict[CommitId, Commit] = {}
+    seen: set[CommitId] = set()
+    while waiting:
+        commit_id = waiting.pop()
+        if commit_id in seen:
+            continue
+        seen.add(commit_id)
+        commit = refs.find_commit(commit_id)
+        if commit is None:
+            continue
+        if commit_id not in packed:
+            found[commit_id] = commit
+        waiting += commit.parents
+    return found
+
+
+def _believed(repository: Repository, txn: ReadTransaction) -> dict[str, set[CommitId]]:
+    """Return which commits this clone believes to be in which pack."""
+    known = PackedStore(txn, repository.key)
+    believed: dict[str, set[CommitId]] = {}
+    for commit in RefStore(txn, repository.key).iter_commits():
+        pack_id = known.find_pack(commit.id)
+        if pack_id is not None:
+            believed.setdefault(pack_id, set()).add(commit.id)
+    return believed
+
+
+def mend_refs(
+    repository: Repository, damages: Iterable[Damage], *, dry_run: bool
+) -> Iterator[Repaired]:
+    """Write ref objects again that are gone or garbage, as this clone saw them last.
+
+    A ref that says something, if only that a newer lakecli wrote it, is left alone.
+    """
+    with repository.lake.kv.read() as txn:
+        tracked = {
+            ref_key(each.kind, each.name): each
+            for each in TrackingStore(txn, repository.key).iter()
+        }
+    for damage in damages:
+        known = tracked.get(damage.name)
+        if known is None or not damage.name.startswith(REFS):
+            continue
+        try:
+            data, version = repository.store.get_versioned(damage.name)
+        except ObjectNotFound:
+            data, version = b"", None
+        if _says_something(data):
+            continue
+        if not dry_run:
+            try:
+                _put_ref(repository, damage.name, known, version)
+            except ConditionFailed:
+                continue  # somebody else has written it meanwhile
+        yield Repaired("ref", damage.name, "written again, as this clone saw it last")
+
+
+def _says_something(data: bytes) -> bool:
+    try:
+        fields: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(fields, dict) and "format" in fields
+
+
+def _put_ref(repository: Repository, key: str, known: Tracked, version: Version | None) -> None:
+    from lakecli.remote.known import iter_moves
+    from lakecli.remote.records import MAX_MOVES, RemoteRef, dump_ref
+
+    with repository.lake.kv.read() as txn:
+        moves = tuple(islice(iter_moves(txn, repository.key, known.kind, known.name), MAX_MOVES))
+    if not moves or (moves[0].write_id, moves[0].sequence) != (known.write_id, known.sequence):
+        moves = ()
+    ref = RemoteRef(
+        kind=known.kind,
+        name=known.name,
+        commit_id=known.commit_id,
+        sequence=known.sequence,
+        write_id=known.write_id,
+        moves=moves,
+        version=Version(""),
+    )
+    condition = ABSENT if version is None else Match(version)
+    repository.store.put(key, dump_ref(ref), condition, content_type="application/json")

@@ -1,0 +1,158 @@
+"""What cannot be mended: which branches, tags and paths it hurts, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from lakecli.committed.scan import find
+from lakecli.committed.values import decode_entry
+from lakecli.errors import IntegrityError
+from lakecli.layout import REFS, SSTABLES
+from lakecli.refs.store import RefStore
+from lakecli.repository.repair.records import Lost
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.model import Commit, CommitId, MetarangeId
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.repair.records import Damage
+
+
+def describe_losses(repository: Repository, damages: Iterable[Damage]) -> Iterator[Lost]:
+    """Yield what is lost, with all that it hurts now."""
+    with repository.lake.kv.read() as txn:
+        losses = _Losses(repository, txn, list(damages))
+        yield from losses.describe()
+
+
+class _Losses:
+    def __init__(self, repository: Repository, txn: ReadTransaction, damages: list[Damage]) -> None:
+        self._repository = repository
+        self._refs = RefStore(txn, repository.key)
+        self._damages = damages
+        self._lost = {damage.name.removeprefix(SSTABLES) for damage in damages}
+        self._heads: list[tuple[str, bool, CommitId, MetarangeId]] = []
+        heads = [(branch.name, True, branch.commit_id) for branch in self._refs.iter_branches()]
+        heads += [(tag.name, False, tag.commit_id) for tag in self._refs.iter_tags()]
+        for name, is_branch, commit_id in heads:
+            commit = self._refs.find_commit(commit_id)
+            if commit is not None:
+                self._heads.append((name, is_branch, commit_id, commit.metarange_id))
+
+    def describe(self) -> Iterator[Lost]:
+        for damage in self._damages:
+            if damage.kind == "data":
+                yield self._data(damage)
+            elif damage.kind in {"range", "metarange"}:
+                yield self._table(damage)
+            else:
+                yield self._other(damage)
+
+    def _data(self, damage: Damage) -> Lost:
+        paths = tuple(dict.fromkeys(hurt.path for hurt in damage.hurts if hurt.path is not None))
+        staged = {hurt.ref for hurt in damage.hurts if hurt.commit_id is None and hurt.ref}
+        now = [
+            (name, is_branch, path)
+            for name, is_branch, _, tree in self._heads
+            for path in paths
+            if self._address(tree, path) == damage.name
+        ]
+        refs = tuple(dict.fromkeys([*sorted(staged), *(name for name, _, _ in now)]))
+        again = f"lakecli fsck {self._repository.uri} --data --repair --from DIRECTORY"
+        on_branch = next(((name, path) for name, is_branch, path in now if is_branch), None)
+        if on_branch is not None:
+            name, path = on_branch
+            advice = (
+                f"if a file with these bytes is anywhere: {again}; else delete it: "
+                f"lakecli fs rm {self._repository.uri}/{name}/{os.fsdecode(path)}"
+            )
+        elif staged:
+            branch = min(staged)
+            shown = os.fsdecode(paths[0])
+            advice = (
+                f"upload it again, or drop the uncommitted change: "
+                f"lakecli branch reset {self._repository.uri}/{branch} --object {shown}"
+            )
+        elif refs:
+            advice = f"if a file with these bytes is anywhere: {again}"
+        elif damage.hurts:
+            advice = "no branch or tag has it now, only earlier commits: nothing needs to be done"
+        else:
+            advice = f"no ref of this clone needs it; should a file have these bytes: {again}"
+        return Lost("data", damage.name, damage.what, refs, paths, damage.count, advice)
+
+    def _table(self, damage: Damage) -> Lost:
+        table_id = damage.name.removeprefix(SSTABLES)
+        refs = []
+        count = 0
+        for name, _, _, tree in self._heads:
+            if tree == table_id:
+                refs.append(name)
+                continue
+            record = self._record(tree, table_id)
+            if record is not None:
+                refs.append(name)
+                count = record
+        hint = f"if there is another copy of the namespace: lakecli fsck {self._repository.uri} "
+        advice = hint + "--repair --from URI"
+        sound = self._last_sound(refs)
+        if sound is not None:
+            advice += (
+                f"; else go on from the last whole commit: lakecli branch create "
+                f"{self._repository.uri}/rescued -s {self._repository.uri}/{sound}"
+            )
+        paths = tuple(hurt.path for hurt in damage.hurts if hurt.path is not None)
+        return Lost(damage.kind, damage.name, damage.what, tuple(refs), paths, count, advice)
+
+    def _other(self, damage: Damage) -> Lost:
+        uri = self._repository.uri
+        refs = tuple(dict.fromkeys(hurt.ref for hurt in damage.hurts if hurt.ref))
+        if damage.kind == "pack" or (damage.kind == "commit" and "in no pack" in damage.what):
+            advice = f"run this in a clone that has its commits: lakecli fsck {uri} --repair"
+        elif damage.name.startswith(REFS):
+            advice = f"run this in a clone that has seen it: lakecli fsck {uri} --repair"
+        elif damage.kind in {"ref", "commit"}:
+            advice = "run `lakecli push` in a clone that has the commit, then this again here"
+        elif damage.kind == "entry":
+            advice = "upload the path again, or delete it with lakecli fs rm"
+        else:
+            advice = "restore the object from a backup, or use the namespace's own repository"
+        paths = tuple(hurt.path for hurt in damage.hurts if hurt.path is not None)
+        return Lost(damage.kind, damage.name, damage.what, refs, paths, damage.count, advice)
+
+    def _address(self, tree: MetarangeId, path: bytes) -> str | None:
+        try:
+            value = find(self._repository.trees, tree, path)
+            return None if value is None else decode_entry(value).physical_address
+        except IntegrityError:
+            return None
+
+    def _record(self, tree: MetarangeId, range_id: str) -> int | None:
+        """Return how many entries a range of a tree has, if it is one."""
+        try:
+            records = self._repository.trees.metarange(tree).records()
+            return next((each.count for each in records if each.id == range_id), None)
+        except IntegrityError:
+            return None
+
+    def _last_sound(self, refs: Collection[str]) -> CommitId | None:
+        """Return the newest first-parent ancestor of the first ref whose tree can be read."""
+        start = next((head for name, _, head, _ in self._heads if name in refs), None)
+        commit = None if start is None else self._refs.find_commit(start)
+        while commit is not None:
+            if self._is_sound(commit):
+                return commit.id
+            commit = self._refs.find_commit(commit.parents[0]) if commit.parents else None
+        return None
+
+    def _is_sound(self, commit: Commit) -> bool:
+        if commit.metarange_id in self._lost:
+            return False
+        try:
+            records = self._repository.trees.metarange(commit.metarange_id).records()
+            return not any(record.id in self._lost for record in records)
+        except IntegrityError:
+            return False

@@ -1,0 +1,384 @@
+"""``fsck --repair``: what is healed, from what, and what is said of the rest."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.kv.packed import PackedStore
+from lakecli.kv.tracking import Tracked, TrackingStore
+from lakecli.layout import DATA, REPOSITORY, SSTABLES, pack_key, ref_key
+from lakecli.model import CommitId
+from lakecli.objectstore.base import ANY
+from lakecli.refs.store import RefStore
+from lakecli.remote.packs import list_packs, write_pack
+from lakecli.repository import branch, tag
+from lakecli.repository.commit import commit
+from lakecli.repository.fsck import fsck
+from lakecli.repository.repair.records import Lost, RepairCounts, Repaired
+from lakecli.repository.repair.run import repair
+from lakecli.repository.upload import UploadOptions, upload_tree
+from tests.repository.test_fsck import flip, kind_of, remove, truncate, zero
+from tests.support.faulty import FaultyStore
+from tests.support.lakes import make_repository, open_lake, read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+    from pathlib import Path
+
+    from lakecli.model import Commit
+    from lakecli.repository.fsck import Finding, FsckCounts
+    from lakecli.repository.lake import Repository
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Forty files, old enough that their digests are remembered."""
+    import os
+
+    root = tmp_path / "source"
+    root.mkdir()
+    for number in range(40):
+        (root / f"{number:02d}.txt").write_text(f"contents {number}")
+        os.utime(root / f"{number:02d}.txt", (1_000_000_000, 1_000_000_000))
+    return root
+
+
+@pytest.fixture
+def history(repository: Repository, source: Path) -> Path:
+    """Two commits, a tag and a branch; the namespace."""
+    upload_tree(repository, "main", b"d", source=source, options=UploadOptions())
+    commit(repository, "main", message="first", committer="me")
+    tag.create(repository, "v1", "main")
+    branch.create(repository, "side", source="main")
+    stage(repository, "main", {b"d/00.txt": None})
+    commit(repository, "main", message="second", committer="me")
+    return source.parent / "namespace"
+
+
+def heal(
+    repository: Repository, *, places: Collection[str] = (), dry_run: bool = False
+) -> tuple[list[Finding], list[Repaired], list[Lost], RepairCounts]:
+    counts = RepairCounts()
+
+    def check(fresh: FsckCounts) -> Iterator[Finding]:
+        return fsck(repository, hash_data=True, counts=fresh)
+
+    told = list(repair(repository, check, places=places, dry_run=dry_run, counts=counts))
+    repaired = [each for each in told if isinstance(each, Repaired)]
+    lost = [each for each in told if isinstance(each, Lost)]
+    findings = [each for each in told if not isinstance(each, Repaired | Lost)]
+    assert (counts.repaired, counts.lost) == (len(repaired), len(lost))
+    return findings, repaired, lost, counts
+
+
+def sound(repository: Repository) -> bool:
+    return not list(fsck(repository, hash_data=True))
+
+
+def data_of(repository: Repository, namespace: Path, path: bytes, ref: str = "main") -> Path:
+    digest = read(repository, ref)[path]
+    return namespace / DATA / digest[:2] / digest[2:]
+
+
+def test_nothing_to_do(repository: Repository, history: Path) -> None:
+    assert heal(repository)[:3] == ([], [], [])
+
+
+@pytest.mark.parametrize("damage", [flip, truncate, zero, remove])
+def test_lost_data_comes_from_a_directory(
+    repository: Repository, history: Path, source: Path, damage: Callable[[Path], None]
+) -> None:
+    broken = data_of(repository, history, b"d/07.txt")
+    damage(broken)
+    assert heal(repository, places=[str(source)], dry_run=True)[1][0].how.startswith("uploaded")
+    assert not sound(repository)
+    findings, repaired, lost, counts = heal(repository, places=[str(source)])
+    assert [each.name for each in findings] == [broken.relative_to(history).as_posix()]
+    assert [each.how for each in repaired] == [f"uploaded again from {source}/07.txt"]
+    assert (lost, counts.checked.findings) == ([], 0)
+    assert broken.read_text() == "contents 7"
+    assert sound(repository)
+
+
+def test_lost_data_comes_from_files_that_were_uploaded(tmp_path: Path, source: Path) -> None:
+    from datetime import UTC, datetime, timedelta
+
+    for number in (3, 4):  # small files are not remembered
+        (source / f"{number:02d}.txt").write_bytes(b"%d" % number * (2 << 20))
+
+    def later() -> datetime:
+        return datetime.now(UTC) + timedelta(minutes=1)  # noqa: TID251 - files are of now
+
+    with open_lake(tmp_path, clock=later) as lake:
+        repository = make_repository(lake, tmp_path)
+        upload_tree(repository, "main", b"d", source=source, options=UploadOptions())
+        commit(repository, "main", message="first", committer="me")
+        for number in (3, 4):
+            data_of(repository, tmp_path / "namespace", f"d/{number:02d}.txt".encode()).unlink()
+        (source / "04.txt").write_text("is something else")
+        _, repaired, lost, _ = heal(repository)
+        assert [each.how for each in repaired] == [f"uploaded again from {source}/03.txt"]
+        assert [each.paths for each in lost] == [(b"d/04.txt",)]
+
+
+def test_everything_comes_from_a_copy_of_the_namespace(
+    repository: Repository, history: Path, tmp_path: Path
+) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(history, copy)
+    for path in (history / DATA).rglob("*"):
+        if path.is_file() and path.name[-1] in "0123":
+            path.unlink()
+    for path in (history / SSTABLES).iterdir():
+        if path.name != "dummy":
+            flip(path)
+    findings, repaired, lost, counts = heal(repository, places=[f"local://{copy}"])
+    assert lost == []
+    assert counts.checked.findings == 0
+    assert {each.kind for each in repaired} == {"data", "range", "metarange"}
+    assert len(findings) >= len(repaired)
+    assert sound(repository)
+
+
+def test_what_is_lost_is_told_with_all_that_it_hurts(repository: Repository, history: Path) -> None:
+    only_old = data_of(repository, history, b"d/00.txt", "v1")
+    shared = data_of(repository, history, b"d/01.txt")
+    only_old.unlink()
+    shared.unlink()
+    stage(repository, "side", {b"new": b"never uploaded"})
+    _, repaired, lost, counts = heal(repository)
+    assert repaired == []
+    assert counts.checked.findings == 3
+    by_path = {each.paths[0]: each for each in lost}
+    assert by_path[b"d/01.txt"].refs == ("main", "side", "v1")
+    assert "lakecli fs rm lakefs://demo/main/d/01.txt" in by_path[b"d/01.txt"].advice
+    assert by_path[b"d/00.txt"].refs == ("side", "v1")
+    assert by_path[b"new"].refs == ("side",)
+    assert "branch reset lakefs://demo/side" in by_path[b"new"].advice
+
+    branch.delete(repository, "side")
+    tag.delete(repository, "v1")
+    lost = heal(repository)[2]
+    assert "only earlier commits" in next(
+        each.advice for each in lost if each.paths == (b"d/00.txt",)
+    )
+
+
+@pytest.mark.parametrize("kind", ["range", "metarange"])
+def test_a_lost_tree(repository: Repository, history: Path, kind: str) -> None:
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        head = refs.get_commit(refs.get_branch("main").commit_id)
+        old = refs.get_commit(head.parents[0])
+    mine = {record.id for record in repository.trees.metarange(head.metarange_id).records()}
+    theirs = {record.id for record in repository.trees.metarange(old.metarange_id).records()}
+    name = head.metarange_id if kind == "metarange" else min(mine - theirs)
+    (history / SSTABLES / name).unlink()
+    _, repaired, lost, _ = heal(repository)
+    assert repaired == []
+    (told,) = lost
+    assert (told.kind, told.name, told.refs) == (kind, f"{SSTABLES}{name}", ("main",))
+    assert f"branch create lakefs://demo/rescued -s lakefs://demo/{old.id}" in told.advice
+
+
+def in_a_bucket(repository: Repository, namespace: Path) -> FaultyStore:
+    """Have the repository's objects in a store that is no directory, so that there is a cache."""
+    store = FaultyStore()
+    for info in repository.store.list():
+        store.put(info.key, repository.store.get(info.key), ANY)
+    repository.store = store
+    repository.__dict__.pop("trees", None)
+    return store
+
+
+def test_tables_come_from_the_cache(repository: Repository, history: Path) -> None:
+    store = in_a_bucket(repository, history)
+    expected = read(repository, "main")  # caches all it reads
+    read(repository, "v1")
+    lost = [path.name for path in (history / SSTABLES).iterdir() if path.name != "dummy"]
+    for number, name in enumerate(sorted(lost)):
+        if number % 2:
+            store.delete([SSTABLES + name])
+        else:
+            store.put(SSTABLES + name, b"garbage", ANY)
+    _, repaired, told, counts = heal(repository)
+    assert told == []
+    assert counts.checked.findings == 0
+    assert {each.name for each in repaired} == {SSTABLES + name for name in lost}
+    assert {each.how for each in repaired} == {"restored from the cache"}
+    for name in lost:
+        assert kind_of(history / SSTABLES / name) in store.get(SSTABLES + name)
+    assert read(repository, "main") == expected
+
+
+def test_damaged_copies_leave_the_cache(repository: Repository, history: Path) -> None:
+    in_a_bucket(repository, history)
+    expected = read(repository, "main")
+    directory = repository.lake.home.cache / repository.record.uuid
+    broken = max(directory.iterdir())
+    flip(broken)
+    _, repaired, lost, _ = heal(repository, dry_run=True)
+    assert [(each.kind, each.name) for each in repaired] == [("cache", broken.name)]
+    assert broken.exists()
+    findings, repaired, lost, _ = heal(repository)
+    assert (findings, len(repaired), lost) == ([], 1, [])
+    assert not broken.exists()
+    assert read(repository, "main") == expected
+
+
+def all_commits(repository: Repository) -> list[Commit]:
+    with repository.lake.kv.read() as txn:
+        return list(RefStore(txn, repository.key).iter_commits())
+
+
+@pytest.fixture
+def shared(repository: Repository, history: Path) -> str:
+    """All commits in one pack, and main in the bucket; the ID of the pack."""
+    commits = all_commits(repository)
+    pack_id = write_pack(repository.store, commits)
+    with repository.lake.kv.write() as txn:
+        PackedStore(txn, repository.key).add(pack_id, [each.id for each in commits])
+        head = RefStore(txn, repository.key).get_branch("main").commit_id
+        TrackingStore(txn, repository.key).put(Tracked("branch", "main", head, 1, "w" * 32, "v"))
+    fields = {
+        "format": 1, "kind": "branch", "name": "main", "commit_id": head, "sequence": 1,
+        "write_id": "w" * 32, "moves": [],
+    }  # fmt: skip
+    repository.store.put(ref_key("branch", "main"), json.dumps(fields).encode(), ANY)
+    assert sound(repository)
+    return pack_id
+
+
+@pytest.mark.parametrize("damage", [flip, truncate, zero, remove])
+def test_packs_are_written_again(
+    repository: Repository, history: Path, shared: str, damage: Callable[[Path], None]
+) -> None:
+    damage(history / pack_key(shared))
+    findings, repaired, lost, counts = heal(repository, dry_run=True)
+    assert findings
+    assert [each.name for each in repaired] == [pack_key(shared)]
+    findings, repaired, lost, counts = heal(repository)
+    assert {each.kind for each in findings} == {"pack", "ref"}
+    assert [each.name for each in repaired] == [pack_key(shared)]
+    assert (lost, counts.checked.findings) == ([], 0)
+    assert [each.id for each in list_packs(repository.store)] == [shared]
+
+
+def test_only_packs_that_nobody_needs_are_dropped(
+    repository: Repository, history: Path, shared: str
+) -> None:
+    (part, *_) = all_commits(repository)
+    old = write_pack(repository.store, [part])
+    new = write_pack(repository.store, all_commits(repository), replaces=[old, shared])
+    repository.store.put(pack_key(old), b"garbage", ANY)
+    assert sound(repository)  # nobody reads it any more
+    repository.store.put(pack_key(new), b"garbage", ANY)
+    with repository.lake.kv.write() as txn:
+        PackedStore(txn, repository.key).add(new, [part.id])
+    _, repaired, (lost,), _ = heal(repository)
+    assert [each.name for each in repaired] == [pack_key(new)]
+    assert lost.name == pack_key(old)  # for all that this clone knows, it had others' commits
+    assert "in a clone that has its commits" in lost.advice
+    assert {each.id for each in list_packs(repository.store)} == {shared, old}
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\0" * 40, b"{", None])
+def test_shared_refs_are_written_again(
+    repository: Repository, history: Path, shared: str, garbage: bytes | None
+) -> None:
+    key = ref_key("branch", "main")
+    before = json.loads(repository.store.get(key))
+    if garbage is None:
+        repository.store.delete([key])
+    else:
+        repository.store.put(key, garbage, ANY)
+    findings, repaired, lost, counts = heal(repository)
+    assert [(each.kind, each.name) for each in findings] == [("ref", key)]
+    assert [each.name for each in repaired] == [key]
+    assert (lost, counts.checked.findings) == ([], 0)
+    assert json.loads(repository.store.get(key)) == before
+
+
+def test_a_ref_of_a_newer_lakecli_is_left_alone(
+    repository: Repository, history: Path, shared: str
+) -> None:
+    key = ref_key("branch", "main")
+    repository.store.put(key, b'{"format": 2}', ANY)
+    _, repaired, (lost,), _ = heal(repository)
+    assert repaired == []
+    assert lost.name == key
+    assert repository.store.get(key) == b'{"format": 2}'
+
+
+def test_commits_come_from_packs(repository: Repository, history: Path, shared: str) -> None:
+    from dataclasses import replace
+
+    commits = {each.id: each for each in all_commits(repository)}
+    with repository.lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        head = refs.get_commit(refs.get_branch("main").commit_id)
+        root = refs.get_commit(refs.get_commit(head.parents[0]).parents[0])
+        refs.delete_commit(head.parents[0])
+        refs.delete_commit(root.id)
+        refs.put_commit(replace(head, message="tampered"))
+    findings, repaired, lost, counts = heal(repository)
+    assert findings
+    assert {each.kind for each in repaired} == {"commit"}
+    assert (lost, counts.checked.findings) == ([], 0)
+    assert {each.id: each for each in all_commits(repository)} == commits
+
+
+def test_a_commit_that_nobody_has(repository: Repository, history: Path) -> None:
+    with repository.lake.kv.write() as txn:
+        RefStore(txn, repository.key).delete_commit(
+            RefStore(txn, repository.key).get_branch("side").commit_id
+        )
+    _, repaired, lost, _ = heal(repository)
+    assert repaired == []
+    assert {each.kind for each in lost} == {"ref", "commit"}
+    assert all("push" in each.advice for each in lost)
+
+
+def test_the_description_is_written_again(repository: Repository, history: Path) -> None:
+    before = (history / REPOSITORY).read_bytes()
+    for damage in (remove, zero, truncate):
+        damage(history / REPOSITORY)
+        assert [each.kind for each in heal(repository)[1]] == ["repository"]
+        assert (history / REPOSITORY).read_bytes() == before
+    (history / REPOSITORY).write_text(json.dumps({"uuid": "0" * 32}))
+    _, repaired, (lost,), _ = heal(repository)
+    assert (repaired, lost.kind) == ([], "repository")
+
+
+def test_what_reads_again_is_no_loss(repository: Repository, history: Path) -> None:
+    from lakecli.errors import Unreachable
+
+    store = in_a_bucket(repository, history)
+    fails = [True]
+    open_ = store.open
+
+    def flaky(key: str) -> object:
+        if key.startswith(DATA) and fails:
+            fails.clear()
+            raise Unreachable("busy")
+        return open_(key)
+
+    store.open = flaky  # type: ignore[method-assign, assignment]
+    _, repaired, lost, counts = heal(repository)
+    assert [each.how for each in repaired] == ["sound when it was read again"]
+    assert (lost, counts.checked.findings) == ([], 0)
+
+
+def test_ids_are_what_they_seem(repository: Repository, history: Path, shared: str) -> None:
+    """A head that is in no pack, of a commit that this clone does not have."""
+    key = ref_key("branch", "main")
+    fields = json.loads(repository.store.get(key)) | {"commit_id": CommitId("f" * 64)}
+    repository.store.put(key, json.dumps(fields).encode(), ANY)
+    _, repaired, (lost,), _ = heal(repository)
+    assert repaired == []
+    assert (lost.kind, lost.name) == ("ref", key)
