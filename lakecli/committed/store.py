@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lakecli import layout
 from lakecli.committed.metaranges import (
@@ -28,7 +28,7 @@ from lakecli.objectstore.base import ObjectNotFound
 from lakecli.sstable.reader import BytesSource, CorruptTable, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from lakecli.committed.cache import SstableCache
@@ -128,6 +128,28 @@ class RemoteSource:
         return self.read(offset, self._size - offset), self._size
 
 
+class Guard(Protocol):
+    """Keeps garbage collection from tables that are written, or were there already."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it matters what was there already."""
+
+    def begin(self) -> None:
+        """Prepare; called before it is found out whether anything is there."""
+
+    def settle(
+        self, *, found: Collection[str], written: Collection[str], whole: bool = False
+    ) -> None:
+        """Make sure that objects last; called before anything refers to them.
+
+        Args:
+            found: keys of those that were there already.
+            written: keys of the others, durable by now.
+            whole: they refer to more that is not named.
+        """
+
+
 class TreeStore:
     """The trees of one repository. Not safe to share between threads.
 
@@ -135,6 +157,7 @@ class TreeStore:
         store: the storage namespace.
         cache: of this repository's tables; not used where the namespace is on this machine.
         range_entries: the repository's tree parameter N.
+        guard: is told what is written; ``None`` where nothing is.
 
     Attributes:
         counts: what was opened and written so far.
@@ -142,9 +165,17 @@ class TreeStore:
     """
 
     def __init__(
-        self, store: ObjectStore, *, cache: SstableCache | None, range_entries: int
+        self,
+        store: ObjectStore,
+        *,
+        cache: SstableCache | None,
+        range_entries: int,
+        guard: Guard | None = None,
     ) -> None:
         self.store = store
+        self._guard = guard
+        self._written: dict[str, bool] = {}
+        """Keys that are not settled yet, and whether they were found there."""
         self.range_entries = range_entries
         self.counts = TreeCounts()
         self.points = PointReader(self)
@@ -231,6 +262,10 @@ class TreeStore:
         """
         key = layout.sstable_key(table_id)
         self.counts.bytes_written += len(body)
+        if self._guard is not None:
+            self._guard.begin()
+            found = self._guard.is_active and self.store.local_path(key) is not None
+            self._written[key] = found
         batch.put_new(key, body)
         path = self.store.local_path(key) if self._cache is None else self._cache.find(table_id)
         if path is None and self._cache is not None:
@@ -239,6 +274,23 @@ class TreeStore:
             return len(body) if path is None else path.stat().st_size
         except OSError:
             return len(body)
+
+    def flush(self, batch: Batch) -> None:
+        """Make the tables of a batch durable, and fit to be referred to.
+
+        Raises:
+            LostRace: garbage collection has gone by meanwhile; write them again.
+        """
+        existing = batch.flush()
+        self.drop_copies(existing)
+        if self._guard is None or not self._written:
+            return
+        for key in existing:
+            self._written[key] = True
+        found = [key for key, is_found in self._written.items() if is_found]
+        written = [key for key, is_found in self._written.items() if not is_found]
+        self._written.clear()
+        self._guard.settle(found=found, written=written, whole=True)
 
     def drop_copies(self, existing: Iterable[str]) -> None:
         """Forget cached copies of ours where the namespace had the table already: its is read."""

@@ -141,7 +141,7 @@ class TreeWriter:
         The `open_entries` records after them belong to no range: their adder has to keep them.
         """
         if self._batch is not None:
-            self._trees.drop_copies(self._batch.flush())
+            self._trees.flush(self._batch)
         return self._keys, self._values
 
     def finish(self) -> MetarangeId:
@@ -170,7 +170,7 @@ class TreeWriter:
         table.add_many(self._keys, self._values)
         self._write(tree.id, table.finish())
         self._trees.counts.metaranges_written += 1
-        self._trees.drop_copies(self._open_batch().flush())
+        self._trees.flush(self._open_batch())
         self._trees.remember(tree)
         return tree.id
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from lakecli.committed.store import TreeStore
     from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.lake import Repository
+    from lakecli.repository.reuse import Guard
 
 
 class Site(NamedTuple):
@@ -38,7 +39,13 @@ class Site(NamedTuple):
         """Return its trees, read without a cache on disk."""
         from lakecli.committed.store import TreeStore
 
-        return TreeStore(_open(self), cache=None, range_entries=self.range_entries)
+        return TreeStore(
+            _open(self), cache=None, range_entries=self.range_entries, guard=self.guard()
+        )
+
+    def guard(self) -> Guard:
+        """Return what keeps garbage collection from what this process takes into use."""
+        return _guard(self)
 
 
 @lru_cache(maxsize=16)
@@ -46,3 +53,10 @@ def _open(site: Site) -> ObjectStore:
     from lakecli.objectstore.registry import open_store
 
     return open_store(site.uri, region=site.region)
+
+
+@lru_cache(maxsize=16)
+def _guard(site: Site) -> Guard:
+    from lakecli.repository.reuse import Guard
+
+    return Guard(_open(site))

@@ -25,11 +25,15 @@ from lakecli.objectstore.uri import is_local
 from lakecli.repository.parallel import Memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from lakecli.kv.file_hashes import FileKey
     from lakecli.objectstore.base import Batch, ObjectStore
+    from lakecli.repository.reuse import Guard
     from lakecli.repository.send import Sender
+
+    _Done = tuple[str, bool]
+    """The digest of something in the namespace, and whether it was, or may have been, there."""
 
 SMALL: Final = 1 << 20
 """Files up to this size are read whole."""
@@ -57,11 +61,19 @@ class SpecialFile(LakeError):
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What is now in the namespace: 64 hex digits of BLAKE3, the size, and the file's own time."""
+    """What is now in the namespace.
+
+    Attributes:
+        digest: 64 hex digits of BLAKE3.
+        size: in bytes.
+        mtime: the file's own time.
+        found: whether it was, or may have been, there before.
+    """
 
     digest: str
     size: int
     mtime: int
+    found: bool = False
 
 
 def _fingerprint(status: os.stat_result) -> tuple[int, int, int]:
@@ -93,7 +105,7 @@ def changed(what: str) -> FileChanged:
 class Ingest:
     """Files on their way into one namespace; nothing is durable before `flush`.
 
-    Safe to share between threads.
+    Nothing may refer to them before `claim`. Safe to share between threads.
 
     Args:
         store: the storage namespace.
@@ -104,6 +116,8 @@ class Ingest:
         memory: holds the files that are sent whole.
         on_bytes: told how many bytes are done, piece by piece, and often 0 while a large file is
             only read; what it raises ends the work on the file.
+        guard: keeps garbage collection from what is brought in; ``None`` where nothing will refer
+            to it.
     """
 
     def __init__(
@@ -116,7 +130,11 @@ class Ingest:
         sender: Sender | None = None,
         memory: Memory | None = None,
         on_bytes: Callable[[int], None] = _nothing,
+        guard: Guard | None = None,
     ) -> None:
+        self._guard = guard
+        if guard is not None:
+            guard.begin()
         self._store = store
         self._batch: Batch | None = store.batch() if is_local(store.uri) else None
         self._known = known
@@ -153,13 +171,15 @@ class Ingest:
                     raise changed("read")
 
             if before.st_size <= SMALL:
-                digest = self._small(descriptor, before.st_size, expected)
+                digest, found = self._small(descriptor, before.st_size, expected)
             else:
-                digest = self._large(descriptor, before, path, expected=expected, check=check)
+                digest, found = self._large(
+                    descriptor, before, path, expected=expected, check=check
+                )
             check()
         finally:
             os.close(descriptor)
-        return Ingested(digest, before.st_size, before.st_mtime_ns // 1_000_000_000)
+        return Ingested(digest, before.st_size, before.st_mtime_ns // 1_000_000_000, found)
 
     def look(self, path: bytes) -> Ingested:
         """Tell what `file` would bring in, without writing anything.
@@ -182,29 +202,34 @@ class Ingest:
                     raise changed("read")
         return Ingested(digest, before.st_size, before.st_mtime_ns // 1_000_000_000)
 
-    def _small(self, descriptor: int, size: int, expected: tuple[str, int] | None) -> str:
+    def _small(self, descriptor: int, size: int, expected: tuple[str, int] | None) -> _Done:
         if self._batch is None:
             with self._memory.held(size):
-                digest = self._read_and_put(descriptor, size, expected)
+                done = self._read_and_put(descriptor, size, expected)
         else:  # written before the next one is read
-            digest = self._read_and_put(descriptor, size, expected)
+            done = self._read_and_put(descriptor, size, expected)
         self._on_bytes(size)
-        return digest
+        return done
 
-    def _read_and_put(self, descriptor: int, size: int, expected: tuple[str, int] | None) -> str:
+    def _read_and_put(self, descriptor: int, size: int, expected: tuple[str, int] | None) -> _Done:
         data = os.read(descriptor, size + 1)
         if len(data) != size:
             raise changed("read")
         digest = blake3(data).hexdigest()
         if expected != (digest, size) or not self._present(digest, size):
-            self._put(digest, data)
-        return digest
+            return digest, self._put(digest, data)
+        return digest, True
 
-    def _put(self, digest: str, data: bytes) -> None:
+    def _put(self, digest: str, data: bytes) -> bool:
+        """Write an object; return whether it was there already."""
+        key = data_key(digest)
         if self._batch is None:
-            self._store.put_new(data_key(digest), data)
-        else:
-            self._batch.put_new(data_key(digest), data)
+            return not self._store.put_new(key, data)
+        # Only where garbage is collected does it matter.
+        asks = self._guard is not None and self._guard.is_active
+        found = asks and self._store.local_path(key) is not None
+        self._batch.put_new(key, data)
+        return found
 
     def _large(
         self,
@@ -214,20 +239,20 @@ class Ingest:
         *,
         expected: tuple[str, int] | None,
         check: Callable[[], None],
-    ) -> str:
+    ) -> _Done:
         key = _key_of(path, status)
         size = status.st_size
-        digest = self._known(key)
-        if digest is not None and self._present(digest, size):
+        known = self._known(key)
+        if known is not None and self._present(known, size):
             self._on_bytes(size)
-            return digest
+            return known, True
         if size <= self._whole:
-            digest = self._small(descriptor, size, expected)
+            digest, found = self._small(descriptor, size, expected)
         else:
             with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
-                digest = self._transfer(file, size, expected, check)
+                digest, found = self._transfer(file, size, expected, check), True
         self._remember(key, digest)
-        return digest
+        return digest, found
 
     def _transfer(
         self,
@@ -256,13 +281,13 @@ class Ingest:
         first = _read_fully(source, SMALL + 1)
         if len(first) <= SMALL:
             digest = blake3(first).hexdigest()
-            self._put(digest, first)
+            found = self._put(digest, first)
             self._on_bytes(len(first))
-            return Ingested(digest, len(first), 0)
+            return Ingested(digest, len(first), 0, found)
         whole = _Chained(first, source)
         if self._batch is not None:
             digest, size = self._copy(whole, self._batch)
-            return Ingested(digest, size, 0)
+            return Ingested(digest, size, 0, found=True)
         import tempfile
 
         with tempfile.TemporaryFile() as file:
@@ -270,7 +295,8 @@ class Ingest:
                 file.write(piece)
             size = file.tell()
             file.seek(0)
-            return Ingested(self._copy_or_send(cast("BinaryIO", file), size), size, 0)
+            digest = self._copy_or_send(cast("BinaryIO", file), size)
+            return Ingested(digest, size, 0, found=True)
 
     def _copy_or_send(
         self, file: BinaryIO, size: int, check: Callable[[], None] = lambda: None
@@ -343,9 +369,25 @@ class Ingest:
             return False
 
     def flush(self) -> None:
-        """Make everything brought in so far durable; only then may staging refer to it."""
+        """Make everything brought in so far durable; then `claim` what is referred to."""
         if self._batch is not None:
             self._batch.flush()
+
+    def claim(self, ingested: Iterable[Ingested]) -> None:
+        """Keep garbage collection from what is durable; only then may staging refer to it.
+
+        Raises:
+            Swept: some of it has been collected meanwhile.
+            SweepRunning: a collection goes on for too long.
+        """
+        if self._guard is None:
+            return
+        found: list[str] = []
+        written: list[str] = []
+        for each in ingested:
+            (found if each.found else written).append(data_key(each.digest))
+        if found or written:
+            self._guard.settle(found=found, written=written)
 
 
 def _start_writing(target: BinaryIO) -> None:

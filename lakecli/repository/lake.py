@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lakecli.committed.store import TreeStore
     from lakecli.model import RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.reuse import Guard
     from lakecli.repository.transaction import Publisher
 
 DEFAULT_CACHE_SIZE = 10 << 30
@@ -160,6 +161,27 @@ class Repository:
             found = records.find_repository(txn, self.name)
         return found is not None and found.uuid == self.record.uuid
 
+    def at(self, operation: str) -> Repository:
+        """Return a handle for reading it as it was right after an operation of its log.
+
+        Args:
+            operation: the ID, or the beginning of it.
+
+        Raises:
+            UsageError: that is no ID.
+            NotFound: there is no such operation, or no longer, or no repository after it.
+        """
+        from lakecli.repository.op_log import find_operation
+
+        lake, found = self.lake, find_operation(self, operation).operation
+        past = Lake(lake.home, lake.kv.as_of(self.key, found.id), lake.surroundings)
+        if not (then := Repository(past, self.record)).is_here():
+            raise NotFound(
+                f"there was no repository {self.name!r} after operation {operation}",
+                hint=f"see what was done: lakecli op log {self.uri}",
+            )
+        return then
+
     @property
     def uri(self) -> str:
         """``lakefs://name``."""
@@ -180,4 +202,16 @@ class Repository:
 
         home = self.lake.home
         cache = SstableCache(home.cache / self.record.uuid, size_limit=home.cache_size)
-        return TreeStore(self.store, cache=cache, range_entries=self.record.range_entries)
+        return TreeStore(
+            self.store,
+            cache=cache,
+            range_entries=self.record.range_entries,
+            guard=self.guard,
+        )
+
+    @cached_property
+    def guard(self) -> Guard:
+        """What keeps garbage collection from what this process takes into use."""
+        from lakecli.repository.reuse import Guard
+
+        return Guard(self.store)

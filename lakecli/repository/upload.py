@@ -105,10 +105,17 @@ class UploadReport:
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
 
-class _Upload:
+class Upload:
     """One upload command: an ingest, a stager, and the entries between them."""
 
-    def __init__(self, repository: Repository, branch: str, options: UploadOptions) -> None:
+    def __init__(
+        self,
+        repository: Repository,
+        branch: str,
+        options: UploadOptions,
+        *,
+        writes: bool = True,
+    ) -> None:
         self._repository = repository
         self._branch = branch
         self._options = options
@@ -126,6 +133,7 @@ class _Upload:
             sender=self._sender(),
             memory=self._memory,
             on_bytes=self._on_bytes,
+            guard=repository.guard if writes else None,
         )
 
     def _sender(self) -> Sender | None:
@@ -175,17 +183,18 @@ class _Upload:
             metadata=metadata,
         )
 
-    def stage(self, changes: list[tuple[bytes, bytes]]) -> None:
-        """Stage encoded entries; the bytes that they refer to are durable by now."""
-        self._stager.write(sorted(changes))
+    def stage(self, changes: list[tuple[bytes, bytes, Ingested]]) -> None:
+        """Stage encoded entries by path; the bytes that they refer to are durable by now."""
+        self.ingest.claim(ingested for _, _, ingested in changes)
+        self._stager.write(sorted([(path, value) for path, value, _ in changes]))
         self._save_hashes()
 
-    def record_one(self, path: bytes, entry: Entry) -> None:
+    def record_one(self, path: bytes, entry: Entry, ingested: Ingested) -> None:
         """Stage one entry, if it changes anything."""
         value = encode_entry(entry)
         (present,) = self.present([path])
         self.ingest.flush()
-        self.stage([] if is_same(present, value) else [(path, value)])
+        self.stage([] if is_same(present, value) else [(path, value, ingested)])
 
     def _save_hashes(self) -> None:
         hashes, self._new_hashes = self._new_hashes, []
@@ -226,7 +235,7 @@ def upload_file(
     """
     check_path(path)
     _check_branch(repository, branch)
-    upload = _Upload(repository, branch, options)
+    upload = Upload(repository, branch, options)
     name = os.fsencode(source)
     try:
         # A path that somebody typed is followed; only links found inside a directory are not.
@@ -240,7 +249,7 @@ def upload_file(
             raise _is_directory(source) from error
         raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error
     entry = upload.entry(path, ingested, at=repository.lake.now(), has_mtime=True)
-    upload.record_one(path, entry)
+    upload.record_one(path, entry, ingested)
     drop_leftovers(repository)
     return entry
 
@@ -255,10 +264,10 @@ def upload_stream(
     """Upload everything a stream gives, such as standard input, and stage it."""
     check_path(path)
     _check_branch(repository, branch)
-    upload = _Upload(repository, branch, options)
+    upload = Upload(repository, branch, options)
     ingested = upload.ingest.stream(source)
     entry = upload.entry(path, ingested, at=repository.lake.now(), has_mtime=False)
-    upload.record_one(path, entry)
+    upload.record_one(path, entry, ingested)
     return entry
 
 
@@ -305,8 +314,10 @@ class TreeUpload:
         prefix: bytes,
         options: UploadOptions,
         report: UploadReport,
+        *,
+        writes: bool = True,
     ) -> None:
-        self._upload = _Upload(repository, branch, options)
+        self._upload = Upload(repository, branch, options, writes=writes)
         self._now = repository.lake.now
         self._prefix = prefix
         self._options = options
@@ -420,14 +431,18 @@ class TreeUpload:
 
     def _changes(
         self, pending: list[tuple[bytes, Ingested, bytes | None]]
-    ) -> list[tuple[bytes, bytes]]:
+    ) -> list[tuple[bytes, bytes, Ingested]]:
         """Return what differs from what the branch has, as encoded entries by path."""
         entry = partial(self._upload.entry, at=self._now(), has_mtime=True)
         encoded = (
-            (path, encode_entry(entry(path, ingested)), present)
+            (path, encode_entry(entry(path, ingested)), ingested, present)
             for path, ingested, present in pending
         )
-        return [(path, value) for path, value, present in encoded if not is_same(present, value)]
+        return [
+            (path, value, ingested)
+            for path, value, ingested, present in encoded
+            if not is_same(present, value)
+        ]
 
 
 def check_tree(repository: Repository, branch: str, prefix: bytes, source: Path) -> bytes:

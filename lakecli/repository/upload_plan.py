@@ -32,7 +32,7 @@ class _TreePlan(TreeUpload):
     def __init__(
         self, repository: Repository, branch: str, prefix: bytes, options: UploadOptions
     ) -> None:
-        super().__init__(repository, branch, prefix, options, UploadReport())
+        super().__init__(repository, branch, prefix, options, UploadReport(), writes=False)
         self._plan = Plan(failures=self._report.failures)
 
     def plan(self, found: Iterator[Found]) -> Plan:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.imports.part import Task
     from lakecli.pipeline.imports.rows import Failures, Rows
+    from lakecli.repository.reuse import Guard
 
 AT_ONCE: Final = 16
 """Objects that one part copies at a time."""
@@ -39,8 +40,8 @@ class Copier:
 
     def __call__(self, rows: Rows) -> tuple[Rows, list[bytes]]:
         """Copy objects; those that fail are left out and noted."""
-        ingest = make_ingest(self._task.site.store())
-        writes = self._task.writes
+        site, writes = self._task.site, self._task.writes
+        ingest = make_ingest(site.store(), guard=site.guard() if writes else None)
 
         def copy(at: int) -> Ingested | str:
             try:
@@ -54,6 +55,7 @@ class Copier:
             outcomes = list(pool.map(copy, range(len(rows))))
         if writes:
             ingest.flush()
+            ingest.claim([each for each in outcomes if not isinstance(each, str)])
         kept, values = [], []
         for at, outcome in enumerate(outcomes):
             path = self._task.prefix + rows.keys[at]
@@ -77,12 +79,18 @@ class Copier:
         return (rows if len(kept) == len(rows) else rows.take(kept)), values
 
 
-def make_ingest(store: ObjectStore) -> Ingest:
+def make_ingest(store: ObjectStore, *, guard: Guard | None = None) -> Ingest:
     """Return what brings bytes into a namespace; it knows nothing of earlier times.
 
     Links are followed: those that should not be were left out of the listing.
     """
-    return Ingest(store, known=lambda _key: None, remember=lambda _key, _digest: None, follow=True)
+    return Ingest(
+        store,
+        known=lambda _key: None,
+        remember=lambda _key, _digest: None,
+        follow=True,
+        guard=guard,
+    )
 
 
 def _copy(ingest: Ingest, rows: Rows, at: int, *, writes: bool) -> Ingested:

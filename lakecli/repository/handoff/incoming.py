@@ -122,9 +122,11 @@ def take_in(
     copied = store.head(aside)
     digest = _digest(repository, aside, copied)
     surroundings.on_step("incoming:copy")
+    repository.guard.begin()
     present = _find(store, data_key(digest))
     if present is None or present.size != copied.size:
         store.copy(aside, data_key(digest))
+    repository.guard.settle(found=[data_key(digest)], written=[])
     entry = Entry(
         physical_address=data_key(digest),
         size=copied.size,
