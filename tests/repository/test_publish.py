@@ -1,0 +1,366 @@
+"""What comes before a ref moves in the bucket, and what is left when it could not be done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli import layout
+from lakecli.committed.values import encode_entry
+from lakecli.errors import ErrorKind, OutcomeUnknown, PermissionDenied, Unreachable
+from lakecli.kv import operations as log
+from lakecli.kv.intents import IntentStore
+from lakecli.objectstore.base import ANY
+from lakecli.refs.store import RefStore
+from lakecli.remote import collection
+from lakecli.remote.collection import GcState, Phase
+from lakecli.remote.refs import find_ref
+from lakecli.repository import branch, references, repo
+from lakecli.repository import publish as publishing
+from lakecli.repository.clone import clone
+from lakecli.repository.commit import commit
+from lakecli.repository.commits import make_commit as new_commit
+from lakecli.repository.fetch import fetch
+from lakecli.repository.pending import State, finish_pending
+from lakecli.repository.publish import OtherRepository
+from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
+from lakecli.repository.references import NotInBucket
+from lakecli.repository.stage import Stager
+from lakecli.repository.transaction import check_clean
+from lakecli.repository.view import view_of_branch
+from tests.support.clones import machine, make_commit, position
+from tests.support.faulty import denied, unreachable
+from tests.support.lakes import START, entry_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.model import CommitId
+    from lakecli.repository.lake import Repository
+    from tests.support.faulty import FaultyStore
+
+ME = PushOptions(who="Me <me@example.com>")
+NAMESPACE = "s3://bucket/ns"
+LONG_AGO = START - timedelta(days=100)
+
+
+class KilledError(Exception):
+    """The process ended here."""
+
+
+@pytest.fixture
+def repository(
+    tmp_path: Path, bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Repository]:
+    assert bucket is not None
+    monkeypatch.setattr(publishing, "sleep", lambda _seconds: None)
+    with machine(tmp_path, "one") as lake:
+        yield repo.create(lake, "demo", NAMESPACE, range_entries=16)
+
+
+def kill_at(repository: Repository, monkeypatch: pytest.MonkeyPatch, *steps: str) -> None:
+    """End the next command at the first of these steps, once."""
+    left = list(steps)
+
+    def on_step(name: str) -> None:
+        if left and name == left[0]:
+            left.pop(0)
+            raise KilledError(name)
+
+    surroundings = repository.lake.surroundings._replace(on_step=on_step)
+    monkeypatch.setattr(repository.lake, "surroundings", surroundings)
+
+
+def intents(repository: Repository) -> int:
+    with repository.lake.kv.read() as txn:
+        return sum(1 for _ in IntentStore(txn, repository.key).iter())
+
+
+def there(repository: Repository) -> tuple[CommitId | None, int]:
+    """Where main stands in the bucket, and how many moves it had."""
+    ref = find_ref(repository.store, "branch", "main")
+    return (None, 0) if ref is None else (ref.commit_id, ref.sequence)
+
+
+def pushes(repository: Repository) -> int:
+    with repository.lake.kv.read() as txn:
+        return sum(each.kind == "push" for each in log.iter_operations(txn, repository.key))
+
+
+@pytest.mark.parametrize("step", ["pack", "intent", "move", "read", "put", "track"])
+def test_the_same_push_after_it_was_interrupted(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    made = make_commit(repository, b"a")
+    kill_at(repository, monkeypatch, step)
+    with pytest.raises(KilledError):
+        push(repository, "main", options=ME)
+    pushed = push(repository, "main", options=ME)
+    assert pushed.after == made.id
+    assert pushed.state is (Pushing.UP_TO_DATE if step == "track" else Pushing.CREATED)
+    assert there(repository) == (made.id, 1)
+    assert (position(repository), intents(repository), pushes(repository)) == (made.id, 0, 1)
+
+
+def test_what_another_command_makes_of_an_interrupted_push(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_commit(repository, b"a")
+    kill_at(repository, monkeypatch, "put", "track")
+    with pytest.raises(KilledError):
+        push(repository, "main", options=ME)
+    (finished,) = finish_pending(repository)
+    assert (finished.state, finished.intent.after) == (State.OPEN, made.id)
+    assert there(repository) == (None, 0)  # nothing is sent but by a push
+    with pytest.raises(KilledError):
+        push(repository, "main", options=ME)
+    (finished,) = finish_pending(repository)
+    assert finished.state is State.APPLIED
+    assert (position(repository), intents(repository), pushes(repository)) == (made.id, 0, 1)
+    assert finish_pending(repository) == []
+
+
+def test_an_interrupted_push_that_others_overtook(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_commit(repository, b"a")
+    with machine(tmp_path, "two") as lake:
+        other = clone(lake, NAMESPACE, "demo")
+        theirs = make_commit(other, b"b")
+        kill_at(repository, monkeypatch, "put")
+        with pytest.raises(KilledError):
+            push(repository, "main", options=ME)
+        push(other, "main", options=ME)
+    (finished,) = finish_pending(repository)
+    assert finished.state is State.LOST
+    assert (intents(repository), pushes(repository)) == (0, 0)
+    fetch(repository)
+    assert position(repository) == theirs.id
+
+
+def test_another_push_of_the_ref_gives_the_old_one_up(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_commit(repository, b"a")
+    kill_at(repository, monkeypatch, "put")
+    with pytest.raises(KilledError):
+        push(repository, "main", options=ME)
+    second = make_commit(repository, b"b")
+    push(repository, "main", options=ME)
+    assert (there(repository), intents(repository)) == ((second.id, 1), 0)
+
+
+def test_what_a_command_was_to_do_here_is_done_by_the_next(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = branch.show(repository, "main")
+    with repository.lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        made = new_commit(
+            parents=[refs.get_commit(before.commit_id)],
+            metarange_id=refs.get_commit(before.commit_id).metarange_id,
+            message="made",
+            committer="me",
+            created_at=START,
+            metadata={},
+        )
+        refs.put_commit(made)
+    kill_at(repository, monkeypatch, "track")
+    with pytest.raises(KilledError):
+        publishing.publish(
+            repository,
+            "branch",
+            "main",
+            before=None,
+            after=made.id,
+            who="me",
+            why="commit",
+            local={"commit_id": made.id, "operation": "commit", "sealed": []},
+        )
+    assert branch.show(repository, "main") == before
+    (finished,) = finish_pending(repository)
+    assert finished.state is State.APPLIED
+    assert branch.show(repository, "main").commit_id == made.id
+    assert pushes(repository) == 0
+    with repository.lake.kv.read() as txn:
+        assert next(log.iter_operations(txn, repository.key)).kind == "commit"
+        check_clean(view_of_branch(repository, txn, "main"))
+
+
+def test_an_outcome_that_nobody_knows(
+    repository: Repository, bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_commit(repository, b"a")
+    push(repository, "main", options=ME)
+    second = make_commit(repository, b"b")
+    put = bucket.put
+
+    def reply_lost(key: str, *args: Any, **kwargs: Any) -> Any:
+        version = put(key, *args, **kwargs)
+        if key.startswith(layout.REFS):
+            bucket.errors["get"] = unreachable()
+            raise unreachable()
+        return version
+
+    monkeypatch.setattr(bucket, "put", reply_lost)
+    with pytest.raises(OutcomeUnknown) as raised:
+        push(repository, "main", options=ME)
+    assert raised.value.kind == ErrorKind.OUTCOME_UNKNOWN
+    assert intents(repository) == 1
+    with pytest.raises(Unreachable):
+        finish_pending(repository)
+    bucket.errors.clear()
+    monkeypatch.setattr(bucket, "put", put)
+    assert push(repository, "main", options=ME).state is Pushing.UP_TO_DATE
+    assert (there(repository), intents(repository)) == ((second.id, 2), 0)
+
+
+@pytest.mark.parametrize("error", [denied("put"), unreachable()])
+def test_a_store_that_cannot_be_written(
+    repository: Repository, bucket: FaultyStore, error: Any
+) -> None:
+    make_commit(repository, b"a")
+    push(repository, "main", options=ME)
+    make_commit(repository, b"b")
+    bucket.errors["put"] = error
+    with pytest.raises((PermissionDenied, Unreachable)) as raised:
+        push(repository, "main", options=ME)
+    assert raised.value.hint
+    assert (intents(repository), there(repository)[1]) == (0, 1)
+
+
+def test_a_store_without_compare_and_set_is_not_shared(
+    repository: Repository, bucket: FaultyStore
+) -> None:
+    make_commit(repository, b"a")
+    bucket.ignores = frozenset({"Match"})
+    with pytest.raises(Exception, match="cannot be shared") as raised:
+        push(repository, "main", options=ME)
+    assert getattr(raised.value, "kind", None) == ErrorKind.REFUSED
+    assert there(repository) == (None, 0)
+
+
+def test_a_namespace_that_is_another_repositorys_now(
+    repository: Repository, bucket: FaultyStore
+) -> None:
+    made = bucket.get(layout.REPOSITORY).replace(repository.record.uuid.encode(), b"ab" * 16)
+    bucket.put(layout.REPOSITORY, made, ANY)
+    make_commit(repository, b"a")
+    for verb in (fetch, lambda each: push(each, "main", options=ME)):
+        with pytest.raises(OtherRepository, match="abababab"):
+            verb(repository)
+
+
+# -- data objects ------------------------------------------------------------------------------
+
+
+def add(repository: Repository, path: bytes, *, days_old: int = 0) -> None:
+    """Commit an entry of some age; its data is written by whoever wants it there."""
+    entry = entry_of(path, at=repository.lake.now() - timedelta(days=days_old))
+    Stager(repository, "main", kind="test").write([(path, encode_entry(entry))])
+    commit(repository, "main", message=path.decode(), committer="me")
+
+
+def put_data(bucket: FaultyStore, path: bytes, body: bytes | None = None) -> None:
+    bucket.put(entry_of(path).physical_address, path if body is None else body, ANY)
+
+
+def test_old_data_that_is_gone_is_never_pushed(repository: Repository, bucket: FaultyStore) -> None:
+    add(repository, b"young", days_old=1)
+    push(repository, "main", options=ME)  # nobody can have collected it
+    for path in (b"old-1", b"old-2", b"other-size"):
+        add(repository, path, days_old=8)
+    put_data(bucket, b"old-2")
+    put_data(bucket, b"other-size", b"x")
+    before = there(repository)
+    with pytest.raises(NotInBucket) as raised:
+        push(repository, "main", options=ME)
+    assert raised.value.paths == (b"old-1", b"other-size")
+    assert (there(repository), intents(repository)) == (before, 0)
+    put_data(bucket, b"old-1")
+    put_data(bucket, b"other-size")
+    assert push(repository, "main", options=ME).state is Pushing.UPDATED
+
+
+def collect(bucket: FaultyStore, phase: Phase, epoch: int) -> None:
+    seen = collection.look(bucket)
+    collection.move(bucket, seen, GcState(phase=phase, epoch=epoch, write_id=f"{epoch}{phase}"))
+
+
+def test_while_something_is_condemned_all_data_is_looked_for(
+    repository: Repository, bucket: FaultyStore
+) -> None:
+    add(repository, b"young", days_old=1)
+    collect(bucket, Phase.CONDEMNED, 1)
+    with pytest.raises(NotInBucket):
+        push(repository, "main", options=ME)
+    put_data(bucket, b"young")
+    assert push(repository, "main", options=ME).state is Pushing.CREATED
+
+
+def test_a_collection_that_went_by_while_pushing(
+    repository: Repository, bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_data(bucket, b"a")
+    add(repository, b"a", days_old=8)
+
+    def on_step(name: str) -> None:
+        if name == "track":
+            collect(bucket, Phase.CONDEMNED, 1)
+            collect(bucket, Phase.SWEEPING, 1)
+            bucket.delete([entry_of(b"a").physical_address])
+            collect(bucket, Phase.IDLE, 1)
+
+    surroundings = repository.lake.surroundings._replace(on_step=on_step)
+    monkeypatch.setattr(repository.lake, "surroundings", surroundings)
+    with pytest.raises(NotInBucket, match="was moved in the bucket, but") as raised:
+        push(repository, "main", options=ME)
+    assert raised.value.paths == (b"a",)
+
+
+def test_after_a_collection_what_was_there_once_is_looked_for_again(
+    repository: Repository, bucket: FaultyStore
+) -> None:
+    put_data(bucket, b"a")
+    branch.create(repository, "side", source="main")
+    entry = entry_of(b"a", at=LONG_AGO)
+    Stager(repository, "side", kind="test").write([(b"a", encode_entry(entry))])
+    made = commit(repository, "side", message="a", committer="me")
+    push(repository, "side", options=ME)
+    fetch(repository)
+    # Another clone deletes the branch, and what only it needed is collected.
+    ref = find_ref(bucket, "branch", "side")
+    assert ref is not None
+    collect(bucket, Phase.CONDEMNED, 1)
+    collect(bucket, Phase.SWEEPING, 1)
+    bucket.delete([entry.physical_address])
+    collect(bucket, Phase.IDLE, 1)
+    branch.create(repository, "again", source=made.id)
+    with pytest.raises(NotInBucket):
+        push(repository, "again", options=ME)
+    push_deletion(repository, "side", options=ME)
+
+
+def test_many_data_objects_are_looked_for_in_a_listing(
+    repository: Repository, bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(references, "BATCH", 10)
+    monkeypatch.setattr(references, "LISTED_FROM", 2)
+    paths = [b"%03d" % number for number in range(100)]
+    entries = [(path, entry_of(path, at=LONG_AGO)) for path in paths]
+    changes = [(path, encode_entry(entry)) for path, entry in entries]
+    Stager(repository, "main", kind="test").write(changes)
+    commit(repository, "main", message="many", committer="me")
+    for path in paths[1:]:
+        put_data(bucket, path)
+    bucket.calls.clear()
+    with pytest.raises(NotInBucket) as raised:
+        push(repository, "main", options=ME)
+    assert raised.value.paths == (b"000",)
+    assert bucket.calls["head"] < 20
+    put_data(bucket, b"000")
+    assert push(repository, "main", options=replace(ME)).state is Pushing.CREATED
