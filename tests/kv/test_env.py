@@ -105,6 +105,10 @@ class TestTransactions:
             "IMAGES": b"i",
             "FILE_HASHES": b"f",
             "TRANSFERS": b"x",
+            "TRACKING": b"u",
+            "REFLOG": b"l",
+            "INTENTS": b"v",
+            "PACKED": b"p",
         }
 
     def test_the_longest_key_fits(self, store: LocalStore) -> None:
