@@ -289,20 +289,6 @@ function __lakecli_options
                 '--meta' 'Metadata to record' \
                 '--squash' 'Record the source\'s changes, but not its history' \
                 '--strategy' 'Which side wins where both changed a path differently'
-        case 'pull'
-            printf '%s\t%s\n' \
-                '--dry-run' 'Show what would be done, and do nothing' \
-                '--ff-only' 'Refuse what would need a merge' \
-                '-m' 'Commit message' \
-                '--message' 'Commit message' \
-                '--strategy' 'Which side wins where both changed a path differently'
-        case 'push'
-            printf '%s\t%s\n' \
-                '--all' 'Push every branch and every tag' \
-                '-d' 'Delete it in the bucket; what is here stays' \
-                '--delete' 'Delete it in the bucket; what is here stays' \
-                '--dry-run' 'Show what would be done, and do nothing' \
-                '--force-with-lease' 'Move it whatever it is, if it still stands where it was last seen, or on COMMIT'
         case 'op log'
             printf '%s\t%s\n' \
                 '--amount' 'How many to show; 0 for all'
@@ -317,6 +303,20 @@ function __lakecli_options
         case 'op undo'
             printf '%s\t%s\n' \
                 '--remote' 'Take it back in the bucket too, if it was pushed'
+        case 'pull'
+            printf '%s\t%s\n' \
+                '--dry-run' 'Show what would be done, and do nothing' \
+                '--ff-only' 'Refuse what would need a merge' \
+                '-m' 'Commit message' \
+                '--message' 'Commit message' \
+                '--strategy' 'Which side wins where both changed a path differently'
+        case 'push'
+            printf '%s\t%s\n' \
+                '--all' 'Push every branch and every tag' \
+                '-d' 'Delete it in the bucket; what is here stays' \
+                '--delete' 'Delete it in the bucket; what is here stays' \
+                '--dry-run' 'Show what would be done, and do nothing' \
+                '--force-with-lease' 'Move it whatever it is, if it still stands where it was last seen, or on COMMIT'
         case 'reflog'
             printf '%s\t%s\n' \
                 '--after' 'Show what comes after this' \
@@ -555,6 +555,10 @@ function __lakecli_value
             echo 'nothing'
         case 'merge --strategy'
             echo '=source-wins dest-wins'
+        case 'op log --amount'
+            echo 'nothing'
+        case 'op show --amount'
+            echo 'nothing'
         case 'pull -m'
             echo 'nothing'
         case 'pull --message'
@@ -562,10 +566,6 @@ function __lakecli_value
         case 'pull --strategy'
             echo '=source-wins dest-wins'
         case 'push --force-with-lease'
-            echo 'nothing'
-        case 'op log --amount'
-            echo 'nothing'
-        case 'op show --amount'
             echo 'nothing'
         case 'reflog --after'
             echo 'nothing'
@@ -699,10 +699,6 @@ function __lakecli_argument
             echo 'ref'
         case 'merge 2'
             echo 'branch'
-        case 'pull 1'
-            echo 'ref'
-        case 'push 1'
-            echo 'ref'
         case 'op log 1'
             echo 'repository'
         case 'op redo 1'
@@ -717,12 +713,16 @@ function __lakecli_argument
             echo 'operation'
         case 'op undo 1'
             echo 'repository'
+        case 'pull 1'
+            echo 'ref'
+        case 'push 1'
+            echo 'ref'
         case 'quickstart 1'
             echo 'directory'
-        case 'reflog 1'
-            echo 'ref'
         case 'redo 1'
             echo 'repository'
+        case 'reflog 1'
+            echo 'ref'
         case 'repo create 1'
             echo 'repository'
         case 'repo create 2'

@@ -153,7 +153,9 @@ class Context:
             self._lake = Lake.open(home, surroundings)
         return self._lake
 
-    def repository(self, uri: LakeUri, *others: LakeUri, sync: bool = True) -> Repository:
+    def repository(
+        self, uri: LakeUri, *others: LakeUri, sync: bool = True, at_op: str = ""
+    ) -> Repository:
         """Return a handle to the repository that a URI names, and all others with it.
 
         Where sharing is automatic (``sync = auto``), the bucket is asked first for what others
@@ -164,10 +166,11 @@ class Context:
             uri: names the repository.
             others: must name the same one.
             sync: whether the command shares in that.
+            at_op: the ID of an operation: the repository is read as it was right after it.
 
         Raises:
-            UsageError: they are of different repositories.
-            NotFound: there is none of that name on this machine.
+            UsageError: they are of different repositories, or `at_op` is no ID.
+            NotFound: there is none of that name on this machine, or no such operation.
         """
         for other in others:
             if other.repository != uri.repository:
@@ -177,6 +180,8 @@ class Context:
                     f"not of the same repository: {uri} and {other}",
                     hint=f"lakefs://{uri.repository}/…",
                 )
+        if at_op:
+            return self.logged_repository(uri).at(at_op)
         repository = self.lake().repository(uri.repository)
         if sync and self.settings.sync(uri.repository):
             self._synchronise(repository)

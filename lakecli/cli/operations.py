@@ -42,22 +42,23 @@ def position(change: RefChange, fields: Mapping[str, Any] | None) -> str | None:
     return str(fields["uuid" if change.kind == "repository" else "commit_id"])
 
 
-def operation_row(operation: Operation, *, undone: bool) -> tuple[str, ...]:
-    """Return an operation's cells of a list, see `COLUMNS`."""
+def operation_row(operation: Operation, *, undone: bool, cut: bool = False) -> tuple[str, ...]:
+    """Return an operation's cells of a list, see `COLUMNS`; `cut`: long commands, for a table."""
     command = one_line(operation.command)
     return (
         operation.id.hex()[:_SHORT_ID],
         local_date(operation.at),
         operation.kind + (" (undone)" if undone else ""),
         changes_line(operation),
-        command if len(command) <= _WIDTH else command[: _WIDTH - 1] + "…",
+        command[: _WIDTH - 1] + "…" if cut and len(command) > _WIDTH else command,
     )
 
 
 def changes_line(operation: Operation) -> str:
     """Return in one line what an operation changed."""
     said = [_change_text(change) for change in operation.refs]
-    said += [f"staging of {name}" for name in sorted({each.branch for each in operation.staging})]
+    said += [f"staging of {change.branch}" for change in operation.staging]
+    said = list(dict.fromkeys(said))
     if not said:
         ref = operation.metadata.get("ref")
         return "nothing here" if ref is None else f"nothing here ({one_line(ref)})"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import lmdb
 
     from lakecli.kv.environment import Environment
+    from lakecli.kv.past import PastStaging
     from lakecli.kv.usage import Usage
 
 MAX_KEY_SIZE: Final = 510
@@ -90,6 +91,17 @@ class LocalStore:
         """
         return WriteTransaction(self._usable())
 
+    def as_of(self, repository: bytes, operation: bytes) -> LocalStore:
+        """Return a handle that reads one repository as it was right after an operation.
+
+        Args:
+            repository: the 16 bytes of its UUID.
+            operation: the ID, 16 bytes.
+        """
+        from lakecli.kv.past import PastStore
+
+        return PastStore(self._usable(), repository, operation)
+
     def usage(self) -> Usage:
         """Return the schema's version, and how full the store is."""
         return self._usable().usage()
@@ -121,7 +133,13 @@ class LocalStore:
 
 
 class ReadTransaction:
-    """One moment of the store. Everything read from it is a copy and outlives it."""
+    """One moment of the store. Everything read from it is a copy and outlives it.
+
+    Attributes:
+        past: what was staged then, where this reads as of an earlier operation.
+    """
+
+    past: PastStaging | None = None
 
     _writes = False
 

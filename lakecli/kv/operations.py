@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, NotFound
 from lakecli.kv import paths
@@ -111,6 +111,11 @@ def append(txn: WriteTransaction, operation: Operation) -> Operation:
     return numbered
 
 
+def key_of(operation: Operation) -> bytes:
+    """Return the key of an appended operation: those of newer ones are greater."""
+    return _BY_SEQUENCE + operation.repository + operation.sequence.to_bytes(_SEQUENCE_SIZE)
+
+
 def rewrite(txn: WriteTransaction, operation: Operation) -> None:
     """Write an appended operation anew: a command that stages in several parts adds to its own."""
     sequence = operation.sequence.to_bytes(_SEQUENCE_SIZE)
@@ -192,12 +197,32 @@ def save_images(txn: WriteTransaction, id: bytes, token: bytes, changed: Iterabl
         paths.put_many(txn, Table.IMAGES, owner, images, overwrite=False)
 
 
+class Image(NamedTuple):
+    """What was staged at a path before an operation; ``None``: nothing."""
+
+    staged: bytes | None
+
+
+def find_image(txn: ReadTransaction, id: bytes, token: bytes, path: bytes) -> Image | None:
+    """Return what was staged at a path before an operation wrote to it, or ``None`` if it did not.
+
+    The staged record is itself ``None`` where nothing was.
+    """
+    image = paths.get(txn, Table.IMAGES, _image_owner(id, token), path)
+    return None if image is None else Image(_staged_of(image))
+
+
 def iter_images(
-    txn: ReadTransaction, id: bytes, token: bytes
+    txn: ReadTransaction, id: bytes, token: bytes, *, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield (path, what was staged before the operation; ``None``: nothing) in path order."""
-    for path, image in paths.scan(txn, Table.IMAGES, _image_owner(id, token)):
-        yield path, None if image == _NOTHING else image[len(_STAGED) :]
+    owner = _image_owner(id, token)
+    for path, image in paths.scan(txn, Table.IMAGES, owner, start=start, prefix=prefix):
+        yield path, _staged_of(image)
+
+
+def _staged_of(image: bytes) -> bytes | None:
+    return None if image == _NOTHING else image[len(_STAGED) :]
 
 
 def remove(txn: WriteTransaction, operation: Operation, *, limit: int | None = None) -> int:

@@ -82,11 +82,20 @@ class TakeBack:
 
     @property
     def has_changed(self) -> bool:
-        """Whether there is anything for an operation to say."""
-        return bool(self._staging or self._net_changes())
+        """Whether anything is not what it was, all in all."""
+        return bool(self._net_changes()) or any(
+            area.get(self._txn, StagingToken(change.token), path) != image
+            for change in self._staging
+            for path, image in log.iter_images(self._txn, self._id, change.token)
+        )
 
     def _net_changes(self) -> list[RefChange]:
-        return [each for each in self._changes.values() if each.before != each.after]
+        """Return what became of each ref that is not in effect what it was."""
+        return [
+            each
+            for each in self._changes.values()
+            if self._essence(each.kind, each.before) != self._essence(each.kind, each.after)
+        ]
 
     # -- staging -----------------------------------------------------------------------------
 

@@ -70,6 +70,8 @@ def changes_something(operation: Operation) -> bool:
 
 def is_passed_over(operation: Operation) -> bool:
     """Whether `undo` and `redo` look past an operation: it changed nothing, or nobody asked."""
+    if REDOES in operation.metadata:  # as what it did again, which was not passed over
+        return False
     return operation.kind == FOLLOWED or not changes_something(operation)
 
 

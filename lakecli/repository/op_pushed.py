@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from lakecli.kv.tracking import Tracked
     from lakecli.repository.lake import Repository
 
-_FROM_THE_BUCKET: Final = ("clone", "fetch", FOLLOWED)
-"""Kinds of operations that only repeat here what the bucket has."""
-
-_PULL: Final = "pull"
+_FROM_THE_BUCKET: Final = ("clone", "fetch", "pull", FOLLOWED)
+"""Kinds of operations that only repeat here what the bucket has; a pull that merges is a merge."""
 
 
 class Pushed(NamedTuple):
@@ -149,9 +147,6 @@ def _is_ours(
         return False
     if after is None:
         return True
-    if operation.kind == _PULL:  # a fast-forward, unless it made a merge commit
-        made = RefStore(txn, repository.key).find_commit(after)
-        return made is not None and len(made.parents) > 1 and made.parents[0] == before
     if before is None:  # what was there earlier was not created by this
         moves = iter_moves(txn, repository.key, change.kind, change.name)
         created = next((move.at for move in moves if move.before is None), None)

@@ -22,6 +22,8 @@ BATCH_SIZE: Final = 10_000
 
 def get(txn: ReadTransaction, token: StagingToken, path: bytes) -> bytes | None:
     """Return what is staged at a path, maybe a `TOMBSTONE`; ``None`` if nothing is."""
+    if txn.past is not None:
+        return txn.past.get(token, path)
     return paths.get(txn, Table.STAGING, token, path)
 
 
@@ -41,11 +43,15 @@ def scan(
     txn: ReadTransaction, token: StagingToken, *, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield (path, value or `TOMBSTONE`) under `prefix` from `start` on, in path order."""
+    if txn.past is not None:
+        return txn.past.scan(token, start=start, prefix=prefix)
     return paths.scan(txn, Table.STAGING, token, start=start, prefix=prefix)
 
 
 def is_empty(txn: ReadTransaction, token: StagingToken) -> bool:
     """Return whether nothing is staged."""
+    if txn.past is not None:
+        return next(txn.past.scan(token), None) is None
     return paths.is_empty(txn, Table.STAGING, token)
 
 

@@ -231,6 +231,16 @@ class UndoMachine(RuleBasedStateMachine):
         self.do(lambda: restore(self.repository, wanted.hex()))
         assert state_of(self.repository) == self.at[wanted]
 
+    @rule(pick=st.integers(0, 1000))
+    def read_the_past(self, pick: int) -> None:
+        ids = sorted(self.at)
+        wanted = ids[pick % len(ids)]
+        if self.at[wanted].is_there:
+            assert state_of(self.repository.at(wanted.hex())) == self.at[wanted]
+        else:
+            with pytest.raises(NotFound, match="no repository"):
+                self.repository.at(wanted.hex())
+
     # -- back and forth ------------------------------------------------------------------------
 
     @rule(times=st.integers(1, 4))

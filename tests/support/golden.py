@@ -11,6 +11,7 @@ first. Equal IDs get equal numbers, so that a golden file still shows whose pare
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -151,7 +152,7 @@ class Cli:
 
     def _new_id(self) -> bytes:
         self._ids += 1
-        return self._ids.to_bytes(16, "big")
+        return hashlib.blake2b(self._ids.to_bytes(16), digest_size=16).digest()
 
 
 class Golden:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import After, Amount, Prefix, RepositoryUri
+from lakecli.cli.params import After, Amount, AtOp, Prefix, RepositoryUri
 from lakecli.cli.records import ref_record
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def branch_list(
     amount: Amount = 100,
     after: After = "",
     prefix: Prefix = "",
+    at_op: AtOp = "",
 ) -> None:
     """List the branches of a repository, ordered by name.
 
@@ -33,7 +34,7 @@ def branch_list(
     """
     from lakecli.repository import branch
 
-    opened = context.repository(repository)
+    opened = context.repository(repository, at_op=at_op)
     found = branch.iter_branches(opened, prefix=prefix, after=after)
     shown = context.out.page(found, amount=amount, name=lambda item: item.name)
     if branch.is_shared(opened):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import BranchUri
+from lakecli.cli.params import AtOp, BranchUri
 from lakecli.cli.records import ref_record
 from lakecli.uri import ref_of
 
 
-def branch_show(context: Context, branch: BranchUri) -> None:
+def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> None:
     """Show a branch and the commit it stands on.
 
     Examples:
@@ -16,7 +16,7 @@ def branch_show(context: Context, branch: BranchUri) -> None:
     """
     from lakecli.repository import branch as branches
 
-    found = branches.show(context.repository(branch), ref_of(branch))
+    found = branches.show(context.repository(branch, at_op=at_op), ref_of(branch))
     context.out.emit(
         ref_record(found.name, found.commit_id),
         text=lambda: [f"Branch: {branch}", f"Commit ID: {found.commit_id}"],

@@ -10,7 +10,7 @@ import typer
 from lakecli.cli.context import Context
 from lakecli.cli.differences import stream_differences
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.params import Completes, Kind, Prefix, Reads, RefUri, read_ref
+from lakecli.cli.params import AtOp, Completes, Kind, Prefix, Reads, RefUri, read_ref
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, ref_of
 
@@ -35,6 +35,7 @@ def diff(
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit with 13 if there are differences")
     ] = False,
+    at_op: AtOp = "",
 ) -> ExitCode:
     """Show what differs, path by path.
 
@@ -50,7 +51,7 @@ def diff(
     """
     from lakecli.repository.diff import diff_refs, diff_uncommitted
 
-    repository = context.repository(left, *([] if right is None else [right]))
+    repository = context.repository(left, *([] if right is None else [right]), at_op=at_op)
     path = os.fsencode(prefix)
     if right is None:
         _check_branch(repository, ref_of(left), two_way=two_way)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Completes, Kind, Reads, read_ref
+from lakecli.cli.params import AtOp, Completes, Kind, Reads, read_ref
 from lakecli.uri import LakeUri, ref_of
 
 
@@ -25,6 +25,8 @@ def find_merge_base(
         Reads(read_ref),
         Completes(Kind.REF),
     ],
+    *,
+    at_op: AtOp = "",
 ) -> None:
     """Show the commit that a merge of two refs would start from.
 
@@ -36,7 +38,7 @@ def find_merge_base(
     from lakecli.repository import find_merge_base as merging
 
     points = merging.find_merge_base(
-        context.repository(source, destination), ref_of(source), ref_of(destination)
+        context.repository(source, destination, at_op=at_op), ref_of(source), ref_of(destination)
     )
     base, from_, into = points.base.id, points.source.id, points.destination.id
     context.out.emit(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import PathUri
+from lakecli.cli.params import AtOp, PathUri
 from lakecli.cli.transfers import PreSign
 from lakecli.uri import path_of, ref_of
 
 
-def fs_cat(context: Context, path: PathUri, *, pre_sign: PreSign = False) -> None:
+def fs_cat(context: Context, path: PathUri, *, pre_sign: PreSign = False, at_op: AtOp = "") -> None:
     """Write an object's bytes to standard output.
 
     They are compared with the checksum on the way: a damaged object ends in an error, but what
@@ -22,7 +22,7 @@ def fs_cat(context: Context, path: PathUri, *, pre_sign: PreSign = False) -> Non
     from lakecli.repository.objects import stat
     from lakecli.repository.read import read_object
 
-    repository = context.repository(path)
+    repository = context.repository(path, at_op=at_op)
     entry = stat(repository, ref_of(path), path_of(path))
     stdout = context.out.binary()
     for piece in read_object(repository, entry):

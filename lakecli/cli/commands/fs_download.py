@@ -10,6 +10,7 @@ import typer
 
 from lakecli.cli.context import Context
 from lakecli.cli.params import (
+    AtOp,
     Completes,
     DryRun,
     Exclude,
@@ -58,6 +59,7 @@ def fs_download(
     workers: Parallelism = None,
     no_progress: NoProgress = False,
     pre_sign: PreSign = False,
+    at_op: AtOp = "",
 ) -> None:
     """Download an object, or all objects below a path.
 
@@ -90,7 +92,7 @@ def fs_download(
 
     check_dry_run(dry_run, recursive=recursive)
     chosen = selection(include, exclude, recursive=recursive)
-    repository = context.repository(path)
+    repository = context.repository(path, at_op=at_op)
     with progress(context, "download", hidden=no_progress) as shown:
         options = DownloadOptions(
             selection=chosen,

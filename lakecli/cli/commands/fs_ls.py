@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import PrefixUri, Recursive
+from lakecli.cli.params import AtOp, PrefixUri, Recursive
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import human_size, local_date, quote_path
 from lakecli.uri import ref_of
@@ -33,6 +33,7 @@ def fs_ls(
     after: Annotated[
         str, typer.Option("--after", metavar="PATH", help="Show what follows this path")
     ] = "",
+    at_op: AtOp = "",
 ) -> None:
     """List the objects whose paths begin with a prefix.
 
@@ -51,7 +52,7 @@ def fs_ls(
     from lakecli.repository.address import full_address
     from lakecli.repository.objects import listing
 
-    repository = context.repository(path)
+    repository = context.repository(path, at_op=at_op)
     prefix = path.path or b""
     cut = 0 if recursive else prefix.rfind(DELIMITER) + 1
     date_of = lru_cache(maxsize=256)(local_date)  # what was uploaded together has few dates

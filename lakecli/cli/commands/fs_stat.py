@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Expires, PathUri
+from lakecli.cli.params import AtOp, Expires, PathUri
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines
 from lakecli.errors import UsageError
@@ -23,6 +23,7 @@ def fs_stat(
         typer.Option("--pre-sign", help="Show a URL that reads the object without credentials"),
     ] = False,
     expires: Expires = None,
+    at_op: AtOp = "",
 ) -> None:
     """Show what is recorded of an object.
 
@@ -39,7 +40,7 @@ def fs_stat(
     from lakecli.repository.address import full_address
     from lakecli.repository.objects import stat
 
-    repository = context.repository(path)
+    repository = context.repository(path, at_op=at_op)
     name = path_of(path)
     entry = stat(repository, ref_of(path), name)
     address = full_address(repository, entry)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Amount, Reads, RefUri, ShowMetarangeId, read_list, read_time
+from lakecli.cli.params import Amount, AtOp, Reads, RefUri, ShowMetarangeId, read_list, read_time
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import log_lines
 from lakecli.errors import UsageError
@@ -71,6 +71,7 @@ def log(
     dot: Annotated[
         bool, typer.Option("--dot", help="Write the history as a graph for Graphviz")
     ] = False,
+    at_op: AtOp = "",
 ) -> None:
     """Show the history of a ref, newest commit first.
 
@@ -98,7 +99,7 @@ def log(
         objects=_paths("--objects", objects),
         prefixes=_paths("--prefixes", prefixes),
     )
-    repository = context.repository(ref)
+    repository = context.repository(ref, at_op=at_op)
 
     def cut(items: Iterable[T], id_of: Callable[[T], str]) -> Iterable[T]:
         if limit and amount:

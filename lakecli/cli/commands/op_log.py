@@ -23,6 +23,8 @@ def op_log(context: Context, repository: RepositoryUri, *, amount: Amount = 100)
     context.out.table(
         COLUMNS,
         context.out.first(found, amount=amount),
-        row=lambda item: operation_row(item.operation, undone=item.undone),
+        row=lambda item: operation_row(
+            item.operation, undone=item.undone, cut=context.out.terminal
+        ),
         record=lambda item: operation_record(item.operation, undone=item.undone),
     )

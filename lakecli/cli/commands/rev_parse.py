@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import RefUris
+from lakecli.cli.params import AtOp, RefUris
 from lakecli.uri import ref_of
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lakecli.uri import LakeUri
 
 
-def rev_parse(context: Context, refs: RefUris) -> None:
+def rev_parse(context: Context, refs: RefUris, *, at_op: AtOp = "") -> None:
     """Show the commit ID that a ref expression names.
 
     One line for each. With --json, one object for each: what the base of the expression is, and
@@ -26,7 +26,7 @@ def rev_parse(context: Context, refs: RefUris) -> None:
     """
     from lakecli.repository.rev_parse import rev_parse as resolve
 
-    found = [(uri, resolve(context.repository(uri), ref_of(uri))) for uri in refs]
+    found = [(uri, resolve(context.repository(uri, at_op=at_op), ref_of(uri))) for uri in refs]
     context.out.stream(
         found, record=lambda item: _record(*item), text=lambda item: item[1].commit.id
     )

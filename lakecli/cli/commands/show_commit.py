@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import RefUri, ShowMetarangeId
+from lakecli.cli.params import AtOp, RefUri, ShowMetarangeId
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import log_lines
 from lakecli.uri import ref_of
 
 
 def show_commit(
-    context: Context, ref: RefUri, *, show_meta_range_id: ShowMetarangeId = False
+    context: Context, ref: RefUri, *, show_meta_range_id: ShowMetarangeId = False, at_op: AtOp = ""
 ) -> None:
     """Show one commit.
 
@@ -20,7 +20,7 @@ def show_commit(
     """
     from lakecli.repository import rev_parse
 
-    found = rev_parse.show_commit(context.repository(ref), ref_of(ref))
+    found = rev_parse.show_commit(context.repository(ref, at_op=at_op), ref_of(ref))
     context.out.emit(
         commit_record(found),
         text=lambda: log_lines(found, show_metarange=show_meta_range_id),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import RepositoryOrRefUri
+from lakecli.cli.params import AtOp, RepositoryOrRefUri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lakecli.repository.status import BranchStatus
 
 
-def status(context: Context, ref: RepositoryOrRefUri) -> None:
+def status(context: Context, ref: RepositoryOrRefUri, *, at_op: AtOp = "") -> None:
     """Show how branches differ from the bucket's, and what is not committed on them.
 
     Of one branch, or of all. The bucket is not asked: it is compared with where it stood at the
@@ -31,7 +31,7 @@ def status(context: Context, ref: RepositoryOrRefUri) -> None:
     from lakecli.errors import Unreachable
     from lakecli.repository import status as states
 
-    repository = context.repository(ref)
+    repository = context.repository(ref, at_op=at_op)
     branches = list(states.status(repository, ref.ref))
     fetched_at = states.last_fetched(repository)
     missing = list(states.only_in_bucket(repository)) if ref.ref is None else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import After, Amount, Prefix, RepositoryUri
+from lakecli.cli.params import After, Amount, AtOp, Prefix, RepositoryUri
 from lakecli.cli.records import ref_record
 
 
@@ -14,6 +14,7 @@ def tag_list(
     amount: Amount = 100,
     after: After = "",
     prefix: Prefix = "",
+    at_op: AtOp = "",
 ) -> None:
     """List the tags of a repository, ordered by name.
 
@@ -23,7 +24,7 @@ def tag_list(
     """
     from lakecli.repository import tag
 
-    found = tag.iter_tags(context.repository(repository), prefix=prefix, after=after)
+    found = tag.iter_tags(context.repository(repository, at_op=at_op), prefix=prefix, after=after)
     context.out.table(
         ("Tag", "Commit ID"),
         context.out.page(found, amount=amount, name=lambda item: item.name),

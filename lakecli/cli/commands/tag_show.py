@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import TagUri
+from lakecli.cli.params import AtOp, TagUri
 from lakecli.cli.records import ref_record
 from lakecli.uri import ref_of
 
 
-def tag_show(context: Context, tag: TagUri) -> None:
+def tag_show(context: Context, tag: TagUri, *, at_op: AtOp = "") -> None:
     """Show a tag and the commit it names.
 
     Examples:
@@ -16,7 +16,7 @@ def tag_show(context: Context, tag: TagUri) -> None:
     """
     from lakecli.repository import tag as tags
 
-    found = tags.show(context.repository(tag), ref_of(tag))
+    found = tags.show(context.repository(tag, at_op=at_op), ref_of(tag))
     context.out.emit(
         ref_record(found.name, found.commit_id),
         text=lambda: [f"{found.name} {found.commit_id}"],
