@@ -52,8 +52,7 @@ class DamagedPack(IntegrityError):
     def __init__(self, pack_id: str, what: str) -> None:
         super().__init__(
             f"damaged commit pack {pack_key(pack_id)}: {what}",
-            hint="restore it from a backup; or delete it, and push from a clone that has its "
-            "commits",
+            hint="restore this object from a backup, or from the versions that the bucket keeps",
         )
 
 
