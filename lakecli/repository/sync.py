@@ -29,7 +29,7 @@ from lakecli.repository.transaction import follow_head
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.kv.env import WriteTransaction
+    from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.kv.operations import RefChange
     from lakecli.kv.tracking import Tracked
     from lakecli.model import Commit, CommitId, StagingToken
@@ -94,36 +94,37 @@ class Synchroniser:
     ) -> bool:
         """Move a branch in the bucket to a commit, as `Publisher` has it."""
         from lakecli.remote.move import Outcome
+        from lakecli.remote.refs import find_ref
         from lakecli.repository.publish import publish
 
         repository = self._repository
-        with repository.lake.kv.write() as txn:
-            RefStore(txn, repository.key).put_commit(commit)
+        with repository.lake.kv.read() as txn:
             tracked = TrackingStore(txn, repository.key).find("branch", branch.name)
             before = None if tracked is None else tracked.commit_id
             self._check_ahead(txn, branch, before)
-        local = {
-            "commit_id": commit.id,
-            "operation": kind,
-            "sealed": [token.hex() for token in sealed],
-        }
-        result = publish(
-            repository,
-            "branch",
-            branch.name,
-            before=before,
-            after=commit.id,
-            who=self._who(),
-            why=kind,
-            local=local,
-        )
-        if result.outcome == Outcome.APPLIED:
-            return True
+        # A race that is lost already costs one request, and leaves no pack behind.
+        present = find_ref(repository.store, "branch", branch.name)
+        if (None if present is None else present.commit_id) == before:
+            with repository.lake.kv.write() as txn:
+                RefStore(txn, repository.key).put_commit(commit)
+            result = publish(
+                repository,
+                "branch",
+                branch.name,
+                before=before,
+                after=commit.id,
+                who=self._who(),
+                why=kind,
+                local={"operation": kind, "sealed": [token.hex() for token in sealed]},
+                since=0 if present is None else present.sequence,
+            )
+            if result.outcome == Outcome.APPLIED:
+                return True
         self._back_off()
         self._fetch_and_follow()
         return False
 
-    def _check_ahead(self, txn: WriteTransaction, branch: Branch, before: CommitId | None) -> None:
+    def _check_ahead(self, txn: ReadTransaction, branch: Branch, before: CommitId | None) -> None:
         """Refuse to publish a branch that lacks what the bucket has.
 
         Raises:
