@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.model import ChangeType, Difference
 from lakecli.repository.find_merge_base import find_merge_points
 from lakecli.repository.view import commit_at, open_view, resolve_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from lakecli.committed.store import TreeStore
     from lakecli.model import MetarangeId
     from lakecli.repository.lake import Repository
     from lakecli.repository.view import View
@@ -55,9 +57,39 @@ def diff_uncommitted(
         yield uncommitted(view, prefix=prefix)
 
 
+class Compared(NamedTuple):
+    """Trees of which the differences are asked for.
+
+    Attributes:
+        base: what both came from; ``None``: `left` and `right` are compared as they are.
+        prefix: only paths that start with it.
+    """
+
+    base: MetarangeId | None
+    left: MetarangeId
+    right: MetarangeId
+    prefix: bytes
+
+
+def compare_here(trees: TreeStore, compared: Compared) -> Iterator[Difference]:
+    """Yield the differences of trees in path order, by this process."""
+    from lakecli.committed import diff
+
+    base, left, right, prefix = compared
+    if base is None:
+        return diff.diff(trees, left, right, prefix=prefix)
+    return diff.compare(trees, base=base, left=left, right=right, prefix=prefix)
+
+
 @contextmanager
 def diff_refs(
-    repository: Repository, left: str, right: str, *, prefix: bytes = b"", two_way: bool = False
+    repository: Repository,
+    left: str,
+    right: str,
+    *,
+    prefix: bytes = b"",
+    two_way: bool = False,
+    compare: Callable[[Compared], Iterator[Difference]] | None = None,
 ) -> Iterator[Iterator[Difference]]:
     """Open the stream of differences between two refs, in path order.
 
@@ -65,29 +97,36 @@ def diff_refs(
     uncommitted changes are ignored. With it, it is the plain difference of the two trees, where
     ``branch$`` on the right includes what is staged there.
 
+    Args:
+        repository: of both refs.
+        left: a ref expression.
+        right: likewise.
+        prefix: only paths that start with it.
+        two_way: compare the two trees as they are.
+        compare: compares committed trees; this process does by default.
+
     Raises:
         NotFound: one of the refs names nothing.
         UsageError: ``$`` where a commit is needed.
         Refused: no common ancestor, without `two_way`.
     """
-    from lakecli.committed import diff
-
+    if compare is None:
+        compare = partial(compare_here, repository.trees)
     with repository.lake.kv.read() as txn:
         if not two_way:
             points = find_merge_points(repository, txn, source=right, destination=left)
-            yield diff.compare(
-                repository.trees,
-                base=points.base.metarange_id,
-                left=points.destination.metarange_id,
-                right=points.source.metarange_id,
-                prefix=prefix,
+            yield compare(
+                Compared(
+                    base=points.base.metarange_id,
+                    left=points.destination.metarange_id,
+                    right=points.source.metarange_id,
+                    prefix=prefix,
+                )
             )
             return
         left_tree = commit_at(repository, txn, left).metarange_id
         resolved = resolve_ref(repository, txn, right)
-        between = diff.diff(
-            repository.trees, left_tree, resolved.commit.metarange_id, prefix=prefix
-        )
+        between = compare(Compared(None, left_tree, resolved.commit.metarange_id, prefix))
         if not (resolved.staging and resolved.steps):
             yield between
             return

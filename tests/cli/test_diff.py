@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -94,3 +95,24 @@ def test_find_merge_base(cli: Cli, forked: Demo, golden: Golden) -> None:
         cli("find-merge-base", DEV, "lakefs://other/main"),
         cli("find-merge-base", DEV),
     )
+
+
+def test_engines(cli: Cli, forked: Demo, golden: Golden) -> None:
+    refs = (MAIN, DEV)
+    assert cli.ok("diff", *refs, "--engine", "local").stdout == cli.ok("diff", *refs).stdout
+    golden(
+        "diff_engine_refused",
+        cli("diff", *refs, "--engine", "local", "--master", "local[2]"),
+        cli("diff", MAIN, "--engine", "spark"),
+        cli("diff", *refs, "--engine", "flink"),
+    )
+
+
+@pytest.mark.xdist_group("spark")
+def test_spark_says_the_same(cli: Cli, forked: Demo, spark: object) -> None:
+    refs = (MAIN, DEV)
+    for options in ((), ("--two-way",), ("--json",)):
+        expected = cli("diff", *refs, *options, "--exit-code")
+        assert cli("diff", *refs, *options, "--exit-code", "--engine", "spark") == replace(
+            expected, argv=(*expected.argv, "--engine", "spark")
+        )

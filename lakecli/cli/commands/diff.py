@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from lakecli.cli.context import Context
 from lakecli.cli.differences import stream_differences
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.params import AtOp, Completes, Kind, Prefix, Reads, RefUri, read_ref
+from lakecli.cli.params import (
+    NO_METADATA,
+    AtOp,
+    Completes,
+    Conf,
+    Engine,
+    EngineName,
+    Kind,
+    Master,
+    Prefix,
+    Reads,
+    RefUri,
+    read_ref,
+)
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, ref_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lakecli.committed.store import TreeStore
+    from lakecli.model import Difference
+    from lakecli.repository.diff import Compared
     from lakecli.repository.lake import Repository
+
+SPARK_FROM_RANGES: Final = 4_000
+"""Changed ranges from which ``--engine auto`` takes Spark, where it is installed."""
 
 
 def diff(
@@ -36,12 +59,19 @@ def diff(
         bool, typer.Option("--exit-code", help="Exit with 13 if there are differences")
     ] = False,
     at_op: AtOp = "",
+    engine: Engine = EngineName.AUTO,
+    master: Master = "",
+    conf: Conf = NO_METADATA,
 ) -> ExitCode:
     """Show what differs, path by path.
 
     Of one branch: its uncommitted changes. Of two refs: what merging the second into the first
     would change, conflicts included; uncommitted changes do not count. With --two-way: what
     turns the first into the second, and BRANCH$ as the second includes its uncommitted changes.
+
+    Differences between two refs are found by Spark with --engine spark, and by itself where
+    Spark is installed and at least 4000 ranges differ, which hold some 25 million entries; the
+    answer is the same.
 
     Examples:
         lakecli diff lakefs://demo/main
@@ -53,16 +83,69 @@ def diff(
 
     repository = context.repository(left, *([] if right is None else [right]), at_op=at_op)
     path = os.fsencode(prefix)
+    stack = ExitStack()
     if right is None:
+        if engine is not EngineName.AUTO or master or conf:
+            raise UsageError("--engine is for the differences between two refs")
         _check_branch(repository, ref_of(left), two_way=two_way)
         headers = [f"Ref: {left}"]
         opened = diff_uncommitted(repository, ref_of(left), prefix=path)
     else:
         headers = [f"Left ref: {left}", f"Right ref: {right}"]
-        opened = diff_refs(repository, ref_of(left), ref_of(right), prefix=path, two_way=two_way)
-    with opened as differences:
+        compare = partial(
+            _compare, context, repository, stack, engine=engine, master=master, conf=conf
+        )
+        opened = diff_refs(
+            repository,
+            ref_of(left),
+            ref_of(right),
+            prefix=path,
+            two_way=two_way,
+            compare=compare,
+        )
+    with stack, opened as differences:
         count = stream_differences(context.out, differences, headers=headers)
     return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
+
+
+def _compare(
+    context: Context,
+    repository: Repository,
+    stack: ExitStack,
+    compared: Compared,
+    *,
+    engine: EngineName,
+    master: str,
+    conf: Mapping[str, str],
+) -> Iterator[Difference]:
+    """Compare two trees by the engine that is asked for, or that pays."""
+    is_free = engine is EngineName.AUTO and not master and not conf
+    if is_free and not _is_large(repository.trees, compared):
+        from lakecli.repository.diff import compare_here
+
+        return compare_here(repository.trees, compared)
+    from lakecli.cli.engine import SPARK_FROM, open_runner
+
+    runner = stack.enter_context(
+        open_runner(context, engine=engine, master=master, conf=conf, size=SPARK_FROM)
+    )
+    if runner.name == "local":
+        from lakecli.repository.diff import compare_here
+
+        return compare_here(repository.trees, compared)
+    from lakecli.pipeline.differences import compare_by
+
+    return compare_by(repository, compared, runner=runner)
+
+
+def _is_large(trees: TreeStore, compared: Compared) -> bool:
+    """Tell whether so many ranges differ that starting Spark pays."""
+    left, right = trees.metarange(compared.left), trees.metarange(compared.right)
+    if len(left) + len(right) < SPARK_FROM_RANGES:
+        return False
+    from lakecli.pipeline.differences import count_changed_ranges
+
+    return count_changed_ranges(trees, compared) >= SPARK_FROM_RANGES
 
 
 def _check_branch(repository: Repository, ref: str, *, two_way: bool) -> None:
