@@ -68,11 +68,13 @@ def give_up(txn: WriteTransaction, repository: Repository, begun: Begun) -> None
 
 def settle(txn: WriteTransaction, repository: Repository, begun: Begun, result: Result) -> None:
     """Write down what became of a move, and do here what follows from it; repeating is fine."""
-    if result.ref is not None:
+    applied = result.outcome == Outcome.APPLIED
+    # Where somebody else moved it, that is for a fetch to bring: a lease means what was fetched.
+    if applied and result.ref is not None:
         tracking.track(txn, repository, result.ref)
     is_new = IntentStore(txn, repository.key).delete(begun.id)
     intent = begun.intent
-    if result.outcome != Outcome.APPLIED:
+    if not applied:
         return
     if begun.local is None:
         if not is_new:

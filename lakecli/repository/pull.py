@@ -239,9 +239,11 @@ def _check_staged(repository: Repository, name: str, plan: _Plan) -> bytes:
         paths = list(islice(_overlaps(view, there.metarange_id), MAX_LISTED))
         if paths:
             more = " or more" if len(paths) == MAX_LISTED else ""
+            count = f"{len(paths)}{more} staged paths" if len(paths) > 1 else "a staged path"
+            was = "were" if len(paths) > 1 else "was"
             uri = f"{repository.uri}/{name}"
             raise IncomingConflict(
-                f"{len(paths)}{more} staged paths of {name} were changed in the bucket too",
+                f"{count} of {name} {was} changed in the bucket too",
                 hint=f"commit first, then pull merges: lakecli commit {uri}; or throw what is "
                 f"staged away: lakecli branch reset {uri}",
                 paths=paths,

@@ -17,7 +17,7 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.repository import tracking
-from lakecli.repository.fetch import fetch
+from lakecli.repository.fetch import fetch, take_packs
 from lakecli.repository.pending import finish_pending
 
 if TYPE_CHECKING:
@@ -257,6 +257,7 @@ def _push(
             _, after = _local(txn, repository, kind, name)
             state = _compare(txn, repository, kind, before=before, after=after)
         if state is Pushing.UP_TO_DATE:
+            _track(repository, remote)
             return Pushed(kind, name, before, after, state)
         if options.lease is not None:
             _check_lease(repository, name, before, options.lease, expected)
@@ -265,6 +266,7 @@ def _push(
         if state is None:
             raise _refused(repository, kind, name, before)
         if state is Pushing.BEHIND:
+            _track(repository, remote)
             return Pushed(kind, name, before, before, state)
         done = Pushed(kind, name, before, after, state)
         since = 0 if remote is None else remote.sequence
@@ -294,17 +296,25 @@ def _move(repository: Repository, wanted: Pushed, *, options: PushOptions, since
 
 
 def _look(repository: Repository, kind: str, name: str) -> RemoteRef | None:
-    """Return a ref as it stands in the bucket, with its commits here."""
+    """Return a ref as it stands in the bucket, with its commits here.
+
+    It is not tracked yet: after a push that was refused, a lease still means what was fetched.
+    """
     from lakecli.remote.refs import find_ref
 
     ref = find_ref(repository.store, kind, name)
-    if ref is None:
-        return None
-    with repository.lake.kv.write() as txn:
-        is_known = tracking.track(txn, repository, ref)
-    if not is_known:
-        fetch(repository)
+    if ref is not None and ref.commit_id is not None:
+        with repository.lake.kv.read() as txn:
+            is_known = RefStore(txn, repository.key).find_commit(ref.commit_id) is not None
+        if not is_known:
+            take_packs(repository, [ref])
     return ref
+
+
+def _track(repository: Repository, ref: RemoteRef | None) -> None:
+    if ref is not None:
+        with repository.lake.kv.write() as txn:
+            tracking.track(txn, repository, ref)
 
 
 def _compare(

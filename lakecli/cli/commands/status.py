@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.model import CommitId
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.pending import Finished
     from lakecli.repository.status import BranchStatus
 
 
@@ -27,19 +29,14 @@ def status(context: Context, ref: RepositoryOrRefUri, *, at_op: AtOp = "") -> No
         lakecli status lakefs://demo/main --json
     """
     from lakecli.cli.records import ref_record
-    from lakecli.cli.sharing import finish_interrupted, move_record
-    from lakecli.errors import Unreachable
+    from lakecli.cli.sharing import move_record
     from lakecli.repository import status as states
 
     repository = context.repository(ref, at_op=at_op)
+    pending = [] if at_op else _finish(context, repository)
     branches = list(states.status(repository, ref.ref))
     fetched_at = states.last_fetched(repository)
     missing = list(states.only_in_bucket(repository)) if ref.ref is None else []
-    try:
-        pending = finish_interrupted(context, repository)
-    except Unreachable as error:
-        context.out.warn(f"cannot find out what became of an interrupted push: {error.message}")
-        pending = []
     context.out.emit(
         {
             "repository": repository.uri,
@@ -51,6 +48,17 @@ def status(context: Context, ref: RepositoryOrRefUri, *, at_op: AtOp = "") -> No
         },
         text=lambda: _lines(branches, missing, fetched_at, now=context.now()),
     )
+
+
+def _finish(context: Context, repository: Repository) -> list[Finished]:
+    from lakecli.cli.sharing import finish_interrupted
+    from lakecli.errors import Unreachable
+
+    try:
+        return finish_interrupted(context, repository)
+    except Unreachable as error:
+        context.out.warn(f"cannot find out what became of an interrupted push: {error.message}")
+        return []
 
 
 def _record(branch: BranchStatus) -> dict[str, object]:
