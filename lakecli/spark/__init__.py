@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.spark.table import read_table
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+__all__ = ["read_table", "register"]
 
 
 def register(spark: SparkSession, *, home: str | Path | None = None) -> None:

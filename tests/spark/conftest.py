@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lakecli.home import home_paths
+from lakecli.repository import repo
 from lakecli.repository.lake import Home, Lake, Surroundings
 from lakecli.spark import register
 from tests.support.lakes import Numbered, Ticking, make_repository
+from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,3 +48,27 @@ def load(spark: Any, home: Path) -> Callable[..., Any]:
         return spark.read.format("lakefs").options(**options).load(uri)
 
     return load
+
+
+@pytest.fixture(params=["local", "s3"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Repository:
+    """A repository called demo, in a directory and in a bucket."""
+    if request.param == "local":
+        return make_repository(request.getfixturevalue("lake"), tmp_path)
+    repository: Repository = request.getfixturevalue("in_bucket")
+    return repository
+
+
+@pytest.fixture
+def in_bucket(
+    lake: Lake,
+    moto_endpoint: str,
+    aws_environment: pytest.MonkeyPatch,
+    spark_environment: Callable[[str, str], None],
+) -> Repository:
+    """A repository called demo in a bucket that executors can reach."""
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    for name, value in os.environ.items():
+        if name.startswith("AWS_"):
+            spark_environment(name, value)
+    return repo.create(lake, "demo", f"s3://{new_bucket(moto_endpoint)}/lake", range_entries=16)

@@ -1,0 +1,280 @@
+"""Reading a table's files on executors, through lakecli's stores: batches out of names.
+
+Everything here travels to executors and gets strings. Rows carry the number of the directory that
+their file is in, by which the driver joins the partition columns to them.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakecli.errors import NotFound, Unsupported
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.objectstore.registry import open_store
+from lakecli.repository.address import split_address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import Buffer
+
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.pipeline.site import Site
+
+DIRECTORY: Final = "__lakecli_directory"
+"""The column that says which directory a row's file is in."""
+
+VALUE: Final = "value"
+"""The column of lines."""
+
+PIECE: Final = 1 << 20
+LINES: Final = 10_000
+"""Lines in a batch, at most."""
+
+READ_AHEAD: Final = 1 << 20
+"""Bytes fetched at a time at least: a request costs about as much as they do."""
+
+WHOLE: Final = 4 << 20
+"""Files up to this size are fetched by one request, whatever is read of them."""
+
+_BOM: Final = b"\xef\xbb\xbf"
+_PLAIN: Final = frozenset({"csv", "json", "jsonl", "ndjson", "txt", "tsv", ""})
+
+
+class Remote(NamedTuple):
+    """A file to read.
+
+    Attributes:
+        name: below the table's path.
+        address: relative to the storage namespace, or a full URI.
+        size: in bytes.
+        directory: its number.
+    """
+
+    name: str
+    address: str
+    size: int
+    directory: int
+
+
+def locate(site: Site, address: str) -> tuple[ObjectStore, str]:
+    """Return the store and the key of an object."""
+    if "://" not in address:
+        return site.store(), address
+    bucket, key = split_address(address)
+    return open_store(bucket), key
+
+
+def gone(site: Site, file: Remote) -> NotFound:
+    """Return the error of a file whose bytes are not there."""
+    where = file.address if "://" in file.address else f"{site.uri}/{file.address}"
+    return NotFound(
+        f"the data object is gone: {where}, which is {file.name}",
+        hint="see what else is missing: lakecli fsck",
+    )
+
+
+class ObjectFile(RawIOBase):
+    """An object as a file that can be read anywhere, in pieces of `READ_AHEAD` and more."""
+
+    def __init__(self, site: Site, file: Remote) -> None:
+        self._site = site
+        self._file = file
+        self._store, self._key = locate(site, file.address)
+        self._position = 0
+        self._ahead = b""
+        self._ahead_at = 0
+
+    def readable(self) -> bool:
+        """Return ``True``."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return ``True``."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
+        """Move to a position."""
+        base = {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: self._file.size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        """Return `size` bytes from the position on, less where the object ends."""
+        left = max(0, self._file.size - self._position)
+        size = left if size < 0 else min(size, left)
+        if self._file.size <= WHOLE and not self._ahead:
+            self._ahead = self._get(0, self._file.size)
+        start = self._position - self._ahead_at
+        if not 0 <= start <= start + size <= len(self._ahead):
+            self._ahead = self._get(self._position, max(size, min(READ_AHEAD, left)))
+            self._ahead_at, start = self._position, 0
+        piece = self._ahead[start : start + size]
+        self._position += len(piece)
+        return piece
+
+    def readinto(self, buffer: Buffer) -> int:
+        """Fill a buffer as far as there is something to read."""
+        view = memoryview(buffer).cast("B")
+        piece = self.read(len(view))
+        view[: len(piece)] = piece
+        return len(piece)
+
+    def _get(self, start: int, size: int) -> bytes:
+        try:
+            return self._store.get(self._key, start=start, length=size)
+        except ObjectNotFound:
+            raise gone(self._site, self._file) from None
+
+
+def parquet_batches(site: Site, file: Remote, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield a Parquet file's rows with the columns of a schema; those it lacks are null.
+
+    Columns are found by name, whatever their case, as Spark does it.
+    """
+    with ObjectFile(site, file) as source:
+        table = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+        names = {name.lower(): name for name in table.schema_arrow.names}
+        wanted = [names[field.name.lower()] for field in schema if field.name.lower() in names]
+        for batch in table.iter_batches(columns=wanted):
+            yield _conformed(batch, schema, file)
+
+
+def _conformed(batch: pa.RecordBatch, schema: pa.Schema, file: Remote) -> pa.RecordBatch:
+    present = {
+        name.lower(): column for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
+    columns = []
+    for field in schema:
+        if field.name == DIRECTORY:
+            columns.append(pa.repeat(pa.scalar(file.directory, pa.int32()), len(batch)))
+            continue
+        column = present.get(field.name.lower())
+        if column is None:
+            columns.append(pa.nulls(len(batch), field.type))
+        elif column.type == field.type:
+            columns.append(column)
+        else:
+            try:
+                options = pc.CastOptions(field.type, allow_time_truncate=True)
+                columns.append(pc.cast(column, options=options))
+            except pa.ArrowException as error:
+                raise Unsupported(
+                    f"column {field.name} of {file.name} is {column.type}, and not {field.type} "
+                    f"as in the table: {error}",
+                    hint="give a schema that all files have, or read them apart",
+                ) from None
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def line_batches(
+    site: Site, file: Remote, schema: pa.Schema, *, skip: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield the lines of a text file that are not blank, without the first if `skip`."""
+    waiting: list[bytes] = []
+    for line in iter_lines(site, file):
+        if not line.strip():
+            continue
+        if skip:
+            skip = False
+            continue
+        waiting.append(line)
+        if len(waiting) >= LINES:
+            yield _lines(waiting, schema, file)
+            waiting = []
+    if waiting:
+        yield _lines(waiting, schema, file)
+
+
+def _lines(lines: list[bytes], schema: pa.Schema, file: Remote) -> pa.RecordBatch:
+    arrays = [
+        pa.array(lines, pa.binary()).view(pa.string()),
+        pa.repeat(pa.scalar(file.directory, pa.int32()), len(lines)),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def iter_lines(site: Site, file: Remote) -> Iterator[bytes]:
+    """Yield the lines of a text file, which is unpacked if its name says that it is packed.
+
+    Raises:
+        Unsupported: it is packed in a way that is not known here.
+    """
+    store, key = locate(site, file.address)
+    try:
+        opened = store.open(key)
+    except ObjectNotFound:
+        raise gone(site, file) from None
+    with opened as packed:
+        source = _unpacked(packed, file.name)
+        rest = source.read(len(_BOM)).removeprefix(_BOM)
+        while piece := source.read(PIECE):
+            rest += piece
+            # What ends in a carriage return may go on with a line feed.
+            *lines, rest = rest.splitlines(keepends=True)
+            yield from (line.rstrip(b"\r\n") for line in lines)
+        yield from rest.splitlines()
+
+
+def _unpacked(source: BinaryIO, name: str) -> BinaryIO:
+    suffix = name.rpartition("/")[2].rpartition(".")[2].lower() if "." in name else ""
+    if suffix == "gz":
+        return cast("BinaryIO", gzip.open(source))
+    if suffix == "bz2":
+        return cast("BinaryIO", bz2.open(source))
+    if suffix in {"snappy", "lz4", "zst", "zstd", "deflate"}:
+        raise Unsupported(
+            f"{name} is packed by {suffix}, which cannot be unpacked from a bucket",
+            hint="gz and bz2 can; or: lakecli fs download",
+        )
+    return source
+
+
+class Reader:
+    """What ``mapInArrow`` runs: numbers of tasks in, rows out.
+
+    Args:
+        site: of the repository.
+        tasks: the files of each task.
+        format: ``parquet``, or anything else for lines.
+        schema: of the rows, serialised: Arrow's own does not travel everywhere.
+        skip: pass over the first line of each file.
+    """
+
+    def __init__(
+        self, site: Site, tasks: list[list[Remote]], *, format: str, schema: bytes, skip: bool
+    ) -> None:
+        self._site = site
+        self._tasks = tasks
+        self._format = format
+        self._schema = schema
+        self._skip = skip
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the tasks that are numbered in some batches."""
+        schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for file in self._tasks[number]:
+                    yield from self._read(file, schema)
+
+    def _read(self, file: Remote, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        if self._format == "parquet":
+            return parquet_batches(self._site, file, schema)
+        return line_batches(self._site, file, schema, skip=self._skip)
+
+
+def serialised(schema: Any) -> bytes:  # noqa: ANN401 - an Arrow schema
+    """Return a schema as bytes."""
+    return bytes(schema.serialize())

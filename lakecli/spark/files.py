@@ -1,0 +1,94 @@
+"""The files of a table at a ref: logical names below its path, and where their bytes are."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.errors import NotFound, UsageError
+from lakecli.repository.view import no_such_path, open_view
+from lakecli.uri import parse_path, ref_of
+
+if TYPE_CHECKING:
+    from lakecli.repository.lake import Repository
+
+COPYING = "._COPYING_"
+
+
+class TableFile(NamedTuple):
+    """A file of a table.
+
+    Attributes:
+        name: below the table's path, with slashes; UTF-8.
+        address: relative to the storage namespace, or a full URI.
+        size: in bytes.
+    """
+
+    name: str
+    address: str
+    size: int
+
+    @property
+    def directory(self) -> str:
+        """The name up to its last slash; ``""`` without one."""
+        return self.name.rpartition("/")[0]
+
+
+def table_files(repository: Repository, uri: str) -> list[TableFile]:
+    """Return the files that Spark would read below a path, ordered by name.
+
+    A ref is resolved once, here. A path that is an object is a table of one file.
+
+    Raises:
+        UsageError: a name that no directory could hold, or that is not UTF-8.
+        NotFound: no such ref, or nothing to read there.
+    """
+    from lakecli.committed.values import decode_entry
+    from lakecli.repository.rearrange import directory
+
+    parsed = parse_path(uri, allow_empty=True)
+    path = parsed.path or b""
+    below = directory(path)
+    with open_view(repository, ref_of(parsed)) as view:
+        found = [(key[len(below) :], value) for key, value in view.scan(prefix=below)]
+        alone = None if found or path == below else view.find(path)
+        if alone is not None:
+            found = [(path.rpartition(b"/")[2], alone)]
+    if not found:
+        raise no_such_path(repository, ref_of(parsed), path)
+    files = []
+    for key, value in found:
+        name = _checked(key, uri)
+        if is_read(name):
+            entry = decode_entry(value)
+            files.append(TableFile(name, entry.physical_address, entry.size))
+    if not files:
+        raise NotFound(
+            f"nothing to read at {uri}",
+            hint="Spark passes over names that begin with '_' or '.', and there are no others",
+        )
+    return files
+
+
+def is_read(name: str) -> bool:
+    """Tell whether Spark reads a file: it passes over hidden ones and its own markers."""
+    return not any(
+        part.startswith(".") or (part.startswith("_") and "=" not in part) or part.endswith(COPYING)
+        for part in name.split("/")
+    )
+
+
+def _checked(key: bytes, uri: str) -> str:
+    name = os.fsdecode(key)
+    if not all(name.split("/")) or "\0" in name:
+        raise UsageError(
+            f"not a table, no directory could hold one of its objects: {key!r} at {uri}",
+            hint="name a path further down, or move that object away: lakecli fs mv",
+        )
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        raise UsageError(
+            f"not a table, a name in it is not UTF-8: {key!r} at {uri}",
+            hint="move that object away: lakecli fs mv",
+        ) from None

@@ -1,0 +1,101 @@
+"""A table as a directory that Spark reads by itself, where the bytes are files of this machine.
+
+Data objects are named by their contents, so the directory holds a symbolic link for each file,
+under the name that the table has for it. It lies in the cache, is named by what it holds, and
+goes when nobody has asked for it for a week.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from blake3 import blake3
+
+from lakecli.errors import UsageError
+from lakecli.repository.address import split_address
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+    from lakecli.spark.files import TableFile
+
+KEPT: Final = timedelta(days=7)
+
+
+def local_files(repository: Repository, files: Sequence[TableFile]) -> list[Path] | None:
+    """Return where the bytes of files are on this machine, or ``None`` if some are not."""
+    paths = []
+    for file in files:
+        path = _local_path(repository, file.address)
+        if path is None:
+            return None
+        paths.append(path)
+    return paths
+
+
+def _local_path(repository: Repository, address: str) -> Path | None:
+    if "://" not in address:
+        return repository.store.local_path(address)
+    from lakecli.objectstore.registry import open_store
+    from lakecli.objectstore.uri import is_local
+
+    parent, name = split_address(address)
+    if not is_local(parent):
+        return None
+    return open_store(parent).local_path(name)
+
+
+def lay_out(repository: Repository, files: Sequence[TableFile], paths: Sequence[Path]) -> Path:
+    """Return a directory in which each file has its name.
+
+    Raises:
+        UsageError: two of the names cannot be in one directory.
+    """
+    lake = repository.lake
+    tables = lake.home.cache / "tables"
+    hasher = blake3()
+    for file, path in zip(files, paths, strict=True):
+        hasher.update(b"%b\0%b\0" % (os.fsencode(file.name), os.fsencode(path)))
+    target = tables / hasher.hexdigest()
+    now = lake.now().timestamp()
+    if not target.is_dir():
+        _drop_old(tables, now - KEPT.total_seconds())
+        fresh = tables / f"new-{lake.surroundings.new_id().hex()}"
+        try:
+            _link(fresh, files, paths)
+            with suppress(FileExistsError, OSError):  # another process was quicker
+                fresh.rename(target)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    os.utime(target, (now, now))
+    return target
+
+
+def _link(directory: Path, files: Sequence[TableFile], paths: Sequence[Path]) -> None:
+    made: set[Path] = set()
+    for file, path in zip(files, paths, strict=True):
+        link = directory / file.name
+        try:
+            if link.parent not in made:
+                link.parent.mkdir(parents=True, exist_ok=True)
+                made.add(link.parent)
+            link.symlink_to(path)
+        except (FileExistsError, NotADirectoryError):
+            raise UsageError(
+                f"not a table, {file.name!r} is both an object and a directory",
+                hint="move the object away: lakecli fs mv",
+            ) from None
+
+
+def _drop_old(tables: Path, before: float) -> None:
+    with suppress(FileNotFoundError):
+        for each in tables.iterdir():
+            with suppress(FileNotFoundError):
+                if each.stat().st_mtime < before:
+                    shutil.rmtree(each, ignore_errors=True)

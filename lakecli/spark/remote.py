@@ -1,0 +1,320 @@
+"""Planning on the driver how executors read a table from a bucket.
+
+What Spark would conclude from the files is asked of Spark itself, by files that look like them: the
+partition columns of a directory tree of tiny ones, the schema of Parquet of files that have the
+original's end and nothing else, that of CSV and JSON of their lines.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lakecli.errors import Unsupported, UsageError
+from lakecli.pipeline.site import Site
+from lakecli.spark.fetch import DIRECTORY, VALUE, ObjectFile, Reader, Remote, iter_lines, serialised
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
+
+    from lakecli.repository.lake import Repository
+    from lakecli.spark.files import TableFile
+
+    Place = tuple[Any, ...]
+    """The number of a directory, and the values of the partition columns in it."""
+
+TASK_SIZE: Final = 64 << 20
+"""Bytes that one task reads, about; a file is read by one task."""
+
+OPEN_COST: Final = 1 << 20
+"""What opening a file counts as, in bytes."""
+
+_MAGIC: Final = b"PAR1"
+_TAIL: Final = 8
+_ONLY_HERE: Final = ("multiline", "linesep", "encoding", "charset", "recursivefilelookup")
+
+
+class Source:
+    """A table in a bucket.
+
+    Args:
+        repository: whose it is.
+        files: of the table, ordered by name.
+        uri: of it, for errors.
+        format: ``parquet``, ``csv`` or ``json``.
+        options: of Spark's reader.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        files: Sequence[TableFile],
+        *,
+        uri: str,
+        format: str,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._uri = uri
+        self._site = Site.of(repository)
+        self._directories = sorted({file.directory for file in files})
+        numbers = {name: number for number, name in enumerate(self._directories)}
+        self._files = [
+            Remote(file.name, file.address, file.size, numbers[file.directory]) for file in files
+        ]
+        self._format = format
+        self._options = {name: _text(value) for name, value in options.items()}
+        self._flags = {name.lower(): text.lower() for name, text in self._options.items()}
+        for name in _ONLY_HERE:
+            if self._flags.get(name, "false") not in {"false", "utf-8", "utf8"}:
+                raise Unsupported(
+                    f"option {name} does not work for a table in a bucket",
+                    hint="download it first: lakecli fs download -r",
+                )
+
+    def read(
+        self,
+        spark: SparkSession,
+        *,
+        schema: StructType | str | None,
+        columns: Sequence[str],
+        where: str,
+    ) -> DataFrame:
+        """Return the DataFrame; `where` still has to be applied to it."""
+        from pyspark.sql import functions
+        from pyspark.sql.types import StructType
+
+        given = _parsed(spark, schema)
+        partitions, places = self._partitions(spark, given)
+        self._files = _inside(self._files, places)
+        data = given if given is not None else self._infer(spark)
+        places = _pruned(spark, partitions, places, where)
+        files = _inside(self._files, places)
+        names = {field.name.lower() for field in partitions.fields[1:]}
+        order = [field.name for field in data.fields]
+        known = {name.lower() for name in order}
+        order += [each.name for each in partitions.fields[1:] if each.name.lower() not in known]
+        stored = StructType([field for field in data.fields if field.name.lower() not in names])
+        if columns and not where:
+            wanted = {name.lower() for name in columns}
+            stored = StructType([each for each in stored.fields if each.name.lower() in wanted])
+            order = [name for name in order if name.lower() in wanted]
+        frame = self._rows(spark, files, stored)
+        if names:
+            by_number = functions.broadcast(spark.createDataFrame(places, partitions))
+            frame = frame.join(by_number, DIRECTORY)
+        return frame.select(*(functions.col(f"`{name.replace('`', '``')}`") for name in order))
+
+    def _partitions(
+        self, spark: SparkSession, given: StructType | None
+    ) -> tuple[StructType, list[Place]]:
+        """Return the partition columns, behind the number of a directory, and their values.
+
+        Directories that Spark does not look into are left out.
+        """
+        from pyspark.sql.types import IntegerType, StructField, StructType
+
+        with _scratch() as scratch:
+            for number, name in enumerate(self._directories):
+                place = scratch / name
+                place.mkdir(parents=True, exist_ok=True)
+                (place / "part").write_text(f"{number}\n", encoding="ascii")
+            seen = spark.read.text(scratch.as_uri()).schema.fields
+            types = {each.name.lower(): each for each in (given.fields if given else ())}
+            columns = [types.get(each.name.lower(), each) for each in seen[1:]]
+            texts = StructType([seen[0], *columns])
+            rows = spark.read.schema(texts).text(scratch.as_uri()).collect()
+        directory = StructField(DIRECTORY, IntegerType(), nullable=False)
+        places = [(int(row[0]), *row[1:]) for row in rows]
+        return StructType([directory, *columns]), places
+
+    def _infer(self, spark: SparkSession) -> StructType:
+        if not self._files:
+            raise UsageError(
+                f"Spark cannot infer the schema of {self._uri}: no file is where it would look",
+                hint="directories of a table are called column=value",
+            )
+        if self._format == "parquet":
+            return self._infer_parquet(spark)
+        reader = spark.read.format(self._format).options(**self._options)
+        infers = self._format == "json" or self._flags.get("inferschema") == "true"
+        lines = self._sample(spark, everything=infers)
+        parse = reader.json if self._format == "json" else reader.csv
+        found: StructType = parse(lines).schema
+        if not found.fields:
+            raise UsageError(
+                f"Spark cannot infer the schema of {self._uri}: {self._files[0].name} is empty",
+                hint='give it: schema="id INT, …"',
+            )
+        return found
+
+    def _infer_parquet(self, spark: SparkSession) -> StructType:
+        """Return the schema that Spark takes from the ends of files."""
+        merges = self._flags.get("mergeschema") or spark.conf.get(
+            "spark.sql.parquet.mergeSchema", "false"
+        )
+        with _scratch() as scratch:
+            for number, file in enumerate(self._files if merges == "true" else self._files[:1]):
+                _copy_end(self._site, file, scratch / f"{number:08d}.parquet", uri=self._uri)
+            reader = spark.read.options(**self._options)
+            schema: StructType = reader.parquet(scratch.as_uri()).schema
+            return schema
+
+    def _sample(self, spark: SparkSession, *, everything: bool) -> Any:  # noqa: ANN401 - an RDD
+        """Return the lines that Spark infers a schema from; the header, if any, is the first."""
+        has_header = self._has_header
+        first: list[str] = []
+        for file in self._files:
+            for line in iter_lines(self._site, file):
+                if line.strip():
+                    first.append(line.decode("utf-8", "replace"))
+                    break
+            if first:
+                break
+        lines = spark.sparkContext.parallelize(first, 1)
+        if not everything:
+            return lines
+        values = self._lines(spark, self._files).select(VALUE).rdd.map(_first)
+        return lines.union(values) if has_header else values
+
+    @property
+    def _has_header(self) -> bool:
+        return self._format == "csv" and self._flags.get("header") == "true"
+
+    def _rows(self, spark: SparkSession, files: list[Remote], stored: StructType) -> DataFrame:
+        """Return the data of files, each row with the number of its directory."""
+        from pyspark.sql import functions
+
+        if self._format == "parquet":
+            return self._mapped(spark, files, stored.fields, format="parquet")
+        lines = self._lines(spark, files)
+        parse = functions.from_json if self._format == "json" else functions.from_csv
+        schema: Any = stored if self._format == "json" else _ddl(stored)
+        if not stored.fields:
+            return lines.select(DIRECTORY)
+        parsed = parse(functions.col(VALUE), schema, self._options)
+        frame = lines.select(parsed.alias(VALUE), DIRECTORY)
+        return frame.select(f"{VALUE}.*", DIRECTORY)
+
+    def _lines(self, spark: SparkSession, files: list[Remote]) -> DataFrame:
+        from pyspark.sql.types import StringType, StructField
+
+        return self._mapped(spark, files, [StructField(VALUE, StringType())], format="lines")
+
+    def _mapped(
+        self, spark: SparkSession, files: list[Remote], fields: list[StructField], *, format: str
+    ) -> DataFrame:
+        from pyspark.sql.pandas.types import to_arrow_schema
+        from pyspark.sql.types import IntegerType, StructField, StructType
+
+        # Files may lack what another one has always, so nothing is known never to be null.
+        nullable = [
+            StructField(each.name, each.dataType, metadata=each.metadata) for each in fields
+        ]
+        schema = StructType([*nullable, StructField(DIRECTORY, IntegerType())])
+        tasks = list(_tasks(files))
+        reader = Reader(
+            self._site,
+            tasks,
+            format=format,
+            schema=serialised(to_arrow_schema(schema, timezone="UTC")),
+            skip=self._has_header,
+        )
+        numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
+
+        def read(batches: Iterator[Any]) -> Iterator[Any]:
+            return reader(batches)
+
+        return numbers.mapInArrow(read, schema)
+
+
+def _tasks(files: Sequence[Remote]) -> Iterator[list[Remote]]:
+    task: list[Remote] = []
+    size = 0
+    for file in files:
+        if task and size + file.size > TASK_SIZE:
+            yield task
+            task, size = [], 0
+        task.append(file)
+        size += file.size + OPEN_COST
+    if task:
+        yield task
+
+
+def _pruned(
+    spark: SparkSession, partitions: StructType, places: list[Place], where: str
+) -> list[Place]:
+    """Return the directories that can pass a condition; all, if it speaks of other columns too."""
+    from pyspark.errors import AnalysisException
+
+    if not where or len(partitions.fields) == 1:
+        return places
+    try:
+        rows = spark.createDataFrame(places, partitions).where(where).collect()
+    except AnalysisException:
+        return places
+    return [tuple(row) for row in rows]
+
+
+def _inside(files: Sequence[Remote], places: Sequence[Place]) -> list[Remote]:
+    numbers = {place[0] for place in places}
+    return [file for file in files if file.directory in numbers]
+
+
+def _parsed(spark: SparkSession, schema: StructType | str | None) -> StructType | None:
+    if not isinstance(schema, str):
+        return schema
+    parsed: StructType = spark.createDataFrame([], schema).schema
+    return parsed
+
+
+def _copy_end(site: Site, file: Remote, target: Path, *, uri: str) -> None:
+    """Write a file that has the size of a Parquet file and its end, which is where its schema is.
+
+    Raises:
+        UsageError: it is no Parquet file.
+    """
+    with ObjectFile(site, file) as source:
+        source.seek(max(0, file.size - _TAIL))
+        tail = source.read(_TAIL)
+        size = int.from_bytes(tail[:4], "little") + _TAIL
+        if tail[4:] != _MAGIC or size > file.size:
+            raise UsageError(
+                f"Spark cannot read {uri}: {file.name} is not a Parquet file",
+                hint='name its format: format="csv"',
+            )
+        source.seek(file.size - size)
+        end = source.read(size)
+    with target.open("wb") as sparse:
+        sparse.write(_MAGIC)
+        sparse.seek(file.size - size)
+        sparse.write(end)
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="lakecli-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _first(row: Sequence[str]) -> str:
+    return row[0]
+
+
+def _ddl(schema: StructType) -> str:
+    return ", ".join(
+        f"`{field.name.replace('`', '``')}` {field.dataType.simpleString()}"
+        for field in schema.fields
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.errors import NotFound, Unsupported, UsageError
+from lakecli.repository.commit import commit
+from lakecli.repository.rearrange import remove_tree
+from lakecli.repository.upload import UploadOptions, upload_tree
+from lakecli.spark import read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+    Read = Callable[..., Any]
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+URI = "lakefs://demo/main/t"
+
+
+@pytest.fixture(scope="module")
+def partitioned(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Parquet that Spark wrote itself, in 120 directories of three partition columns."""
+    path = tmp_path_factory.mktemp("written") / "t"
+    frame = spark.range(240).selectExpr(
+        "id",
+        "cast(id as string) as text",
+        "cast(id / 7 as decimal(10, 3)) as price",
+        "timestamp'2026-01-01 00:00:00' + make_interval(0, 0, 0, 0, id) as at",
+        "named_struct('a', id, 'b', array(id)) as nested",
+        "cast(id % 120 as int) as n",
+        "date'2026-01-01' + cast(id % 2 as int) as day",
+        "case id % 4 when 0 then null when 1 then 'a/b=c' when 2 then 'ü %' else '1' end as kind",
+    )
+    frame.coalesce(1).write.partitionBy("n", "day", "kind").parquet(str(path))
+    return path
+
+
+@pytest.fixture
+def table(spark: Any, home: Path) -> Read:
+    """`read_table` of the table at a ref."""
+
+    def read(uri: str = URI, **options: Any) -> Any:
+        return read_table(spark, uri, home=home, **options)
+
+    return read
+
+
+def keep(repository: Repository, source: Path) -> None:
+    report = upload_tree(repository, "main", b"t", source=source, options=UploadOptions())
+    assert not report.failures
+    commit(repository, "main", message="Table", committer="test")
+
+
+def lay(root: Path, files: Mapping[str, bytes | str]) -> Path:
+    for name, data in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    return root
+
+
+def rows(frame: Any) -> list[str]:
+    return sorted(map(str, frame.collect()))
+
+
+def same(found: Any, expected: Any) -> bool:
+    assert found.schema.simpleString() == expected.schema.simpleString()
+    assert rows(found) == rows(expected)
+    return True
+
+
+def test_parquet_in_many_partitions(
+    anywhere: Repository, partitioned: Path, table: Read, spark: Any
+) -> None:
+    assert len(list(partitioned.glob("*/*/*/"))) >= 100
+    keep(anywhere, partitioned)
+    expected = spark.read.parquet(str(partitioned))
+    found = table()
+    assert same(found, expected)
+    assert dict(found.dtypes)["day"] == "date"
+
+    condition = "n = 4 and kind is null"
+    chosen = table(where=condition, columns=["id", "kind"])
+    assert same(chosen, expected.where(condition).select("id", "kind"))
+    both = "n < 5 and id > 100"
+    assert same(table(where=both), expected.where(both))
+
+    # What comes later is not seen, and every ref has its own.
+    remove_tree(anywhere, "main", b"t/n=1")
+    assert table().count() == 238
+    assert found.count() == table("lakefs://demo/main@/t/").count() == 240
+
+
+def test_same_bytes_in_two_partitions(anywhere: Repository, table: Read, tmp_path: Path) -> None:
+    keep(anywhere, lay(tmp_path / "t", {"d=1/f.csv": "x\n", "d=2/f.csv": "x\n"}))
+    assert sorted(map(tuple, table(format="csv").collect())) == [("x", 1), ("x", 2)]
+
+
+CSV = {
+    "y=2026/m=1/a.csv": 'id,name,at\n1,ann,2026-01-01\n2,"b, c",\n\n',
+    "y=2026/m=__HIVE_DEFAULT_PARTITION__/a.csv": "\ufeffid,name,at\r\n3,,2026-01-02\r\n",
+    "y=2025/m=2/b.csv.gz": gzip.compress(b"id,name,at\n4.5,d,x\n"),
+    "y=2025/m=2/_hidden.csv": "no\n",
+    "y=2025/m=2/.hidden": "no\n",
+    "_SUCCESS": "",
+}
+JSON = {
+    "k=a b/1.json": '{"id": 1, "deep": {"x": [1, 2]}}\n{"id": 2}\n',
+    "k=0x/2.json": '{"id": 3.5, "more": "ü"}\n\n{broken\n',
+}
+
+
+@pytest.mark.parametrize(
+    ("format", "files", "options"),
+    [
+        ("csv", CSV, {"header": True, "inferSchema": True}),
+        ("csv", CSV, {"header": True}),
+        ("csv", {"a.csv": "1;x\n2;y\n"}, {"sep": ";"}),
+        ("json", JSON, {}),
+    ],
+    ids=["csv", "texts", "bare", "json"],
+)
+def test_text_is_read_as_spark_reads_a_directory(  # noqa: PLR0917 - fixtures and cases
+    anywhere: Repository,
+    table: Read,
+    spark: Any,
+    tmp_path: Path,
+    format: str,
+    files: Mapping[str, bytes | str],
+    options: Any,
+) -> None:
+    source = lay(tmp_path / "t", files)
+    keep(anywhere, source)
+    expected = spark.read.format(format).options(**options).load(str(source))
+    assert same(table(format=format, options=options), expected)
+
+
+def test_a_schema_that_is_given(
+    anywhere: Repository, table: Read, spark: Any, tmp_path: Path
+) -> None:
+    source = lay(tmp_path / "t", {"y=1/a.csv": "1,2\nx,3\n"})
+    keep(anywhere, source)
+    schema = "a INT, b STRING, c DATE, y STRING"
+    expected = spark.read.schema(schema).csv(str(source))
+    assert same(table(format="csv", schema=schema), expected)
+    assert same(
+        table("lakefs://demo/main/t/y=1/a.csv", format="csv", schema="a STRING"),
+        spark.read.schema("a STRING").csv(str(source / "y=1" / "a.csv")),
+    )
+
+
+def test_parquet_files_that_differ(
+    anywhere: Repository, table: Read, spark: Any, tmp_path: Path
+) -> None:
+    source = tmp_path / "t"
+    spark.range(3).selectExpr("id", "'x' as a").coalesce(1).write.parquet(str(source / "p=1"))
+    spark.range(3).selectExpr("id", "2 as B").coalesce(1).write.parquet(str(source / "p=2"))
+    keep(anywhere, source)
+    merged = spark.read.option("mergeSchema", "true").parquet(str(source))
+    assert same(table(options={"mergeSchema": True}), merged)
+    assert same(table(), spark.read.parquet(str(source)))
+
+
+def test_what_is_no_table(anywhere: Repository, table: Read, tmp_path: Path) -> None:
+    names = ["a.csv", "h/_y", "b=1/c=2/d", "b=1/e", "deep/er/a"]
+    keep(anywhere, lay(tmp_path / "t", dict.fromkeys(names, "x\n")))
+    for uri, message in {
+        "lakefs://demo/main/nope": "no object at lakefs://demo/main/nope",
+        "lakefs://demo/nope/t": "no branch or tag 'nope'",
+        f"{URI}/h": "nothing to read at lakefs://demo/main/t/h",
+    }.items():
+        with pytest.raises(NotFound, match=message):
+            table(uri)
+    for uri, kind, message in [
+        (URI, "orc", "unknown format 'orc'"),
+        (f"{URI}/a.csv", "parquet", "Spark cannot read lakefs://demo/main/t/a.csv"),
+        (f"{URI}/deep", "json", "Spark cannot infer the schema of lakefs://demo/main/t/deep"),
+        (URI, "csv", r"Spark cannot read lakefs://demo/main/t: .*Conflicting directory"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            table(uri, format=kind)
+
+
+def test_only_here(in_bucket: Repository, table: Read, tmp_path: Path) -> None:
+    keep(in_bucket, lay(tmp_path / "t", {"a.json": "[1]\n"}))
+    with pytest.raises(Unsupported, match="option multiline does not work"):
+        table(format="json", options={"multiLine": True})
