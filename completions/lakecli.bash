@@ -33,7 +33,7 @@ __lakecli_options() {
     'config list') REPLY='--show-origin' ;;
     'config set') REPLY='' ;;
     'config unset') REPLY='' ;;
-    'diff') REPLY='--at-op --exit-code --prefix --two-way' ;;
+    'diff') REPLY='--at-op --conf --engine --exit-code --master --prefix --two-way' ;;
     'doctor') REPLY='' ;;
     'export') REPLY='--conf --dry-run --engine --master --no-progress --no-success --no-verify -p --parallelism --since' ;;
     'fetch') REPLY='' ;;
@@ -100,6 +100,9 @@ __lakecli_value() {
     'commit --meta') REPLY='nothing' ;;
     'commit --strategy') REPLY='=source-wins dest-wins' ;;
     'diff --at-op') REPLY='operation' ;;
+    'diff --conf') REPLY='nothing' ;;
+    'diff --engine') REPLY='=auto local spark' ;;
+    'diff --master') REPLY='nothing' ;;
     'diff --prefix') REPLY='nothing' ;;
     'export --conf') REPLY='nothing' ;;
     'export --engine') REPLY='=auto local spark' ;;

@@ -139,7 +139,10 @@ function __lakecli_options
         case 'diff'
             printf '%s\t%s\n' \
                 '--at-op' 'Read as of right after this operation' \
+                '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
+                '--engine' 'What does the work: auto, local (this process) or spark' \
                 '--exit-code' 'Exit with 13 if there are differences' \
+                '--master' 'Where Spark runs; default: local[*], here' \
                 '--prefix' 'Show what begins with this' \
                 '--two-way' 'Compare the two refs as they are'
         case 'export'
@@ -419,6 +422,12 @@ function __lakecli_value
             echo '=source-wins dest-wins'
         case 'diff --at-op'
             echo 'operation'
+        case 'diff --conf'
+            echo 'nothing'
+        case 'diff --engine'
+            echo '=auto local spark'
+        case 'diff --master'
+            echo 'nothing'
         case 'diff --prefix'
             echo 'nothing'
         case 'export --conf'
