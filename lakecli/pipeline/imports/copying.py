@@ -15,6 +15,7 @@ from lakecli.errors import IntegrityError, LakeError
 from lakecli.layout import data_key
 from lakecli.model import CLIENT_MTIME, Entry
 from lakecli.objectstore.uri import is_local
+from lakecli.pipeline.imports.addresses import Addresses
 from lakecli.repository.content_types import content_type_of
 from lakecli.repository.ingest import PIECE, Ingest, Ingested
 
@@ -37,9 +38,11 @@ class Copier:
     def __init__(self, task: Task, failures: Failures) -> None:
         self._task = task
         self._failures = failures
+        self._addresses = Addresses(task, failures)
 
     def __call__(self, rows: Rows) -> tuple[Rows, list[bytes]]:
         """Copy objects; those that fail are left out and noted."""
+        rows = self._addresses.checked(rows)
         site, writes = self._task.site, self._task.writes
         ingest = make_ingest(site.store(), guard=site.guard() if writes else None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
@@ -237,15 +238,20 @@ class _Run:
             seconds=int(now.timestamp()),
         )
         # What is counted depends on the base, so a part that was done for another does not do.
-        identity = [*task.site, base, self._prefix.hex(), options.replaces, options.copies]
+        identity = [*task.site, base, self._prefix.hex(), options.replaces, options.copies, writes]
         journal = Journal(self._repository.lake.home.cache / "imports", identity)
         journal.open(now)
         done = _Done(self._repository, task, self._high, journal)
+        spill = journal.directory / "sorted"
         try:
             self._run(done, spill=None)
         except NotSorted:
             done.reset()
-            self._run(done, spill=journal.directory / "sorted")
+            self._run(done, spill=spill)
+        finally:
+            shutil.rmtree(spill, ignore_errors=True)
+            if not writes:
+                journal.close()
         if done.duplicates:
             shown = done.duplicates[:_SHOWN]
             raise ConflictError(

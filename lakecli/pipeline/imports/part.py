@@ -15,8 +15,9 @@ from blake3 import blake3
 from lakecli.committed.bulk import Columns, encode_external
 from lakecli.committed.metaranges import NO_RANGES
 from lakecli.committed.values import identity_of
-from lakecli.errors import LakeError, Refused, UsageError
+from lakecli.errors import LakeError
 from lakecli.identity import DIGEST_SIZE
+from lakecli.pipeline.imports.addresses import Addresses
 from lakecli.pipeline.imports.base import BaseSlice, Whole
 from lakecli.pipeline.imports.rows import Failure, Failures, Rows, check_paths
 from lakecli.pipeline.imports.sink import EMPTY, Cut, Sink
@@ -346,76 +347,14 @@ class _Encoder:
     """Encodes objects that stay where they are."""
 
     def __init__(self, task: Task, failures: Failures) -> None:
-        self._task = task
-        self._failures = failures
-        self._root = b"\0"
-        self._inside = (task.site.uri + "/").encode("utf-8", "surrogateescape")
+        self._addresses = Addresses(task, failures)
 
     def __call__(self, rows: Rows) -> tuple[Rows, list[bytes]]:
-        rows = self._checked(rows)
+        rows = self._addresses.checked(rows)
         columns = Columns(
             rows.addresses, rows.sizes, rows.checksums, rows.seconds, rows.content_types
         )
         return rows, encode_external(columns)
-
-    def _checked(self, rows: Rows) -> Rows:
-        """Leave out objects whose address no store could serve, or nobody could write down.
-
-        Raises:
-            Refused: an object of the repository itself.
-        """
-        inside = self._inside
-        addresses = rows.addresses
-        bad = []
-        for at, address in enumerate(addresses):
-            if not address.startswith(self._root):
-                why = self._problem(address)
-                if why:
-                    bad.append((at, why))
-            if address.startswith(inside):
-                shown = address.decode("utf-8", "replace")
-                raise inside_error(shown, self._task.site.uri)
-        text = b"".join(addresses) + b"".join(rows.checksums)
-        if not text.isascii():
-            bad += [(at, why) for at, why in enumerate(map(_text_problem, addresses)) if why]
-        if not bad:
-            return rows
-        for at, why in bad:
-            self._failures.add(self._task.prefix + rows.keys[at], why)
-        skipped = {at for at, _ in bad}
-        return rows.take([at for at in range(len(rows)) if at not in skipped])
-
-    def _problem(self, address: bytes) -> str:
-        """Learn the bucket of an address; say what is wrong with it."""
-        from lakecli.objectstore.uri import parse
-
-        text = address.decode("utf-8", "surrogateescape")
-        try:
-            parsed = parse(text)
-        except UsageError as error:
-            return error.message
-        if "://" not in text:
-            return f"not a full URI: {text!r}"
-        scheme, _, rest = text.partition("://")
-        root = scheme + "://" + (rest.split("/", 1)[0] + "/" if parsed.bucket else "/")
-        self._root = root.encode("utf-8", "surrogateescape")
-        return ""
-
-
-def _text_problem(address: bytes) -> str:
-    try:
-        address.decode()
-    except UnicodeDecodeError:
-        return "its name is not UTF-8, which an address has to be: import it with --copy"
-    return ""
-
-
-def inside_error(address: str, namespace: str) -> Refused:
-    """Return the error of a source that is the repository's own."""
-    return Refused(
-        f"the source {address} lies in the repository's own namespace {namespace}",
-        hint="copy objects between branches with lakecli fs cp, or merge",
-    )
 
 
 def _encoder(task: Task, failures: Failures) -> Any:  # noqa: ANN401

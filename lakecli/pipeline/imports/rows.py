@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.model import MAX_PATH_SIZE
@@ -16,7 +17,8 @@ SHOWN_FAILURES: Final = 1_000
 """Failures that one part tells by name; all are counted."""
 
 
-class Rows(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Rows:
     """Some objects, in ascending order of their keys unless said otherwise.
 
     Attributes:
@@ -83,7 +85,7 @@ def joined(pieces: Sequence[Rows]) -> Rows:
         whole.seconds.extend(piece.seconds)
         if has_types:
             types += piece.content_types or [b""] * len(piece)
-    return whole._replace(content_types=types if has_types else None)
+    return replace(whole, content_types=types if has_types else None)
 
 
 class Failure(NamedTuple):
@@ -120,7 +122,7 @@ def check_paths(rows: Rows, prefix: bytes, failures: Failures) -> Rows:
     if max(sizes) <= longest and min(sizes) >= shortest and min(rows.sizes) >= 0:
         if min(rows.seconds) >= 0:
             return rows
-        return rows._replace(seconds=[max(0, second) for second in rows.seconds])
+        return replace(rows, seconds=[max(0, second) for second in rows.seconds])
     kept = []
     for at, key in enumerate(rows.keys):
         if len(key) > longest:
@@ -132,4 +134,4 @@ def check_paths(rows: Rows, prefix: bytes, failures: Failures) -> Rows:
         else:
             kept.append(at)
     rows = rows.take(kept)
-    return rows._replace(seconds=[max(0, second) for second in rows.seconds])
+    return replace(rows, seconds=[max(0, second) for second in rows.seconds])

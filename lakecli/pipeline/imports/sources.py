@@ -5,21 +5,48 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.errors import Refused
+from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.objectstore.uri import is_local, parse
+from lakecli.pipeline.imports.addresses import inside_error
 from lakecli.pipeline.imports.files import plan_files
+from lakecli.pipeline.imports.inventory import SUFFIX, read_inventory
+from lakecli.pipeline.imports.journal import digest_of
 from lakecli.pipeline.imports.listing import plan_listing
-from lakecli.pipeline.imports.part import inside_error
+from lakecli.pipeline.imports.manifest import (
+    CSV,
+    JSON_LINES,
+    PARQUET,
+    ManifestFile,
+    Piece,
+    csv_names,
+    groups_of,
+    json_names,
+    layout_of,
+    parquet_names,
+    plan_groups,
+)
+from lakecli.pipeline.imports.part import NotSorted
+from lakecli.pipeline.imports.remote_file import head
+from lakecli.pipeline.imports.sorting import plan_runs, write_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from lakecli.objectstore.base import ObjectInfo
+    from lakecli.pipeline.imports.arrow import Layout
     from lakecli.pipeline.imports.job import Source
     from lakecli.pipeline.imports.part import Part, Task
     from lakecli.pipeline.runner import Runner
     from lakecli.repository.lake import Repository
     from lakecli.repository.walk import LinkPolicy
+
+KINDS: Final = {".parquet": PARQUET, ".csv": CSV, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES}
+"""What manifests are called."""
+
+ROW_SIZE: Final = 150
+GZIP_ROW_SIZE: Final = 25
+"""Bytes of a row of text, about."""
 
 LISTING_PARTS: Final = 64
 """Parts that a long listing of a bucket becomes, at least."""
@@ -63,6 +90,54 @@ class Bucket(NamedTuple):
         return plan_listing(open_store(self.uri), task.prefix, high, wanted=wanted)
 
 
+class Manifest(NamedTuple):
+    """The objects that some files list.
+
+    Attributes:
+        files: all of one kind.
+        layout: of their columns.
+    """
+
+    files: tuple[ManifestFile, ...]
+    layout: Layout
+
+    @property
+    def _is_parquet(self) -> bool:
+        return not self.files or self.files[0].kind == PARQUET
+
+    def estimate(self) -> int | None:
+        """Count the rows of Parquet files; guess those of others."""
+        if self._is_parquet:
+            return sum(group.rows for group in groups_of(self.files, self.layout))
+        return sum(
+            file.size // (GZIP_ROW_SIZE if file.is_gzip else ROW_SIZE) for file in self.files
+        )
+
+    def pieces(self) -> list[Piece]:
+        """Return what can be read at one time by several."""
+        if self._is_parquet:
+            return [group.piece for group in groups_of(self.files, self.layout)]
+        return [Piece(file, self.layout) for file in self.files]
+
+    def plan(
+        self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
+    ) -> Iterator[Part]:
+        """Yield the parts; see `job.Source`."""
+        del runner
+        if spill is None:
+            if not self._is_parquet:
+                raise NotSorted("nobody knows whether the listing is in order")
+            yield from plan_groups(groups_of(self.files, self.layout), task.prefix, high)
+            return
+        rows = (rows for piece in self.pieces() for rows in piece.rows(task.seconds))
+        runs = write_runs(rows, spill)
+        yield from plan_runs(runs, task.prefix, high, origin=self.origin())
+
+    def origin(self) -> str:
+        """Return a digest of all that the objects are a function of."""
+        return digest_of([[list(file) for file in self.files], list(self.layout)])
+
+
 def open_source(
     repository: Repository, text: str, *, is_manifest: bool = False, links: LinkPolicy
 ) -> Source:
@@ -78,12 +153,81 @@ def open_source(
         UsageError: it names nothing that can be imported.
         Refused: it lies in the repository's own namespace, or holds it.
     """
-    del is_manifest
     uri = str(parse(text if "://" in text else os.path.abspath(text)))
+    found = _find_manifest(uri, is_manifest=is_manifest)
+    if found is not None:
+        return found
     check_outside(repository, uri)
     if is_local(uri):
         return Directory(os.fsencode(uri.removeprefix("local://")), links)
     return Bucket(uri)
+
+
+def _find_manifest(uri: str, *, is_manifest: bool) -> Manifest | None:
+    """Return the manifest that a URI names, if it is one.
+
+    Raises:
+        UsageError: it should be one, and is not.
+    """
+    kind = _kind_of(uri)
+    if not (is_manifest or kind or uri.endswith(SUFFIX)):
+        return None
+    try:
+        info = head(uri)
+    except NotFound:
+        info = None
+    if info is None:
+        return _manifest_of(_files_below(uri), uri) if is_manifest else None
+    if uri.endswith(SUFFIX):
+        return Manifest(*read_inventory(uri))
+    if not kind:
+        raise UsageError(
+            f"nobody knows what kind of manifest {uri} is",
+            hint=f"its name ends in {', '.join(KINDS)}, perhaps with .gz after it",
+        )
+    return _manifest_of([_file_of(uri, kind, info)], uri)
+
+
+def _manifest_of(files: list[ManifestFile], uri: str) -> Manifest:
+    if not files:
+        raise UsageError(
+            f"no manifest at {uri}", hint="a file, or a directory of Parquet, CSV or JSON lines"
+        )
+    first = files[0]
+    if first.kind == PARQUET:
+        names = parquet_names(first)
+    else:
+        names = csv_names(first) if first.kind == CSV else json_names(first)
+    return Manifest(tuple(files), layout_of(names, first.uri))
+
+
+def _files_below(uri: str) -> list[ManifestFile]:
+    """Return the manifest's files in a directory or below a prefix, as Spark writes them."""
+    from lakecli.objectstore.registry import open_store
+
+    files = []
+    for info in open_store(uri).list():
+        name = info.key.rpartition("/")[2]
+        kind = _kind_of(name)
+        if kind and not name.startswith(("_", ".")) and info.size:
+            files.append(_file_of(f"{uri.rstrip('/')}/{info.key}", kind, info))
+    kinds = {file.kind for file in files}
+    if len(kinds) > 1:
+        raise UsageError(f"a manifest of several kinds: {', '.join(sorted(kinds))}")
+    return files
+
+
+def _file_of(uri: str, kind: str, info: ObjectInfo) -> ManifestFile:
+    return ManifestFile(uri, kind, str(info.version), info.size, is_gzip=uri.endswith(".gz"))
+
+
+def _kind_of(name: str) -> str:
+    """Return the kind of manifest that a name's suffix implies, or ``""``."""
+    plain = name.removesuffix(".gz")
+    for suffix, kind in KINDS.items():
+        if plain.endswith(suffix) and (plain == name or kind != PARQUET):
+            return kind
+    return ""
 
 
 def check_outside(repository: Repository, uri: str) -> None:

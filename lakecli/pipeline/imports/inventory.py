@@ -1,0 +1,129 @@
+"""An S3 Inventory as a source: its ``manifest.json`` names files of CSV or Parquet."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.errors import IntegrityError, Unsupported, UsageError
+from lakecli.pipeline.imports.arrow import Layout
+from lakecli.pipeline.imports.manifest import CSV, PARQUET, ManifestFile
+from lakecli.pipeline.imports.remote_file import open_object
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SUFFIX: Final = "/manifest.json"
+
+_REQUIRED: Final = ("Bucket", "Key", "Size", "ETag")
+_ARN: Final = "arn:aws:s3:::"
+_IN_PARQUET: Final = {
+    "Bucket": "bucket",
+    "Key": "key",
+    "Size": "size",
+    "LastModifiedDate": "last_modified_date",
+    "ETag": "e_tag",
+    "IsLatest": "is_latest",
+    "IsDeleteMarker": "is_delete_marker",
+}
+
+
+class Inventory(NamedTuple):
+    """The files of an inventory and what their columns are."""
+
+    files: tuple[ManifestFile, ...]
+    layout: Layout
+
+
+def read_inventory(uri: str) -> Inventory:
+    """Read the ``manifest.json`` of an inventory.
+
+    Only the latest version of each object is taken, and no delete markers. Files of an inventory
+    that was copied elsewhere are looked for in ``data/`` beside the directory of the manifest, as
+    S3 lays them out.
+
+    Raises:
+        ObjectNotFound: it is not there.
+        IntegrityError: it is no manifest of an inventory.
+        Unsupported: the inventory is in ORC.
+        UsageError: the inventory lacks a field.
+    """
+    with open_object(uri) as stream:
+        data = stream.read()
+    try:
+        found = json.loads(data)
+        kind, names = found["fileFormat"], found["fileSchema"]
+        bucket = str(found["destinationBucket"]).removeprefix(_ARN)
+        files = [
+            (str(file["key"]), int(file["size"]), str(file["MD5checksum"]))
+            for file in found["files"]
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise IntegrityError(
+            f"{uri} is no manifest of an S3 Inventory",
+            hint="it has fileFormat, fileSchema, destinationBucket and files",
+        ) from error
+    if kind not in ("CSV", "Parquet"):
+        raise Unsupported(
+            f"an inventory in {kind}", hint="have S3 write the inventory as Parquet or CSV"
+        )
+    is_csv = kind == "CSV"
+    columns = [name.strip() for name in names.split(",")] if is_csv else []
+    layout = _layout(columns if is_csv else _parquet_columns(names), is_csv=is_csv)
+    return Inventory(
+        tuple(
+            ManifestFile(
+                _place(uri, bucket, key),
+                CSV if is_csv else PARQUET,
+                version,
+                size,
+                is_gzip=is_csv and key.endswith(".gz"),
+                names=tuple(columns),
+            )
+            for key, size, version in files
+        ),
+        layout,
+    )
+
+
+def _parquet_columns(schema: Any) -> list[str]:  # noqa: ANN401
+    """Return which fields a Parquet schema has that is written as a message type."""
+    text = str(schema)
+    return [
+        field for field, name in _IN_PARQUET.items() if f" {name};" in text or f" {name} " in text
+    ]
+
+
+def _layout(fields: Sequence[str], *, is_csv: bool) -> Layout:
+    missing = [name for name in _REQUIRED if name not in fields]
+    if missing:
+        raise UsageError(
+            f"the inventory lacks the field {' and the field '.join(missing)}",
+            hint="add it to the inventory's optional fields in S3",
+        )
+
+    def name(field: str) -> str:
+        if field not in fields:
+            return ""
+        return field if is_csv else _IN_PARQUET[field]
+
+    return Layout(
+        path=name("Key"),
+        address="",
+        size=name("Size"),
+        checksum=name("ETag"),
+        mtime=name("LastModifiedDate"),
+        bucket=name("Bucket"),
+        latest=name("IsLatest"),
+        deleted=name("IsDeleteMarker"),
+        is_quoted=is_csv,
+        scheme="s3",
+    )
+
+
+def _place(manifest: str, bucket: str, key: str) -> str:
+    """Return the URI of a file of an inventory."""
+    if manifest.startswith("s3://"):
+        return f"s3://{bucket}/{key}"
+    above = manifest.removesuffix(SUFFIX).rpartition("/")[0]
+    return f"{above}/data/{key.rpartition('/')[2]}"

@@ -1,0 +1,365 @@
+"""Lists of objects as a source: Parquet, CSV or JSON lines, one row for each object.
+
+================  ====================================  =========================================
+column            also called                           holds
+================  ====================================  =========================================
+path              key                                   where the object goes, below the prefix
+physical_address  address, uri, url                     where it is: s3://BUCKET/KEY, …
+size              size_bytes                            bytes
+checksum          etag, e_tag                           what tells it from other contents
+mtime             last_modified, modified_at            optional: RFC 3339 or unix seconds; now
+content_type      mime_type                             optional: none
+================  ====================================  =========================================
+
+Names are compared without regard to case; other columns are ignored. CSV has its names in the
+first line. The order of the rows does not matter, but a Parquet file whose row groups are in order
+of the paths is read without sorting it.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
+
+from lakecli.errors import IntegrityError, UsageError
+from lakecli.pipeline.imports.arrow import Layout, rows_of
+from lakecli.pipeline.imports.part import NotSorted, Part
+from lakecli.pipeline.imports.remote_file import open_object
+from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lakecli.pipeline.imports.part import Task
+
+ROWS_PER_PART: Final = 262_144
+CSV_BLOCK: Final = 4 << 20
+PARQUET, CSV, JSON_LINES = "parquet", "csv", "jsonl"
+
+NAMES: Final = {
+    "path": ("path", "key"),
+    "address": ("physical_address", "address", "uri", "url"),
+    "size": ("size", "size_bytes"),
+    "checksum": ("checksum", "etag", "e_tag"),
+    "mtime": ("mtime", "last_modified", "modified_at"),
+    "content_type": ("content_type", "mime_type"),
+}
+REQUIRED: Final = ("path", "address", "size", "checksum")
+
+
+class ManifestFile(NamedTuple):
+    """One file of a manifest.
+
+    Attributes:
+        uri: of the object or file.
+        kind: of `PARQUET`, `CSV`, `JSON_LINES`.
+        version: changes with its contents.
+        size: in bytes.
+        is_gzip: whether it is compressed as a whole.
+        names: the columns of a CSV without a first line of names.
+    """
+
+    uri: str
+    kind: str
+    version: str
+    size: int
+    is_gzip: bool = False
+    names: tuple[str, ...] = ()
+
+
+class Piece(NamedTuple):
+    """Some of a manifest's rows: a whole file, or some row groups of it."""
+
+    file: ManifestFile
+    layout: Layout
+    groups: tuple[int, ...] = ()
+
+    def read(self, now: int, *, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """Yield batches of columns as the file has them."""
+        del now
+        with _opened(self.file) as stream:
+            if self.file.kind == PARQUET:
+                from pyarrow.parquet import ParquetFile
+
+                yield from ParquetFile(stream, pre_buffer=False).iter_batches(
+                    ROWS_AT_ONCE,
+                    row_groups=list(self.groups),
+                    columns=list(columns or self.layout.columns()),
+                )
+            elif self.file.kind == CSV:
+                yield from _read_csv(stream, self.file, columns or self.layout.columns())
+            else:
+                yield from _read_json(stream, columns or self.layout.columns())
+
+    def rows(self, now: int) -> Iterator[Rows]:
+        """Yield the objects, in the order in which they are listed."""
+        for batch in self.read(now):
+            if batch.num_rows:
+                yield rows_of(batch, self.layout, now=now)
+
+    def identity(self) -> list[Any]:
+        """Return what the rows are a function of, in JSON."""
+        return [list(self.file), list(self.layout), list(self.groups)]
+
+
+class PiecesSource(NamedTuple):
+    """Pieces of a manifest that follow each other in order of their keys."""
+
+    pieces: tuple[Piece, ...]
+
+    def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
+        """Yield the objects; their order is not checked here."""
+        del failures
+        for piece in self.pieces:
+            yield from piece.rows(task.seconds)
+
+    def identity(self) -> list[Any]:
+        """Return what the objects are a function of."""
+        return ["manifest", [piece.identity() for piece in self.pieces]]
+
+    @property
+    def is_live(self) -> bool:
+        """A manifest that changed is another one."""
+        return False
+
+
+class Group(NamedTuple):
+    """A row group: which, its rows, its first and its last key as far as they are told."""
+
+    piece: Piece
+    rows: int
+    first: bytes | None
+    last: bytes | None
+
+
+def layout_of(names: Iterable[str], what: str) -> Layout:
+    """Find out which columns are what.
+
+    Args:
+        names: of the columns that there are.
+        what: is read, for the error.
+
+    Raises:
+        UsageError: a column is missing that every object needs.
+    """
+    names = list(names)
+    present = {name.lower(): name for name in reversed(names)}
+    found = {
+        field: next((present[alias] for alias in aliases if alias in present), "")
+        for field, aliases in NAMES.items()
+    }
+    missing = [NAMES[field][0] for field in REQUIRED if not found[field]]
+    if missing:
+        raise UsageError(
+            f"{what} lacks the column {' and the column '.join(missing)}",
+            hint=f"it has {', '.join(names) or 'none'}; "
+            f"needed are {', '.join(NAMES[field][0] for field in REQUIRED)}",
+        )
+    return Layout(
+        path=found["path"],
+        address=found["address"],
+        size=found["size"],
+        checksum=found["checksum"],
+        mtime=found["mtime"],
+        content_type=found["content_type"],
+    )
+
+
+def parquet_names(file: ManifestFile) -> list[str]:
+    """Return the names of the columns of a Parquet file.
+
+    Raises:
+        IntegrityError: it is none.
+    """
+    from pyarrow.parquet import ParquetFile
+
+    with _opened(file) as stream:
+        names: list[str] = ParquetFile(stream).schema_arrow.names
+        return names
+
+
+def groups_of(files: Sequence[ManifestFile], layout: Layout) -> list[Group]:
+    """Return the row groups of Parquet files, in the files' order.
+
+    Raises:
+        UsageError: a file lacks a column that the others have.
+        IntegrityError: it is no Parquet file.
+    """
+    from pyarrow.parquet import ParquetFile
+
+    groups = []
+    for file in files:
+        with _opened(file) as stream:
+            parquet = ParquetFile(stream)
+            names = parquet.schema_arrow.names
+            if not set(layout.columns()) <= set(names):
+                lacking = ", ".join(sorted(set(layout.columns()) - set(names)))
+                raise UsageError(f"{file.uri} lacks the column {lacking} that other files have")
+            metadata = parquet.metadata
+            column = names.index(layout.path)
+            for number in range(metadata.num_row_groups):
+                group = metadata.row_group(number)
+                told = group.column(column).statistics
+                has_both = told is not None and told.has_min_max
+                groups.append(
+                    Group(
+                        Piece(file, layout, (number,)),
+                        group.num_rows,
+                        _bytes(told.min) if has_both else None,
+                        _bytes(told.max) if has_both else None,
+                    )
+                )
+    return groups
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def plan_groups(groups: Sequence[Group], prefix: bytes, high: bytes | None) -> Iterator[Part]:
+    """Yield parts made of row groups that follow each other, if that is what they do.
+
+    Raises:
+        NotSorted: their keys overlap.
+    """
+    groups = [group for group in groups if group.rows]
+    firsts = [group.first for group in groups]
+    lasts = [group.last for group in groups]
+    if len(groups) > 1:
+        for last, following in pairwise(range(len(groups))):
+            end, start = lasts[last], firsts[following]
+            if end is None or start is None or end >= start:
+                raise NotSorted("the row groups are not in order of their keys")
+    low = prefix
+    taken: list[Piece] = []
+    count = 0
+    for number, group in enumerate(groups):
+        if count and count + group.rows > ROWS_PER_PART:
+            first = firsts[number]
+            assert first is not None  # there are several groups
+            yield Part(low, prefix + first, PiecesSource(tuple(taken)))
+            low, taken, count = prefix + first, [], 0
+        taken.append(group.piece)
+        count += group.rows
+    yield Part(low, high, PiecesSource(tuple(taken)))
+
+
+@contextmanager
+def _opened(file: ManifestFile) -> Iterator[BinaryIO]:
+    """Open a file of a manifest; what Arrow says of its contents becomes an error of ours.
+
+    Raises:
+        ObjectNotFound: it is not there.
+        IntegrityError: it is not what it should be.
+    """
+    import gzip
+    import zlib
+
+    import pyarrow as pa
+
+    stream = open_object(file.uri)
+    try:
+        yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if file.is_gzip else stream
+    except (pa.ArrowException, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        told = str(error).splitlines()
+        raise IntegrityError(
+            f"cannot read {file.uri} as {file.kind}: {told[0] if told else 'it ends too soon'}",
+            hint="a manifest is Parquet, CSV with a line of names, or JSON lines",
+        ) from error
+    finally:
+        stream.close()
+
+
+def _read_csv(stream: BinaryIO, file: ManifestFile, columns: Sequence[str]) -> Iterator[Any]:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    options = csv.ConvertOptions(
+        column_types=dict.fromkeys(columns, pa.binary()),
+        include_columns=list(columns),
+        check_utf8=False,
+        strings_can_be_null=False,
+    )
+    names = list(file.names) or None
+    yield from csv.open_csv(
+        stream,
+        read_options=csv.ReadOptions(block_size=CSV_BLOCK, column_names=names, use_threads=False),
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=options,
+    )
+
+
+def csv_names(file: ManifestFile) -> list[str]:
+    """Return the names in the first line of a CSV file.
+
+    Raises:
+        IntegrityError: there is none.
+    """
+    import csv
+
+    with _opened(file) as stream:
+        line = stream.readline(1 << 20).decode("utf-8-sig", "replace")
+    return next(csv.reader([line]), [])
+
+
+def _read_json(stream: BinaryIO, columns: Sequence[str]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    taken: list[dict[str, Any]] = []
+
+    def batch() -> Any:  # noqa: ANN401
+        return pa.RecordBatch.from_pydict(
+            {name: _column([item.get(name) for item in taken]) for name in columns}
+        )
+
+    for number, line in enumerate(stream, 1):
+        if not line.strip():
+            continue
+        taken.append(_json_object(line, number))
+        if len(taken) >= ROWS_AT_ONCE:
+            yield batch()
+            taken.clear()
+    if taken:
+        yield batch()
+
+
+def _column(values: list[Any]) -> Any:  # noqa: ANN401
+    """Return values as a column; paths come as lakecli's own JSON has them."""
+    import pyarrow as pa
+
+    if any(isinstance(value, str) for value in values):
+        return pa.array(
+            [
+                value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+                for value in values
+            ],
+            pa.binary(),
+        )
+    return pa.array(values)
+
+
+def _json_object(line: bytes, number: int) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise IntegrityError(
+            f"line {number} is no JSON object", hint="JSON lines have one object in each line"
+        )
+    return found
+
+
+def json_names(file: ManifestFile) -> list[str]:
+    """Return the names in the first object of a file of JSON lines.
+
+    Raises:
+        IntegrityError: it is none.
+    """
+    with _opened(file) as stream:
+        for number, line in enumerate(stream, 1):
+            if line.strip():
+                return list(_json_object(line, number))
+    return []

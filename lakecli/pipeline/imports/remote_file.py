@@ -1,0 +1,72 @@
+"""A large object as a file, read in pieces from wherever it lies."""
+
+from __future__ import annotations
+
+from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from lakecli.objectstore.registry import open_store
+from lakecli.repository.address import split_address
+
+if TYPE_CHECKING:
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+
+READ_AHEAD: Final = 4 << 20
+
+
+def head(uri: str) -> ObjectInfo:
+    """Describe the object or file that a URI names.
+
+    Raises:
+        ObjectNotFound: there is none.
+    """
+    bucket, key = split_address(uri)
+    return open_store(bucket).head(key)
+
+
+def open_object(uri: str) -> BinaryIO:
+    """Open the object or file that a URI names, for reading at any place.
+
+    Raises:
+        ObjectNotFound: there is none.
+    """
+    bucket, key = split_address(uri)
+    store = open_store(bucket)
+    path = store.local_path(key)
+    if path is not None:
+        return path.open("rb")
+    return BufferedReader(_Pieces(store, key), READ_AHEAD)
+
+
+class _Pieces(RawIOBase):
+    """Ranged reads."""
+
+    def __init__(self, store: ObjectStore, key: str) -> None:
+        self._store = store
+        self._key = key
+        self._size = store.head(key).size
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
+        start = {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        wanted = min(len(view), self._size - self._position)
+        if wanted <= 0:
+            return 0
+        data = self._store.get(self._key, start=self._position, length=wanted)
+        view[: len(data)] = data
+        self._position += len(data)
+        return len(data)
