@@ -68,7 +68,9 @@ class TakeBack:
 
     def append(self, *, kind: str, metadata: Mapping[str, str]) -> Operation:
         """Append the operation of all that was taken back, which `take_back` can take back."""
-        changes = self._net_changes()
+        # A branch with other tokens has changed even where all of them are empty: its older
+        # operations wrote to those.
+        changes = [each for each in self._changes.values() if each.before != each.after]
         return operations.append(
             self._txn,
             self._repository,
@@ -83,19 +85,14 @@ class TakeBack:
     @property
     def has_changed(self) -> bool:
         """Whether anything is not what it was, all in all."""
-        return bool(self._net_changes()) or any(
+        refs = self._changes.values()
+        if any(self._essence(r.kind, r.before) != self._essence(r.kind, r.after) for r in refs):
+            return True
+        return any(
             area.get(self._txn, StagingToken(change.token), path) != image
             for change in self._staging
             for path, image in log.iter_images(self._txn, self._id, change.token)
         )
-
-    def _net_changes(self) -> list[RefChange]:
-        """Return what became of each ref that is not in effect what it was."""
-        return [
-            each
-            for each in self._changes.values()
-            if self._essence(each.kind, each.before) != self._essence(each.kind, each.after)
-        ]
 
     # -- staging -----------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ class Pushed(NamedTuple):
         before: where it would go back to; ``None``: it is deleted.
         after: where the operation moved it; ``None``: it deleted it.
         stands: where the bucket stands, as far as is known.
+        sequence: of its last move there, likewise.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class Pushed(NamedTuple):
     before: CommitId | None
     after: CommitId | None
     stands: CommitId | None
+    sequence: int
 
 
 def move_back(
@@ -103,6 +105,7 @@ def move_back(
             after=each.before,
             why=why,
             who=committer,
+            since=each.sequence,
         )
         if result.outcome is not Outcome.APPLIED:
             raise _moved_on(repository, each)
@@ -134,7 +137,8 @@ def find_pushed(
         if ours:
             before, after = _commit(ours[-1][0].before), _commit(changes[0][0].after)
             if _has_seen(txn, repository, tracked, before=before, after=after):
-                found.append(Pushed(kind, name, before, after, tracked.commit_id))
+                stands, sequence = tracked.commit_id, tracked.sequence
+                found.append(Pushed(kind, name, before, after, stands, sequence))
     return found
 
 

@@ -24,6 +24,7 @@ from lakecli.repository.op_undo import redo, restore, undo
 from lakecli.repository.pick import cherry_pick, revert
 from lakecli.repository.stage import Stager
 from lakecli.repository.view import view_of_branch
+from lakecli.staging import area
 from tests.support.lakes import make_repository, open_lake, stage
 
 if TYPE_CHECKING:
@@ -60,6 +61,19 @@ def state_of(repository: Repository) -> State:
             },
             {each.name: each.commit_id for each in refs.iter_tags()},
         )
+
+
+def check_reads(repository: Repository, expected: State) -> None:
+    """Read single paths and parts of what is staged: they agree with the whole."""
+    with repository.lake.kv.read() as txn:
+        for name, (_, staged) in expected.branches.items():
+            view = view_of_branch(repository, txn, name)
+            for path in staged.keys() | {b"a/1", b"nowhere"}:
+                found = (area.get(txn, token, path) for token in view.tokens)
+                assert next((each for each in found if each is not None), None) == staged.get(path)
+            part = {path: value for path, value in staged.items() if b"a/2" <= path < b"a0"}
+            assert dict(view.staged(prefix=b"a/", start=b"a/2")) == part
+            assert all(area.is_empty(txn, token) for token in view.tokens) == (not staged)
 
 
 def count_operations(repository: Repository) -> int:
@@ -236,7 +250,9 @@ class UndoMachine(RuleBasedStateMachine):
         ids = sorted(self.at)
         wanted = ids[pick % len(ids)]
         if self.at[wanted].is_there:
-            assert state_of(self.repository.at(wanted.hex())) == self.at[wanted]
+            then = self.repository.at(wanted.hex())
+            assert state_of(then) == self.at[wanted]
+            check_reads(then, self.at[wanted])
         else:
             with pytest.raises(NotFound, match="no repository"):
                 self.repository.at(wanted.hex())

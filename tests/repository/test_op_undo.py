@@ -1,0 +1,394 @@
+"""Undo, redo and restore: what is kept for them, and what the bucket has to do with it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import AlreadyExists, LostRace, NotFound, NothingToDo, Refused
+from lakecli.kv.env import Table
+from lakecli.refs.store import RefStore
+from lakecli.repository import branch, housekeeping, repo, sync, tag, tokens
+from lakecli.repository.clone import clone
+from lakecli.repository.commit import commit
+from lakecli.repository.fetch import fetch
+from lakecli.repository.housekeeping import KEPT_FOR
+from lakecli.repository.op_log import (
+    FOLLOWED,
+    find_operation,
+    find_undo,
+    iter_log,
+    logged_repository,
+)
+from lakecli.repository.op_undo import redo, restore, undo
+from lakecli.repository.pull import PullOptions, pull
+from lakecli.repository.push import PushOptions, push, push_deletion
+from lakecli.repository.stage import Stager
+from lakecli.staging import area
+from tests.support.clones import Clones, make_commit, position, synchronise
+from tests.support.lakes import Ticking, checksums, make_repository, open_lake, read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.model import CommitId
+    from lakecli.repository.lake import Lake, Repository
+
+ME = PushOptions(who="Me <me@example.com>")
+WHO = "Me <me@example.com>"
+
+
+def head(repository: Repository, name: str = "main") -> CommitId:
+    return branch.show(repository, name).commit_id
+
+
+def kinds(repository: Repository) -> list[str]:
+    return [each.operation.kind for each in iter_log(repository)]
+
+
+class TestHere:
+    def test_a_commit_after_an_undo_takes_what_is_staged_again(
+        self, repository: Repository
+    ) -> None:
+        stage(repository, "main", {b"a": b"1"})
+        first = commit(repository, "main", message="wrong", committer="me")
+        undo(repository)
+        stage(repository, "main", {b"b": b"2"})
+        second = commit(repository, "main", message="right", committer="me")
+        assert second.parents == first.parents
+        assert read(repository, "main@") == checksums({b"a": b"1", b"b": b"2"})
+        undo(repository)
+        undo(repository)
+        undo(repository)
+        assert read(repository, "main") == {}
+        with pytest.raises(NothingToDo):
+            commit(repository, "main", message="empty", committer="me")
+
+    def test_tokens_count_as_started_on_where_the_branch_stands(
+        self, repository: Repository
+    ) -> None:
+        stage(repository, "main", {b"a": b"1"})
+        before = head(repository)
+        commit(repository, "main", message="first", committer="me")
+        undo(repository)
+        shown = branch.show(repository, "main")
+        with repository.lake.kv.read() as txn:
+            for token in (shown.staging_token, *shown.sealed_tokens):
+                assert tokens.started_on(txn, token) == before
+
+    def test_a_long_command_goes_on_as_an_operation_of_its_own(
+        self, repository: Repository
+    ) -> None:
+        from lakecli.committed.values import encode_entry
+        from tests.support.lakes import entry_of
+
+        value = encode_entry(entry_of(b"x"))
+        long = Stager(repository, "main", kind="upload")
+        long.write([(b"1", value)])
+        long.write([(b"2", value)])
+        stage(repository, "main", {b"other": b"x"})
+        long.write([(b"3", value)])
+        assert kinds(repository)[:3] == ["upload", "test", "upload"]
+        newest, _, oldest = [each.operation for each in iter_log(repository)][:3]
+        assert newest.metadata == {"continues": oldest.id.hex()}
+        undo(repository)
+        assert set(read(repository, "main")) == {b"1", b"2", b"other"}
+
+    def test_a_commit_under_way_sees_what_was_undone(self, tmp_path: Path) -> None:
+        """The commit has sealed and built; then what it was built from is undone."""
+        built, undone = Event(), Event()
+
+        def on_step(name: str) -> None:
+            if name == "move" and not built.is_set():
+                built.set()
+                assert undone.wait(20)
+
+        with open_lake(tmp_path, on_step=on_step) as lake:
+            repository = make_repository(lake, tmp_path)
+            stage(repository, "main", {b"kept": b"1"})
+            stage(repository, "main", {b"undone": b"2"})
+
+            def run() -> None:
+                commit(repository, "main", message="late", committer="me")
+
+            committing = Thread(target=run)
+            committing.start()
+            assert built.wait(20)
+            undo(repository)
+            undone.set()
+            committing.join(20)
+            assert read(repository, "main@") == checksums({b"kept": b"1"})
+
+    def test_a_lost_race_takes_nothing_back(self, tmp_path: Path) -> None:
+        def on_step(name: str) -> None:
+            if name == "undo here":
+                branch.create(made[0], "other", source="main")
+
+        made: list[Repository] = []
+        with open_lake(tmp_path, on_step=on_step) as lake:
+            made.append(make_repository(lake, tmp_path))
+            branch.create(made[0], "dev", source="main")
+            with pytest.raises(LostRace, match="meanwhile"):
+                undo(made[0])
+            assert {each.name for each in branch.iter_branches(made[0])} == {"dev", "main", "other"}
+
+    def test_what_is_not_what_the_operation_left_is_not_taken_back(
+        self, repository: Repository
+    ) -> None:
+        made = tag.create(repository, "v1", "main")
+        with repository.lake.kv.write() as txn:
+            RefStore(txn, repository.key).delete_tag(made.name)
+        with pytest.raises(LostRace, match="tag v1 is no longer"):
+            undo(repository)
+        assert kinds(repository)[0] == "tag create"
+
+    def test_a_name_that_is_taken(self, lake: Lake, tmp_path: Path) -> None:
+        first = make_repository(lake, tmp_path)
+        repo.delete(lake, "demo")
+        repo.create(lake, "demo", str(tmp_path / "other"))
+        with pytest.raises(AlreadyExists, match="another repository has the name"):
+            undo(first)
+
+    def test_what_followed_the_bucket_is_passed_over(self, repository: Repository) -> None:
+        assert sync.FOLLOWED == FOLLOWED
+        branch.create(repository, "dev", source="main")
+        with repository.lake.kv.write() as txn:
+            from lakecli.repository import operations
+
+            found = RefStore(txn, repository.key).get_branch("main")
+            change = operations.branch_change(found, found)
+            operations.append(txn, repository, kind=FOLLOWED, refs=[change])
+        assert undo(repository).operation.kind == "branch create"
+        assert redo(repository).operation.kind == "branch create"
+
+
+class TestExpiry:
+    def test_thirty_days(self, tmp_path: Path) -> None:
+        clock = Ticking()
+        with open_lake(tmp_path, clock=clock) as lake:
+            repository = make_repository(lake, tmp_path)
+            made = tag.create(repository, "v1", "main")
+            first = next(iter(iter_log(repository))).operation.id.hex()
+            clock.present += KEPT_FOR + timedelta(seconds=1)
+            assert list(iter_log(repository)) == []
+            with pytest.raises(NothingToDo):
+                undo(repository)
+            for ask in (find_operation, restore, type(repository).at):
+                with pytest.raises(NotFound, match="no operation") as caught:
+                    ask(repository, first)
+                assert "30 days" in (caught.value.hint or "")
+            assert tag.show(repository, "v1") == made
+
+    def test_what_redo_needs_stays_as_long_as_the_undo(self, tmp_path: Path) -> None:
+        clock = Ticking()
+        with open_lake(tmp_path, clock=clock) as lake:
+            repository = make_repository(lake, tmp_path)
+            branch.create(repository, "dev", source="main")
+            stage(repository, "dev", {b"a": b"1"})
+            commit(repository, "dev", message="first", committer="me")
+            clock.present += timedelta(days=20)
+            for _ in range(3):
+                undo(repository)
+            clock.present += timedelta(days=20)
+            while housekeeping.tidy(repository):
+                pass
+            assert kinds(repository) == ["undo", "undo", "undo"]
+            for _ in range(2):
+                redo(repository)
+            assert read(repository, "dev") == checksums({b"a": b"1"})
+            redo(repository)
+            assert read(repository, "dev@") == checksums({b"a": b"1"})
+            undo(repository)
+            assert (read(repository, "dev@"), len(read(repository, "dev"))) == ({}, 1)
+
+    def test_nothing_stays_in_the_end(self, tmp_path: Path) -> None:
+        clock = Ticking()
+        with open_lake(tmp_path, clock=clock) as lake:
+            repository = make_repository(lake, tmp_path)
+            for _ in range(3):
+                branch.create(repository, "dev", source="main")
+                stage(repository, "dev", {b"a": b"1", b"b": b"2"})
+                commit(repository, "dev", message="first", committer="me")
+                for _ in range(3):
+                    undo(repository)
+                for _ in range(3):
+                    redo(repository)
+                branch.delete(repository, "dev")
+            clock.present += KEPT_FOR + timedelta(days=2)
+            while housekeeping.tidy(repository):
+                pass
+            with lake.kv.read() as txn:
+                assert next(txn.scan(Table.STAGING), None) is None
+                assert next(txn.scan(Table.IMAGES), None) is None
+                kept = set(txn.scan_keys(Table.TOKENS))
+                shown = RefStore(txn, repository.key).get_branch("main")
+                assert kept == {shown.staging_token, *shown.sealed_tokens}
+                assert all(area.is_empty(txn, token) for token in shown.sealed_tokens)
+
+
+@pytest.fixture
+def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
+    with Clones.make(tmp_path, "one", "two") as made:
+        yield made.repositories
+
+
+class TestPushed:
+    def test_refused_then_moved_back_with_remote(self, clones: tuple[Repository, ...]) -> None:
+        one, two = clones
+        first = make_commit(one, b"a")
+        push(one, "main", options=ME)
+        second = make_commit(one, b"b")
+        push(one, "main", options=ME)
+        with pytest.raises(Refused, match="this was pushed: branch main") as caught:
+            undo(one)
+        assert "--remote" in (caught.value.hint or "")
+        assert f"branch revert {one.uri}/main {second.id}" in (caught.value.hint or "")
+        assert head(one) == second.id
+
+        done = undo(one, remote=True, committer=WHO)
+        assert [(each.name, each.before) for each in done.remote] == [("main", first.id)]
+        assert head(one) == position(one) == first.id
+        assert read(one, "main") == checksums({b"a": b"a", b"b": b"b"})
+        fetch(two)
+        assert position(two) == first.id
+        redo(one)
+        assert (head(one), position(one)) == (second.id, first.id)
+        push(one, "main", options=ME)
+        assert position(one) == second.id
+
+    def test_what_was_not_pushed_needs_no_bucket(self, clones: tuple[Repository, ...]) -> None:
+        one, _ = clones
+        first = make_commit(one, b"a")
+        push(one, "main", options=ME)
+        make_commit(one, b"b")
+        assert undo(one).remote == ()
+        assert undo(one).operation.kind == "test"
+        assert head(one) == first.id
+        with pytest.raises(Refused):
+            undo(one)
+
+    def test_others_have_moved_it_on(self, clones: tuple[Repository, ...]) -> None:
+        one, two = clones
+        first = make_commit(one, b"a")
+        push(one, "main", options=ME)
+        pull(two, "main", options=PullOptions(committer=WHO))
+        theirs = make_commit(two, b"b")
+        push(two, "main", options=ME)
+        for known in (False, True):
+            if known:
+                fetch(one)
+            with pytest.raises(Refused, match="has moved on in the bucket") as caught:
+                undo(one, remote=True, committer=WHO)
+            assert "branch revert" in (caught.value.hint or "")
+            assert head(one) == first.id
+        assert position(one) == theirs.id
+
+    def test_a_pull_goes_back_here_alone(self, clones: tuple[Repository, ...]) -> None:
+        one, two = clones
+        first = make_commit(one, b"a")
+        push(one, "main", options=ME)
+        before = head(two)
+        pull(two, "main", options=PullOptions(committer=WHO))
+        undo(two, remote=True, committer=WHO)
+        assert (head(two), position(two)) == (before, first.id)
+
+    def test_a_branch_that_was_created_and_pushed(self, clones: tuple[Repository, ...]) -> None:
+        one, two = clones
+        branch.create(one, "dev", source="main")
+        push(one, "dev", options=ME)
+        with pytest.raises(Refused, match="branch dev"):
+            undo(one)
+        undo(one, remote=True, committer=WHO)
+        fetch(two)
+        assert position(two, "dev") is None
+        assert position(one, "dev") is None
+
+    def test_a_branch_of_the_bucket_made_here(self, clones: tuple[Repository, ...]) -> None:
+        """It was there before: undoing its creation here leaves it alone."""
+        one, two = clones
+        branch.create(one, "dev", source="main")
+        push(one, "dev", options=ME)
+        two.lake.surroundings.clock.present += timedelta(hours=1)  # type: ignore[attr-defined]
+        fetch(two)
+        branch.create(two, "dev", source="main")
+        undo(two, remote=True, committer=WHO)
+        assert position(two, "dev") == head(one, "dev")
+
+    def test_a_deletion_that_was_pushed(self, clones: tuple[Repository, ...]) -> None:
+        one, _ = clones
+        branch.create(one, "dev", source="main")
+        push(one, "dev", options=ME)
+        branch.delete(one, "dev")
+        undo(one)  # the bucket still has it
+        redo(one)
+        push_deletion(one, "dev", options=ME)
+        with pytest.raises(Refused, match="branch dev"):
+            undo(one)
+        undo(one, remote=True, committer=WHO)
+        assert position(one, "dev") == head(one, "dev")
+
+    def test_a_tag(self, clones: tuple[Repository, ...]) -> None:
+        one, _ = clones
+        made = tag.create(one, "v1", "main")
+        push(one, "v1", options=ME)
+        assert position(one, "v1", "tag") == made.commit_id
+        with pytest.raises(Refused, match="tag v1"):
+            undo(one)
+        undo(one, remote=True, committer=WHO)
+        assert position(one, "v1", "tag") is None
+
+    def test_restore_moves_back_all_that_was_pushed(self, clones: tuple[Repository, ...]) -> None:
+        one, _ = clones
+        first = make_commit(one, b"a")
+        push(one, "main", options=ME)
+        kept = next(iter(iter_log(one))).operation
+        make_commit(one, b"b")
+        branch.create(one, "dev", source="main")
+        push(one, "main", options=ME)
+        push(one, "dev", options=ME)
+        with pytest.raises(Refused, match="branch dev, branch main"):
+            restore(one, kept.id.hex())
+        restore(one, kept.id.hex(), remote=True, committer=WHO)
+        assert (position(one), position(one, "dev"), head(one)) == (first.id, None, first.id)
+
+    def test_where_sharing_is_automatic(self, clones: tuple[Repository, ...]) -> None:
+        one, two = clones
+        shared = synchronise(one, "one")
+        shared.begin()
+        before = head(one)
+        made = make_commit(one, b"a")
+        shared.end()
+        assert position(one) == made.id
+        undo(one, remote=True, committer=WHO)
+        shared.end()
+        fetch(two)
+        assert (head(one), position(one)) == (before, before)
+        redo(one)
+        shared.end()
+        assert position(one) == made.id
+
+    def test_a_clone_is_undone_and_made_again(
+        self, clones: tuple[Repository, ...], tmp_path: Path
+    ) -> None:
+        one, two = clones
+        made = make_commit(one, b"a")
+        push(one, "main", options=ME)
+        pull(two, "main", options=PullOptions(committer=WHO))
+        branch.create(two, "mine", source="main")
+        stage(two, "mine", {b"staged": b"1"})
+        repo.delete(two.lake, "demo")
+        again = clone(two.lake, str(tmp_path / "namespace"), "demo")
+        assert [each.name for each in branch.iter_branches(again)] == ["main"]
+        assert undo(logged_repository(two.lake, "demo", wanted="undo")).operation.kind == "clone"
+        assert list(two.lake.repositories()) == []
+        undo(logged_repository(two.lake, "demo", wanted="undo"))
+        assert read(two, "mine") == checksums({b"a": b"a", b"staged": b"1"})
+        assert head(two) == made.id
+        with two.lake.kv.read() as txn:
+            target = find_undo(txn, two)
+        assert target is not None
+        assert target.taken_back.kind == "test"
