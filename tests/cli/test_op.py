@@ -282,3 +282,43 @@ def test_operations_complete(cli: Cli, demo: Demo) -> None:
         context.close()
     assert found == [ids[-1][:12]]
     assert everything == [each[:12] for each in reversed(ids)]
+
+
+def test_what_was_pushed(cli: Cli, demo: Demo, golden: Golden) -> None:
+    demo.commit("first", {"a": "1"})
+    cli.ok("push", MAIN)
+    demo.branch("dev")
+    demo.commit("second", {"a": "2"})
+    cli.ok("push", MAIN)
+    golden(
+        "undo_pushed",
+        *numbered(
+            cli,
+            cli("undo", REPOSITORY),
+            cli("undo", REPOSITORY, "--remote"),
+            cli("status", MAIN),
+            cli("redo", REPOSITORY),
+            cli("push", MAIN, "--json"),
+            cli("op", "log", REPOSITORY, "--amount", "3"),
+        ),
+    )
+
+
+def test_sync_takes_it_back_in_the_bucket(
+    cli: Cli, demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKECLI_SYNC", "auto")
+    first = demo.commit("first", {"a": "1"})
+    second = demo.commit("second", {"a": "2"})
+    done = cli.ok("undo", REPOSITORY, "--json").json
+    assert done["remote"] == ["main"]
+
+    def positions() -> tuple[str, str]:
+        return demo.head(), demo.head("main@{u}")
+
+    assert positions() == (first, first)
+    cli.ok("redo", REPOSITORY)
+    assert positions() == (second, second)
+    kept = cli.ok("op", "log", REPOSITORY, "--json").json_lines[-1]["id"]
+    cli.ok("op", "restore", REPOSITORY, kept, "-y")
+    assert demo.head() == cli.ok("log", MAIN, "--json").json["id"]
