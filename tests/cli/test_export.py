@@ -66,3 +66,12 @@ def test_refused(cli: Cli, demo: Demo, out: Path, golden: Golden) -> None:
         cli("export", f"{MAIN}/", ""),
     )
     assert not (out / "_SUCCESS").exists()
+
+
+@pytest.mark.xdist_group("spark")
+def test_by_spark(cli: Cli, out: Path, spark: object) -> None:
+    cli.ok("export", f"{MAIN}/", out)
+    told = cli.ok("export", f"{MAIN}/", out.with_name("other"), "--engine", "spark", "--json").json
+    assert (told["new"], told["failed"]) == (4, 0)
+    assert (out.with_name("other") / "t/day=2/b").read_text() == "two"
+    assert (out.with_name("other") / "_SUCCESS").exists()

@@ -89,3 +89,12 @@ def test_uploading_again_heals(cli: Cli, filled: Demo) -> None:
     assert cli("fsck", REPOSITORY).exit_code == 8
     cli.ok("fs", "upload", "-", f"{REPOSITORY}/main/a", stdin="one")
     cli.ok("fsck", REPOSITORY, "--data")
+
+
+@pytest.mark.xdist_group("spark")
+def test_by_spark(cli: Cli, filled: Demo, spark: object) -> None:
+    (filled.namespace / data_key(h(b"one").hex())).write_bytes(b"bad")
+    here = cli("fsck", REPOSITORY, "--data", "--json")
+    there = cli("fsck", REPOSITORY, "--data", "--json", "--engine", "spark")
+    assert here.exit_code == there.exit_code == 8
+    assert here.stdout == there.stdout

@@ -1,0 +1,170 @@
+"""Exports by any runner, and an executor that dies on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.errors import Unreachable
+from lakecli.pipeline.exports import records, run
+from lakecli.pipeline.exports.part import export_part
+from lakecli.pipeline.exports.records import ExportOptions
+from lakecli.pipeline.runner import LocalRunner
+from tests.pipeline.exports.test_export import files, put
+from tests.support.lakes import make_repository, open_lake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lakecli.pipeline.exports.records import Outcome, Part
+    from lakecli.pipeline.runner import Runner
+    from lakecli.pipeline.spark_runner import SparkRunner
+    from lakecli.repository.lake import Repository
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+CONTENTS = {f"t/day={n % 120:03d}/p{n}".encode(): f"{n}".encode() for n in range(600)} | {
+    b"t/_SUCCESS": b""
+}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    with open_lake(tmp_path) as lake:
+        yield make_repository(lake, tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "PART_ENTRIES", 100)
+    monkeypatch.setattr(run, "PATHS", 2)
+
+
+def exported(repository: Repository, target: Path, runner: Runner, **options: Any) -> Outcome:
+    told = [0, 0]
+
+    def on_object() -> None:
+        told[0] += 1
+
+    def on_bytes(size: int) -> None:
+        told[1] += size
+
+    report = run.export(
+        repository,
+        "main",
+        b"",
+        str(target),
+        runner=runner,
+        options=ExportOptions(on_object=on_object, on_bytes=on_bytes, **options),
+    )
+    outcome = report.outcome
+    tallies = (outcome.new, outcome.changed, outcome.unchanged)
+    assert told[1] == sum(each.size for each in tallies)
+    assert told[0] == sum(each.count for each in tallies) + outcome.deleted.count
+    return outcome
+
+
+def test_the_same_by_every_runner(
+    repository: Repository, tmp_path: Path, spark_runner: SparkRunner
+) -> None:
+    first = put(repository, dict(CONTENTS))
+    runners: dict[str, Runner] = {
+        "one": LocalRunner(), "threads": LocalRunner(parallelism=3), "spark": spark_runner
+    }  # fmt: skip
+    outcomes = [exported(repository, tmp_path / name, each) for name, each in runners.items()]
+    assert outcomes[0].new.count == len(CONTENTS)
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+    changes: dict[bytes, bytes | None] = dict.fromkeys(list(CONTENTS)[::50], None)
+    changes |= dict.fromkeys(list(CONTENTS)[7::50], b"changed")
+    put(repository, changes)
+    outcomes = [
+        exported(repository, tmp_path / name, each, since=first) for name, each in runners.items()
+    ]
+    assert outcomes[0].deleted.count == sum(each is None for each in changes.values())
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+    expected = {path: data for path, data in (CONTENTS | changes).items() if data is not None}
+    for name in runners:
+        assert files(tmp_path / name) == expected
+        assert (tmp_path / name / "_SUCCESS").exists()
+
+
+def test_failures_are_told_by_every_runner(
+    repository: Repository, tmp_path: Path, spark_runner: SparkRunner
+) -> None:
+    put(repository, dict(CONTENTS) | {b"../out": b"x", b"a//b": b"y"})
+    objects = sorted(path for path in (tmp_path / "namespace/data").rglob("*") if path.is_file())
+    for path in objects[::97]:
+        path.write_bytes(b"damaged")
+    here = exported_failing(repository, tmp_path / "here", LocalRunner())
+    there = exported_failing(repository, tmp_path / "there", spark_runner)
+    assert here.failed > 3
+    assert here == there
+    assert files(tmp_path / "here") == files(tmp_path / "there")
+    assert not (tmp_path / "there/_SUCCESS").exists()
+
+
+def exported_failing(repository: Repository, target: Path, runner: Runner) -> Outcome:
+    return run.export(repository, "main", b"", str(target), runner=runner).outcome
+
+
+def dying(part: Part, *, job: records.Job, marker: str, times: int) -> Outcome:
+    """Export a part, and kill the executor's process when that is done."""
+    outcome = export_part(part, job=job)
+    deaths = len(list(Path(marker).iterdir()))
+    if part.start and deaths < times:
+        (Path(marker) / f"{deaths}").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return outcome
+
+
+class Deadly:
+    """A runner whose executors die some times."""
+
+    name = "spark"
+    parallelism = 2
+
+    def __init__(self, runner: SparkRunner, marker: Path, times: int) -> None:
+        self._runner = runner
+        self._marker = marker
+        self._times = times
+        marker.mkdir()
+
+    def run(self, task: Callable[..., Any], parts: Iterable[Any]) -> Iterator[Any]:
+        assert isinstance(task, partial)
+        deadly = partial(
+            dying, job=task.keywords["job"], marker=str(self._marker), times=self._times
+        )
+        return self._runner.run(deadly, parts)
+
+    def close(self) -> None:
+        pass
+
+
+def test_an_executor_that_dies_is_no_loss(
+    repository: Repository, tmp_path: Path, spark_runner: SparkRunner
+) -> None:
+    put(repository, dict(CONTENTS))
+    target = tmp_path / "out"
+    exported(repository, target, Deadly(spark_runner, tmp_path / "died", 1))
+    assert list((tmp_path / "died").iterdir())
+    assert files(target) == CONTENTS
+    assert (target / "_SUCCESS").exists()
+
+
+def test_executors_that_die_for_good_leave_no_success(
+    repository: Repository, tmp_path: Path, spark_runner: SparkRunner
+) -> None:
+    put(repository, dict(CONTENTS))
+    target = tmp_path / "out"
+    target.mkdir()
+    (target / "_SUCCESS").touch()
+    with pytest.raises(Unreachable, match="executors died"):
+        exported(repository, target, Deadly(spark_runner, tmp_path / "died", 1_000))
+    assert not (target / "_SUCCESS").exists()
+    exported(repository, target, LocalRunner())
+    assert files(target) == CONTENTS
