@@ -46,6 +46,9 @@ FORMAT: Final = 1
 STATE_KEY: Final = GC + "state"
 RULES_KEY: Final = GC + "rules.json"
 CLOCK_KEY: Final = GC + "clock"
+KEEPS: Final = GC + "keep/"
+REFRESHING: Final = GC + "refresh/"
+"""Where an object is copied to and back, to get a new time."""
 
 DEFAULT_GRACE: Final = timedelta(days=14)
 SHORTEST_GRACE: Final = timedelta(hours=24)
@@ -223,7 +226,7 @@ def store_now(store: ObjectStore) -> datetime:
 
 def keep_prefix(epoch: int) -> str:
     """Return what the keys of an epoch's keeps begin with."""
-    return f"{GC}keep/{epoch}/"
+    return f"{KEEPS}{epoch}/"
 
 
 def write_keep(store: ObjectStore, epoch: int, keep_id: str, keys: Collection[str]) -> None:

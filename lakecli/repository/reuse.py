@@ -22,7 +22,6 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakecli.errors import LostRace, PermissionDenied
-from lakecli.layout import GC
 from lakecli.objectstore.base import ObjectNotFound
 
 if TYPE_CHECKING:
@@ -37,9 +36,6 @@ B = TypeVar("B")
 
 PARALLELISM: Final = 16
 """Objects looked at, or given a new time, at once."""
-
-REFRESHING: Final = GC + "refresh/"
-"""Where an object is copied to and back, to get a new time."""
 
 
 class Swept(LostRace):
@@ -214,6 +210,7 @@ class Guard:
     def _copy(self, key: str) -> None:
         # An object cannot be copied onto itself everywhere.
         from lakecli.identity import h
+        from lakecli.remote.collection import REFRESHING
 
         aside = REFRESHING + h(key.encode()).hex()[:32]
         self._store.copy(key, aside)

@@ -1,0 +1,91 @@
+"""Which data objects are referred to: a set of digests on disk, of any size.
+
+Digests are dealt out to 256 files by their first byte. What is looked up comes sorted, so that one
+of them is in memory at a time, as a set; all others wait.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DIGEST: Final = 32
+RECORD: Final = DIGEST + 8
+"""Bytes of an object in a list: its digest and its size, big-endian."""
+
+_BUFFERED: Final = 32 << 20
+
+
+class DigestSet:
+    """The set; use it as a context manager, which deletes it in the end.
+
+    Attributes:
+        added: digests added, some maybe more than once.
+    """
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="lakecli-gc-")
+        self._buckets = [bytearray() for _ in range(256)]
+        self._buffered = 0
+        self._loaded: tuple[int, frozenset[bytes]] | None = None
+        self.added = 0
+
+    def __enter__(self) -> Self:
+        """Return the set itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Delete it."""
+        self._directory.cleanup()
+
+    def add(self, digests: bytes) -> None:
+        """Add digests of 32 bytes each, one after the other."""
+        buckets = self._buckets
+        for at in range(0, len(digests), DIGEST):
+            buckets[digests[at]] += digests[at : at + DIGEST]
+        self.added += len(digests) // DIGEST
+        self._buffered += len(digests)
+        self._loaded = None
+        if self._buffered >= _BUFFERED:
+            self._write()
+
+    def _write(self) -> None:
+        for number, bucket in enumerate(self._buckets):
+            if bucket:
+                with self._path(number).open("ab") as file:
+                    file.write(bucket)
+                bucket.clear()
+        self._buffered = 0
+
+    def _path(self, number: int) -> Path:
+        return Path(self._directory.name, f"{number:02x}")
+
+    def _load(self, number: int) -> frozenset[bytes]:
+        if self._loaded is None or self._loaded[0] != number:
+            path = self._path(number)
+            data = path.read_bytes() if path.exists() else b""
+            data += self._buckets[number]
+            found = frozenset(data[at : at + DIGEST] for at in range(0, len(data), DIGEST))
+            self._loaded = number, found
+        return self._loaded[1]
+
+    def without(self, records: bytes) -> bytes:
+        """Return those records, of `RECORD` bytes each, whose digests are not in the set."""
+        kept = [record for record in split(records) if record[:DIGEST] not in self._load(record[0])]
+        return b"".join(kept)
+
+
+def split(records: bytes) -> Iterator[bytes]:
+    """Yield the records of a list."""
+    for at in range(0, len(records), RECORD):
+        yield records[at : at + RECORD]
+
+
+def total_of(records: bytes) -> tuple[int, int]:
+    """Return how many objects a list has, and their bytes."""
+    size = sum(int.from_bytes(record[DIGEST:]) for record in split(records))
+    return len(records) // RECORD, size

@@ -1,0 +1,351 @@
+"""Finding garbage: what is old, lakecli's own, and reached by nothing that counts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.errors import Refused
+from lakecli.layout import COMMITS, DATA, DOCTOR, INCOMING, LAKEFS_MARKER, REFLOG, SSTABLES
+from lakecli.pipeline.gc.live import DigestSet, total_of
+from lakecli.pipeline.gc.marks import Doomed, iter_expired
+from lakecli.pipeline.gc.reach import Reach, batches
+from lakecli.pipeline.gc.roots import Roots, expired_reflog, gather
+from lakecli.pipeline.gc.tasks import DataPart, list_data, read_kinds
+from lakecli.pipeline.site import Site
+from lakecli.remote.collection import STALE_AFTER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+    from datetime import datetime, timedelta
+
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.pipeline.gc.rules import Rules
+    from lakecli.pipeline.runner import Runner
+    from lakecli.repository.lake import Repository
+
+KINDS: Final = {
+    "data": (DATA, "no retained commit, recent table or staged change of this clone refers to it"),
+    "range": (SSTABLES, "in no retained tree, and in no recent one"),
+    "metarange": (SSTABLES, "the tree of no retained commit"),
+    "pack": (COMMITS, "another commit pack has all of its commits"),
+    "reflog": (REFLOG, "moves that are older than the reflog goes back"),
+    "incoming": (INCOMING, "came by a link and was never staged"),
+    "doctor": (DOCTOR, "left over from lakecli doctor"),
+    "upload": (DATA, "an upload in parts that was abandoned"),
+}
+"""Kinds of garbage: what their keys begin with, and why they are garbage."""
+
+_TABLE: Final = re.compile(r"[0-9a-f]{64}")
+_KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}
+_FEW: Final = 20_000
+"""Data objects listed in one go; where there are more, the first byte of the digest makes parts."""
+
+_PART_KINDS: Final = 64
+
+
+class SharedNamespace(Refused):
+    """Another program works in the storage namespace, and may refer to what lakecli wrote."""
+
+
+class Tally(NamedTuple):
+    """Garbage of one kind.
+
+    Attributes:
+        kind: one of `KINDS`.
+        objects: how many.
+        size: in bytes.
+    """
+
+    kind: str
+    objects: int
+    size: int
+
+    @property
+    def prefix(self) -> str:
+        """What the keys begin with."""
+        return KINDS[self.kind][0]
+
+    @property
+    def why(self) -> str:
+        """Why it is garbage."""
+        return KINDS[self.kind][1]
+
+
+class Times(NamedTuple):
+    """What is old.
+
+    Attributes:
+        now: by the store's clock.
+        grace: the grace period.
+    """
+
+    now: datetime
+    grace: timedelta
+
+    @property
+    def cutoff(self) -> datetime:
+        """What is younger is let alone.
+
+        It may have been referred to, or a tree that refers to it committed, somewhat later than
+        it was written.
+        """
+        return self.now - self.grace - 2 * STALE_AFTER
+
+
+@dataclass(slots=True)
+class Marked:
+    """What a mark found.
+
+    Attributes:
+        commits: that keep their objects.
+        trees: metaranges read, as hex IDs.
+        ranges: ranges read, likewise.
+        entries: in these.
+        lost: tables that this clone's own work needs and that are not there any more.
+        objects: data objects in the namespace.
+        size: of these, in bytes.
+        others: condemned objects other than data.
+        counts: condemned, by kind.
+        sizes: likewise, in bytes.
+        foreign: what lakecli did not write, by what it is.
+    """
+
+    commits: int = 0
+    trees: set[str] = field(default_factory=set)
+    ranges: set[str] = field(default_factory=set)
+    entries: int = 0
+    lost: set[str] = field(default_factory=set)
+    objects: int = 0
+    size: int = 0
+    others: list[Doomed] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    sizes: Counter[str] = field(default_factory=Counter)
+    foreign: Counter[str] = field(default_factory=Counter)
+
+    def tallies(self) -> list[Tally]:
+        """Return what is condemned, by kind."""
+        return [
+            Tally(kind, self.counts[kind], self.sizes[kind]) for kind in KINDS if self.counts[kind]
+        ]
+
+    def doom(self, key: str, size: int, kind: str) -> None:
+        """Condemn an object."""
+        self.others.append(Doomed(key, size, kind))
+        self.counts[kind] += 1
+        self.sizes[kind] += size
+
+
+class Work(NamedTuple):
+    """With what a collection is done.
+
+    Attributes:
+        repository: whose.
+        runner: of the parts.
+        times: what is old.
+        rules: of retention.
+        on_table: called for each metarange and range that was read.
+    """
+
+    repository: Repository
+    runner: Runner
+    times: Times
+    rules: Rules | None
+    on_table: Callable[[], None]
+
+    @property
+    def here(self) -> ObjectStore | None:
+        """The namespace as parts get it: opened already, unless they run somewhere else."""
+        return self.repository.store if self.runner.name == "local" else None
+
+
+class TableInfo(NamedTuple):
+    """A table as the listing has it."""
+
+    size: int
+    is_old: bool
+
+
+def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
+    """Find everything that may be condemned now; nothing is changed.
+
+    Args:
+        work: with what.
+        sink: gets the condemned data objects, as (name of the part, records).
+
+    Raises:
+        LostHistory, MissingTable, DamagedPack, …: something that counts is missing or damaged, so
+            it is not known what it needs.
+    """
+    marked = Marked()
+    with DigestSet() as live:
+        roots, reach = _reach(work, live)
+        marked.commits = roots.commits
+        _mark_tables(work, marked, reach)
+        marked.trees, marked.ranges, marked.lost = reach.trees, reach.ranges, reach.lost
+        marked.entries = reach.entries
+        marked.foreign["table"] += reach.foreign
+        for part, records in _iter_data(work, marked):
+            condemned = live.without(records)
+            if condemned:
+                objects, size = total_of(condemned)
+                marked.counts["data"] += objects
+                marked.sizes["data"] += size
+                sink(part, condemned)
+    _mark_rest(work, marked, roots)
+    return marked
+
+
+def _reach(work: Work, live: DigestSet) -> tuple[Roots, Reach]:
+    roots = gather(
+        work.repository,
+        live,
+        now=work.times.now,
+        grace=work.times.grace,
+        rules=work.rules,
+    )
+    reach = new_reach(work, live)
+    store = work.repository.store
+    reach.follow(roots.trees, must_exist=True, collected=frozenset(iter_expired(store)))
+    reach.follow(roots.own_trees, must_exist=False)
+    return roots, reach
+
+
+def new_reach(work: Work, live: DigestSet) -> Reach:
+    """Return a reach that has read nothing."""
+    site = Site.of(work.repository)
+    return Reach(site, work.here, work.runner, live, on_table=work.on_table)
+
+
+def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
+    """Return the ranges and metaranges in the namespace; count what else lies among them."""
+    tables = {}
+    for info in work.repository.store.list(SSTABLES):
+        name = info.key.removeprefix(SSTABLES)
+        if _TABLE.fullmatch(name):
+            tables[name] = TableInfo(info.size, info.modified_at < work.times.cutoff)
+        elif info.key != LAKEFS_MARKER:
+            foreign["file"] += 1
+    return tables
+
+
+def kinds_of(work: Work, tables: dict[str, TableInfo], ids: Collection[str]) -> dict[str, str]:
+    """Return ``ranges`` or ``metaranges`` for those tables that lakecli wrote."""
+    task = partial(read_kinds, site=Site.of(work.repository), store=work.here)
+    sizes = ((each, tables[each].size) for each in sorted(ids))
+    found = {}
+    for _, kinds in work.runner.run(task, batches(sizes, _PART_KINDS)):
+        found.update({each.id: each.kind for each in kinds if each.ours})
+    return found
+
+
+def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:
+    """Follow recent tables that nothing reaches yet, and condemn old ones."""
+    tables = list_tables(work, marked.foreign)
+    unreached = tables.keys() - reach.trees - reach.ranges
+    kinds = kinds_of(work, tables, unreached)
+    marked.foreign["table"] += len(unreached) - len(kinds)
+    young = [each for each in kinds if not tables[each].is_old]
+    # Somebody has committed lately and not pushed yet. Objects of such work may be lost already.
+    reach.follow(
+        [each for each in young if kinds[each] == "metaranges"],
+        [each for each in young if kinds[each] == "ranges"],
+        must_exist=False,
+    )
+    for each in sorted(unreached - reach.trees - reach.ranges):
+        if each in kinds and tables[each].is_old and kinds[each] in _KINDS_OF_TABLES:
+            marked.doom(SSTABLES + each, tables[each].size, _KINDS_OF_TABLES[kinds[each]])
+
+
+def _iter_data(work: Work, marked: Marked) -> Iterator[tuple[str, bytes]]:
+    """List all data objects; yield the old ones of each part."""
+    before = work.times.cutoff.timestamp()
+    task = partial(list_data, site=Site.of(work.repository), store=work.here)
+    for part, listed in work.runner.run(task, _data_parts(work.repository.store, before)):
+        marked.objects += listed.objects
+        marked.size += listed.size
+        marked.foreign["object"] += listed.foreign
+        if listed.records:
+            yield part_name(part), listed.records
+
+
+def part_name(part: DataPart) -> str:
+    """Return what a part of the listing is called: two hex digits, or ``all``."""
+    return part.prefix.removeprefix(DATA).rstrip("/") or "all"
+
+
+def part_of(name: str, before: float) -> DataPart:
+    """Return the part of that name."""
+    return DataPart(DATA if name == "all" else f"{DATA}{name}/", before)
+
+
+def _data_parts(store: ObjectStore, before: float) -> list[DataPart]:
+    if next(islice(store.list(DATA), _FEW, None), None) is None:
+        return [part_of("all", before)]
+    # What has another name than lakecli gives is not ours, and nobody's business here.
+    return [part_of(f"{number:02x}", before) for number in range(256)]
+
+
+def _mark_rest(work: Work, marked: Marked, roots: Roots) -> None:
+    from lakecli.remote.packs import list_packs
+
+    store, times = work.repository.store, work.times
+    packs = {info.id: info for info in list_packs(store)}
+    for replaced, by in sorted(roots.replaced.items()):
+        both = packs.get(replaced), packs.get(by)
+        # Whoever has listed the packs before the new one came still reads the old one.
+        if both[0] and both[1] and max(each.modified_at for each in both if each) < times.cutoff:
+            marked.doom(COMMITS + replaced, both[0].size, "pack")
+    for key, size in expired_reflog(store, now=times.now, grace=times.grace):
+        marked.doom(key, size, "reflog")
+    for kind in ("incoming", "doctor"):
+        for info in store.list(KINDS[kind][0]):
+            if info.modified_at < times.cutoff:
+                marked.doom(info.key, info.size, kind)
+    for _ in abandoned(store, times.cutoff):
+        marked.counts["upload"] += 1
+
+
+def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]:
+    """Yield key and ID of uploads in parts that were begun before `cutoff` and go on no more."""
+    from lakecli.objectstore.uploads import UploadNotFound, uploads_of
+
+    uploads = uploads_of(store)
+    if uploads is None:
+        return
+    for each in uploads.iter_unfinished(DATA):
+        if each.started_at >= cutoff:
+            continue
+        try:
+            changed_at = uploads.changed_at(each.key, each.id)
+        except UploadNotFound:
+            continue
+        if changed_at is None or changed_at < cutoff:
+            yield each.key, each.id
+
+
+def check_not_shared(foreign: Counter[str], uri: str) -> None:
+    """Refuse a namespace that holds what lakecli never writes.
+
+    Raises:
+        SharedNamespace: saying what.
+    """
+    found = [
+        f"{foreign[kind]} {words}"
+        for kind, words in (
+            ("table", "ranges or metaranges of lakeFS"),
+            ("file", "other files below _lakefs/"),
+            ("object", "objects below data/ that are named otherwise than lakecli names them"),
+        )
+        if foreign[kind]
+    ]
+    if found:
+        raise SharedNamespace(
+            f"{uri} holds what lakecli did not write: {', '.join(found)}",
+            hint="a lakeFS may work there and refer to objects that lakecli does not know to be in "
+            "use; if none does, insist: --force-shared",
+        )

@@ -1,0 +1,132 @@
+"""From trees to what they refer to: each distinct metarange and each distinct range, read once."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from lakecli.committed.store import MissingTable
+from lakecli.layout import sstable_key
+from lakecli.pipeline.gc.tasks import Tables, read_ranges, read_trees
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.pipeline.gc.live import DigestSet
+    from lakecli.pipeline.runner import Runner
+    from lakecli.pipeline.site import Site
+
+T = TypeVar("T")
+
+PART_TABLES: Final = 8
+ID: Final = 32
+
+
+class Reach:
+    """What has been read, and what it refers to.
+
+    Args:
+        site: of the repository.
+        store: its namespace, where parts run in this process.
+        runner: reads.
+        live: gets the data objects that are referred to.
+        on_table: called for each table that was read.
+
+    Attributes:
+        trees: metaranges read, as hex IDs.
+        ranges: ranges read.
+        lost: of both, those that are not there.
+        entries: in the ranges.
+        foreign: tables that lakecli did not write.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        store: ObjectStore | None,
+        runner: Runner,
+        live: DigestSet,
+        *,
+        on_table: Callable[[], None],
+    ) -> None:
+        self._site = site
+        self._store = store
+        self._runner = runner
+        self._live = live
+        self._on_table = on_table
+        self.trees: set[str] = set()
+        self.ranges: set[str] = set()
+        self.lost: set[str] = set()
+        self.entries = 0
+        self.foreign = 0
+
+    def follow(
+        self,
+        trees: Collection[str],
+        ranges: Collection[str] = (),
+        *,
+        must_exist: bool,
+        collected: Collection[str] = (),
+    ) -> None:
+        """Read metaranges and ranges that were not read yet.
+
+        Args:
+            trees: metaranges; their ranges are read too.
+            ranges: more ranges.
+            must_exist: whether it is an error if one is missing.
+            collected: metaranges that may be missing nevertheless: they were deleted on purpose.
+
+        Raises:
+            MissingTable: one is missing.
+            IntegrityError: one is damaged.
+        """
+        wanted: set[str] = set(ranges)
+        task = partial(read_trees, site=self._site, store=self._store)
+        parts = _parts(sorted(set(trees) - self.trees), must_exist=False)
+        for part, trees_read in self._runner.run(task, parts):
+            for tree in trees_read.missing:
+                if must_exist and tree not in collected:
+                    raise MissingTable(sstable_key(tree), self._site.uri)
+            self.lost.update(trees_read.missing)
+            self.trees.update(part.ids)
+            self.foreign += trees_read.foreign
+            wanted.update(ids_of(trees_read.ranges))
+            self._advance(part)
+        reading = partial(read_ranges, site=self._site, store=self._store)
+        for part, read in self._runner.run(
+            reading, _parts(sorted(wanted - self.ranges), must_exist=must_exist)
+        ):
+            self.lost.update(read.missing)
+            self.ranges.update(part.ids)
+            self.entries += read.entries
+            self.foreign += read.foreign
+            self._live.add(read.digests)
+            self._advance(part)
+
+    def _advance(self, part: Tables) -> None:
+        for _ in part.ids:
+            self._on_table()
+
+
+def _parts(ids: Iterable[str], *, must_exist: bool) -> Iterator[Tables]:
+    return (Tables(tuple(part), must_exist) for part in batches(ids, PART_TABLES))
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield items in lists of `size`, the last one maybe shorter."""
+    remaining = iter(items)
+    while batch := list(islice(remaining, size)):
+        yield batch
+
+
+def ids_of(packed: bytes) -> Iterator[str]:
+    """Yield the hex IDs of 32 bytes each."""
+    for at in range(0, len(packed), ID):
+        yield packed[at : at + ID].hex()
+
+
+def pack_ids(ids: Iterable[str]) -> bytes:
+    """Return hex IDs as 32 bytes each, ascending."""
+    return b"".join(bytes.fromhex(each) for each in sorted(ids))

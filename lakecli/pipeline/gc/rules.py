@@ -1,0 +1,124 @@
+"""Retention rules: for how long commits keep their objects, per branch; lakeFS's JSON.
+
+::
+
+    {"default_retention_days": 21, "branches": [{"branch_id": "main", "retention_days": 28}]}
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.errors import NotFound, UsageError
+from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.remote.collection import RULES_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakecli.objectstore.base import ObjectStore
+
+MAX_DAYS: Final = 36_500
+EXAMPLE: Final = (
+    '{"default_retention_days": 21, "branches": [{"branch_id": "main", "retention_days": 28}]}'
+)
+
+
+class Rules(NamedTuple):
+    """How many days a commit keeps its objects after another took its place on a branch.
+
+    Attributes:
+        default_days: on branches that have no rule.
+        branches: days by name.
+    """
+
+    default_days: int
+    branches: Mapping[str, int]
+
+    def days_of(self, branch: str) -> int:
+        """Return the days of a branch."""
+        return self.branches.get(branch, self.default_days)
+
+
+def parse_rules(text: str) -> Rules:
+    """Return the rules that a JSON document says.
+
+    Raises:
+        UsageError: it says none.
+    """
+    try:
+        fields = json.loads(text)
+        default = _days(fields["default_retention_days"])
+        branches: dict[str, int] = {}
+        for each in fields.get("branches") or []:
+            name = each["branch_id"]
+            if not isinstance(name, str) or not name:
+                raise ValueError(f"no name of a branch: {name!r}")  # noqa: TRY301
+            if name in branches:
+                raise ValueError(f"two rules for branch {name!r}")  # noqa: TRY301
+            branches[name] = _days(each["retention_days"])
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise UsageError(f"no retention rules: {what}", hint=f"such as {EXAMPLE}") from error
+    return Rules(default, branches)
+
+
+def rules_fields(rules: Rules) -> dict[str, Any]:
+    """Return rules as JSON takes them, branches by name."""
+    return {
+        "default_retention_days": rules.default_days,
+        "branches": [
+            {"branch_id": name, "retention_days": days}
+            for name, days in sorted(rules.branches.items())
+        ],
+    }
+
+
+def find_rules(store: ObjectStore) -> Rules | None:
+    """Return the rules of a namespace; ``None``: whatever refs reach is kept.
+
+    Raises:
+        UsageError: what is there makes no sense.
+    """
+    try:
+        data = store.get(RULES_KEY)
+    except ObjectNotFound:
+        return None
+    return parse_rules(data.decode("utf-8", "surrogateescape"))
+
+
+def get_rules(store: ObjectStore) -> Rules:
+    """Return the rules of a namespace.
+
+    Raises:
+        NotFound: there are none.
+    """
+    rules = find_rules(store)
+    if rules is None:
+        raise NotFound(
+            "no retention rules: whatever branches and tags reach is kept",
+            hint="set some: lakecli gc set-config lakefs://REPOSITORY -f FILE",
+        )
+    return rules
+
+
+def put_rules(store: ObjectStore, rules: Rules) -> None:
+    """Write the rules of a namespace."""
+    store.put(RULES_KEY, json.dumps(rules_fields(rules), indent=2).encode() + b"\n", ANY)
+
+
+def delete_rules(store: ObjectStore) -> None:
+    """Delete the rules of a namespace.
+
+    Raises:
+        NotFound: there are none.
+    """
+    get_rules(store)
+    store.delete([RULES_KEY])
+
+
+def _days(value: object) -> int:
+    if type(value) is not int or not 1 <= value <= MAX_DAYS:
+        raise ValueError(f"no number of days from 1 to {MAX_DAYS}: {value!r}")
+    return value

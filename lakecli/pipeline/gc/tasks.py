@@ -1,0 +1,211 @@
+"""The parts of garbage collection that grow with the data: pure functions, for any runner."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.committed.metaranges import range_id_of
+from lakecli.committed.ranges import is_ours
+from lakecli.committed.store import RemoteSource, check_kind, load_metarange
+from lakecli.errors import IntegrityError
+from lakecli.layout import data_digest, sstable_key
+from lakecli.model import MetarangeId
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.sstable.block import payload_of
+from lakecli.sstable.reader import BytesSource, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.pipeline.site import Site
+
+_ADDRESS: Final = re.compile(rb"data/[0-9a-f]{2}/[0-9a-f]{62}")
+
+
+class Tables(NamedTuple):
+    """Some ranges or metaranges to read.
+
+    Attributes:
+        ids: of the tables.
+        must_exist: whether it is an error if one is missing.
+    """
+
+    ids: tuple[str, ...]
+    must_exist: bool
+
+
+class TreesRead(NamedTuple):
+    """What metaranges refer to.
+
+    Attributes:
+        ranges: 32 bytes each.
+        foreign: how many of the metaranges lakecli did not write.
+        missing: IDs of those that are not there.
+    """
+
+    ranges: bytes
+    foreign: int
+    missing: tuple[str, ...]
+
+
+class RangesRead(NamedTuple):
+    """What ranges refer to.
+
+    Attributes:
+        digests: of data objects, 32 bytes each.
+        entries: in the ranges.
+        foreign: how many of the ranges lakecli did not write.
+        missing: IDs of those that are not there.
+    """
+
+    digests: bytes
+    entries: int
+    foreign: int
+    missing: tuple[str, ...]
+
+
+class Kind(NamedTuple):
+    """What a table is: ``ranges``, ``metaranges`` or something else, and whether it is ours."""
+
+    id: str
+    kind: str
+    ours: bool
+
+
+class DataPart(NamedTuple):
+    """A part of ``data/`` to list.
+
+    Attributes:
+        prefix: of the keys.
+        before: unix seconds; objects that are not older are only counted.
+    """
+
+    prefix: str
+    before: float
+
+
+class DataListed(NamedTuple):
+    """Data objects that are old enough.
+
+    Attributes:
+        records: 32 bytes of digest and 8 of size each, ascending.
+        objects: all of ours, young ones too.
+        size: of these, in bytes.
+        foreign: how many objects have names that lakecli never gives.
+    """
+
+    records: bytes
+    objects: int
+    size: int
+    foreign: int
+
+
+def read_trees(part: Tables, *, site: Site, store: ObjectStore | None) -> TreesRead:
+    """Read metaranges.
+
+    Raises:
+        MissingTable: one that must exist does not.
+        IntegrityError: one is damaged.
+    """
+    found: set[bytes] = set()
+    foreign, missing = 0, []
+    for tree in part.ids:
+        table = _open(tree, store or site.store(), must_exist=part.must_exist)
+        if table is None:
+            missing.append(tree)
+            continue
+        foreign += not is_ours(table)
+        metarange = load_metarange(MetarangeId(tree), table)
+        found.update(bytes.fromhex(range_id_of(value)) for value in metarange.values)
+    return TreesRead(b"".join(sorted(found)), foreign, tuple(missing))
+
+
+def read_ranges(part: Tables, *, site: Site, store: ObjectStore | None) -> RangesRead:
+    """Read ranges for whatever in them looks like the address of a data object.
+
+    Values are not taken apart: the address stands in them as it is, and what only looks like one
+    keeps an object alive that may be garbage, no more.
+
+    Raises:
+        MissingTable: one that must exist does not.
+        IntegrityError: one is damaged.
+    """
+    found: set[bytes] = set()
+    entries, foreign, missing = 0, 0, []
+    for range_id in part.ids:
+        table = _open(range_id, store or site.store(), must_exist=part.must_exist)
+        if table is None:
+            missing.append(range_id)
+            continue
+        check_kind(table, "range")
+        entries += table.count
+        foreign += not is_ours(table)
+        for number in range(table.block_count):
+            found.update(_ADDRESS.findall(bytes(payload_of(table.stored_block(number)))))
+    return RangesRead(digests_of(found), entries, foreign, tuple(missing))
+
+
+def digests_of(addresses: set[bytes]) -> bytes:
+    """Return the digests that addresses name, ascending."""
+    joined = b"".join(sorted(addresses)).replace(b"data/", b"").replace(b"/", b"")
+    return bytes.fromhex(joined.decode("ascii"))
+
+
+def addresses_in(value: bytes) -> list[bytes]:
+    """Return the addresses of data objects in an encoded entry."""
+    return _ADDRESS.findall(value)
+
+
+def _open(table_id: str, store: ObjectStore, *, must_exist: bool) -> Table | None:
+    from lakecli.committed.store import MissingTable
+
+    key = sstable_key(table_id)
+    try:
+        return Table(BytesSource(key, store.get(key)))
+    except ObjectNotFound:
+        if must_exist:
+            raise MissingTable(key, store.uri) from None
+        return None
+
+
+def read_kinds(
+    part: Sequence[tuple[str, int]], *, site: Site, store: ObjectStore | None
+) -> list[Kind]:
+    """Tell what tables are by their properties; what cannot be read is not ours.
+
+    Args:
+        part: IDs and sizes in bytes.
+        site: of the repository.
+        store: its namespace, if it is open in this process.
+    """
+    found = []
+    for table_id, size in part:
+        source = RemoteSource(store or site.store(), sstable_key(table_id), size=size)
+        try:
+            table = Table(source)
+        except IntegrityError:
+            found.append(Kind(table_id, "", ours=False))
+            continue
+        kind = table.properties.get("type", b"").decode("ascii", "replace")
+        found.append(Kind(table_id, kind, is_ours(table)))
+    return found
+
+
+def list_data(part: DataPart, *, site: Site, store: ObjectStore | None) -> DataListed:
+    """List data objects."""
+    before = datetime.fromtimestamp(part.before, UTC)
+    records = bytearray()
+    objects = size = foreign = 0
+    for info in (store or site.store()).list(part.prefix):
+        digest = data_digest(info.key)
+        if digest is None:
+            foreign += 1
+            continue
+        objects += 1
+        size += info.size
+        if info.modified_at < before:
+            records += bytes.fromhex(digest) + info.size.to_bytes(8)
+    return DataListed(bytes(records), objects, size, foreign)
