@@ -4,10 +4,11 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='branch cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck import log merge op pull push quickstart redo reflog repo rev-parse show status tag undo version' ;;
+    '') REPLY='branch cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc import log merge op pull push quickstart redo reflog repo rev-parse show status tag undo version' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download ls mv presign rm stage stat upload' ;;
+    'gc') REPLY='delete-config get-config run set-config status undo' ;;
     'op') REPLY='log redo restore show undo' ;;
     'repo') REPLY='create delete list' ;;
     'show') REPLY='commit' ;;
@@ -49,6 +50,12 @@ __lakecli_options() {
     'fs stat') REPLY='--at-op --expires --pre-sign' ;;
     'fs upload') REPLY='--content-type --dry-run --exclude --follow --include --meta --no-progress -p --parallelism -r --recursive -s --skip --source' ;;
     'fsck') REPLY='--conf --data --dry-run --engine --from --master --repair --sample' ;;
+    'gc delete-config') REPLY='' ;;
+    'gc get-config') REPLY='' ;;
+    'gc run') REPLY='--conf --dry-run --engine --force-shared --grace --master --no-progress -p --parallelism -y --yes' ;;
+    'gc set-config') REPLY='-f --filename' ;;
+    'gc status') REPLY='' ;;
+    'gc undo') REPLY='' ;;
     'import') REPLY='--allow-empty-commit --allow-empty-message --conf --copy --dry-run --engine --follow --from -m --manifest --master --message --meta --mode --no-progress -p --parallelism --skip --to' ;;
     'log') REPLY='--after --amount --at-op --dot --first-parent --graph --limit --no-merges --objects --prefixes --show-meta-range-id --since --stop-at' ;;
     'merge') REPLY='--allow-empty --dry-run --force -m --message --meta --squash --strategy' ;;
@@ -149,6 +156,14 @@ __lakecli_value() {
     'fsck --from') REPLY='nothing' ;;
     'fsck --master') REPLY='nothing' ;;
     'fsck --sample') REPLY='nothing' ;;
+    'gc run --conf') REPLY='nothing' ;;
+    'gc run --engine') REPLY='=auto local spark' ;;
+    'gc run --grace') REPLY='nothing' ;;
+    'gc run --master') REPLY='nothing' ;;
+    'gc run -p') REPLY='nothing' ;;
+    'gc run --parallelism') REPLY='nothing' ;;
+    'gc set-config -f') REPLY='file' ;;
+    'gc set-config --filename') REPLY='file' ;;
     'import --conf') REPLY='nothing' ;;
     'import --engine') REPLY='=auto local spark' ;;
     'import --from') REPLY='directory' ;;
@@ -216,10 +231,10 @@ __lakecli_argument() {
     'clone 2') REPLY='repository' ;;
     'commit 1') REPLY='branch' ;;
     'completion 1') REPLY='=bash zsh fish' ;;
-    'config get 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism presign.expires sync' ;;
-    'config set 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism presign.expires sync' ;;
+    'config get 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync' ;;
+    'config set 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync' ;;
     'config set 2') REPLY='nothing' ;;
-    'config unset 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism presign.expires sync' ;;
+    'config unset 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync' ;;
     'diff 1') REPLY='ref' ;;
     'diff 2') REPLY='ref' ;;
     'doctor 1') REPLY='repository' ;;
@@ -243,6 +258,12 @@ __lakecli_argument() {
     'fs upload 1') REPLY='file' ;;
     'fs upload 2') REPLY='path' ;;
     'fsck 1') REPLY='repository' ;;
+    'gc delete-config 1') REPLY='repository' ;;
+    'gc get-config 1') REPLY='repository' ;;
+    'gc run 1') REPLY='repository' ;;
+    'gc set-config 1') REPLY='repository' ;;
+    'gc status 1') REPLY='repository' ;;
+    'gc undo 1') REPLY='repository' ;;
     'log 1') REPLY='ref' ;;
     'merge 1') REPLY='ref' ;;
     'merge 2') REPLY='branch' ;;

@@ -19,6 +19,7 @@ function __lakecli_words
                 'find-merge-base' 'Show the commit that a merge of two refs would start from' \
                 'fs' 'Read and write objects' \
                 'fsck' 'Check that everything a repository refers to is there and is what it should be' \
+                'gc' 'Find garbage, and delete it a grace period later' \
                 'import' 'Import objects that lie elsewhere, in one commit' \
                 'log' 'Show the history of a ref, newest commit first' \
                 'merge' 'Merge a ref into a branch' \
@@ -61,6 +62,14 @@ function __lakecli_words
                 'stage' 'Stage an object whose bytes are in a bucket already' \
                 'stat' 'Show what is recorded of an object' \
                 'upload' 'Upload a file, a directory or standard input to a branch'
+        case 'gc'
+            printf '%s\t%s\n' \
+                'delete-config' 'Delete the retention rules: from now on, whatever branches and tags reach is kept' \
+                'get-config' 'Show the retention rules' \
+                'run' 'Find garbage, and delete it a grace period later' \
+                'set-config' 'Set the retention rules: for how long commits keep their objects, per branch' \
+                'status' 'Show where garbage collection stands' \
+                'undo' 'Take back what garbage collection has condemned'
         case 'op'
             printf '%s\t%s\n' \
                 'log' 'Show what was done in a repository on this machine, the last operation first' \
@@ -246,6 +255,23 @@ function __lakecli_options
                 '--master' 'Where Spark runs; default: local[*], here' \
                 '--repair' 'Heal what can be healed, and say what is lost' \
                 '--sample' 'As --data, for a random part of them, such as 1%'
+        case 'gc run'
+            printf '%s\t%s\n' \
+                '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
+                '--dry-run' 'Show what would be done, and do nothing' \
+                '--engine' 'What does the work: auto, local (this process) or spark' \
+                '--force-shared' 'Collect although a lakeFS may work in the namespace' \
+                '--grace' 'How old garbage has to be, and how long it stays condemned; default: gc.grace' \
+                '--master' 'Where Spark runs; default: local[*], here' \
+                '--no-progress' 'Show no progress' \
+                '-p' 'Objects moved at a time; default: transfer.parallelism' \
+                '--parallelism' 'Objects moved at a time; default: transfer.parallelism' \
+                '-y' 'Do not ask' \
+                '--yes' 'Do not ask'
+        case 'gc set-config'
+            printf '%s\t%s\n' \
+                '-f' 'Rules as JSON; - is standard input' \
+                '--filename' 'Rules as JSON; - is standard input'
         case 'import'
             printf '%s\t%s\n' \
                 '--allow-empty-commit' 'Commit even if nothing changes' \
@@ -520,6 +546,22 @@ function __lakecli_value
             echo 'nothing'
         case 'fsck --sample'
             echo 'nothing'
+        case 'gc run --conf'
+            echo 'nothing'
+        case 'gc run --engine'
+            echo '=auto local spark'
+        case 'gc run --grace'
+            echo 'nothing'
+        case 'gc run --master'
+            echo 'nothing'
+        case 'gc run -p'
+            echo 'nothing'
+        case 'gc run --parallelism'
+            echo 'nothing'
+        case 'gc set-config -f'
+            echo 'file'
+        case 'gc set-config --filename'
+            echo 'file'
         case 'import --conf'
             echo 'nothing'
         case 'import --engine'
@@ -649,13 +691,13 @@ function __lakecli_argument
         case 'completion 1'
             echo '=bash zsh fish'
         case 'config get 1'
-            echo '=user.name user.email base_uri cache.size transfer.parallelism presign.expires sync'
+            echo '=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync'
         case 'config set 1'
-            echo '=user.name user.email base_uri cache.size transfer.parallelism presign.expires sync'
+            echo '=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync'
         case 'config set 2'
             echo 'nothing'
         case 'config unset 1'
-            echo '=user.name user.email base_uri cache.size transfer.parallelism presign.expires sync'
+            echo '=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync'
         case 'diff 1'
             echo 'ref'
         case 'diff 2'
@@ -701,6 +743,18 @@ function __lakecli_argument
         case 'fs upload 2'
             echo 'path'
         case 'fsck 1'
+            echo 'repository'
+        case 'gc delete-config 1'
+            echo 'repository'
+        case 'gc get-config 1'
+            echo 'repository'
+        case 'gc run 1'
+            echo 'repository'
+        case 'gc set-config 1'
+            echo 'repository'
+        case 'gc status 1'
+            echo 'repository'
+        case 'gc undo 1'
             echo 'repository'
         case 'log 1'
             echo 'ref'

@@ -121,6 +121,13 @@ KEYS: Final = (
     Key("base_uri", "put before every URI without lakefs://", parse_text, None, "lakefs://demo/"),
     Key("cache.size", "how much the local cache may hold", parse_size, "10 GiB", "2 GiB"),
     Key("transfer.parallelism", "objects moved at a time", parse_count, "25", "8"),
+    Key(
+        "gc.grace",
+        "how old garbage has to be, and how long it stays condemned; at least 24h",
+        parse_duration,
+        "14d",
+        "30d",
+    ),
     Key("presign.expires", "how long a presigned URL works", parse_duration, "15m", "12h"),
     Key(
         SYNC,
@@ -292,6 +299,13 @@ class Settings:
     def presign_expires(self) -> timedelta:
         """How long a presigned URL is asked to work."""
         value = self._value("presign.expires")
+        assert isinstance(value, timedelta)
+        return value
+
+    @property
+    def gc_grace(self) -> timedelta:
+        """How old garbage has to be, and how long it stays condemned."""
+        value = self._value("gc.grace")
         assert isinstance(value, timedelta)
         return value
 

@@ -50,6 +50,14 @@ _OPERATION: Final[Record] = {
     "metadata": ("map", "such as undoes: the ID of the operation that it took back"),
 }
 
+_COLLECTION: Final[Record] = {
+    "phase": ("text", "idle, condemned or sweeping"),
+    "epoch": ("number", "counts the condemnations; 0: there never was one"),
+    "grace_seconds": ("number", "the grace period"),
+    "since": ("time or null", "when the phase began, by the store's clock"),
+    "sweep_at": ("time or null", "when what is condemned can be swept"),
+}
+
 RECORDS: Final[dict[str, Record]] = {
     "repository": {
         "name": ("text", "on this machine"),
@@ -397,6 +405,38 @@ RECORDS: Final[dict[str, Record]] = {
         "shell": ("text", ""),
         "script": ("text", ""),
     },
+    "collection state": _COLLECTION,
+    "collection": {
+        "action": ("text", "condemned, found nothing, waits or swept"),
+        "dry_run": ("boolean", "whether that is only what would be done"),
+        **_COLLECTION,
+        "objects": ("number", "that are garbage"),
+        "size": ("number", "of these, in bytes"),
+        "spared": ("number", "condemned objects that are in use again"),
+        "garbage": ("list of garbage", "by kind"),
+        "commits": ("number", "that keep their objects; 0 where nothing was looked for"),
+        "ranges": ("number", "distinct ranges of these that were read"),
+        "entries": ("number", "in these ranges"),
+        "lost": ("list of text", "tables that unpushed work needs and that are gone"),
+    },
+    "garbage": {
+        "kind": (
+            "text",
+            "data, range, metarange, pack, reflog, incoming, doctor or upload",
+        ),
+        "prefix": ("text", "of the keys"),
+        "why": ("text", "it is garbage"),
+        "objects": ("number", ""),
+        "size": ("number", "in bytes"),
+    },
+    "retention rules": {
+        "default_retention_days": ("number", ""),
+        "branches": ("list of retention rule", "those with days of their own, by name"),
+    },
+    "retention rule": {
+        "branch_id": ("text", "name of the branch"),
+        "retention_days": ("number", ""),
+    },
     "version": {"version": ("text", "")},
 }
 """Every kind of object."""
@@ -461,6 +501,12 @@ ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
         Answer("transfer plan", option="--dry-run"),
     ),
     "fsck": (Answer("checked", each=True),),
+    "gc delete-config": (Answer("retention rules"),),
+    "gc get-config": (Answer("retention rules"),),
+    "gc run": (Answer("collection"),),
+    "gc set-config": (Answer("retention rules"),),
+    "gc status": (Answer("collection state"),),
+    "gc undo": (Answer("collection state"),),
     "import": (Answer("imported"),),
     "log": (Answer("commit", each=True),),
     "merge": (Answer("commit"), Answer("difference", each=True, option="--dry-run")),

@@ -1,0 +1,102 @@
+"""How ``lakecli gc`` tells where a collection stands, and what is garbage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakecli.cli.text import human_size, local_date
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.pipeline.gc.run import GcReport, GcStatus
+
+
+def status_record(status: GcStatus) -> dict[str, Any]:
+    """Return the JSON fields of a state."""
+    return {
+        "phase": status.phase,
+        "epoch": status.epoch,
+        "grace_seconds": int(status.grace.total_seconds()),
+        "since": status.since,
+        "sweep_at": status.sweep_at,
+    }
+
+
+def report_record(report: GcReport, *, dry_run: bool) -> dict[str, Any]:
+    """Return the JSON fields of what a run did."""
+    return {
+        "action": report.action,
+        "dry_run": dry_run,
+        **status_record(report.status),
+        "objects": sum(each.objects for each in report.garbage),
+        "size": sum(each.size for each in report.garbage),
+        "spared": report.spared,
+        "garbage": [
+            {
+                "kind": each.kind,
+                "prefix": each.prefix,
+                "why": each.why,
+                "objects": each.objects,
+                "size": each.size,
+            }
+            for each in report.garbage
+        ],
+        "commits": report.commits,
+        "ranges": report.ranges,
+        "entries": report.entries,
+        "lost": list(report.lost),
+    }
+
+
+def status_lines(status: GcStatus, uri: str) -> Iterator[str]:
+    """Yield the lines about a state."""
+    from lakecli.remote.collection import Phase
+
+    if status.phase is Phase.IDLE:
+        yield "Nothing is condemned." if status.epoch else "Garbage was never collected here."
+    elif status.phase is Phase.CONDEMNED:
+        assert status.since is not None
+        assert status.sweep_at is not None
+        yield f"Garbage is condemned since {local_date(status.since)}; nothing is deleted yet."
+        yield f"It can be swept from {local_date(status.sweep_at)} on: lakecli gc run {uri}"
+        yield f"Until then it can be taken back: lakecli gc undo {uri}"
+    else:
+        yield f"A sweep is under way or was interrupted; finish it: lakecli gc run {uri}"
+
+
+def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
+    """Yield the lines about what a run did."""
+    from lakecli.pipeline.gc.run import Action
+
+    if report.commits or report.action in (Action.CONDEMNED, Action.FOUND_NOTHING):
+        yield (
+            f"In use: {report.commits} commits, {report.ranges} ranges, {report.entries} entries"
+        )
+    if report.lost:
+        yield (
+            f"Unpushed work needs {len(report.lost)} ranges or metaranges that are gone; "
+            "pushing it says which"
+        )
+    yield from _garbage_lines(report, dry_run=dry_run)
+    if report.spared:
+        yield f"Spared, for they are in use again: {report.spared} objects"
+    if not dry_run:
+        yield from status_lines(report.status, uri)
+
+
+def _garbage_lines(report: GcReport, *, dry_run: bool) -> Iterator[str]:
+    from lakecli.pipeline.gc.run import Action
+
+    if report.action is Action.WAITS:
+        return
+    if not report.garbage:
+        yield "No garbage." if report.action is not Action.SWEPT else "Nothing to delete."
+        return
+    verb = {Action.CONDEMNED: "Condemned", Action.SWEPT: "Deleted"}[report.action]
+    if dry_run:
+        verb = {"Condemned": "Would condemn", "Deleted": "Would delete"}[verb]
+    size = human_size(sum(each.size for each in report.garbage))
+    yield f"{verb}: {sum(each.objects for each in report.garbage)} objects, {size}"
+    for each in report.garbage:
+        yield (f"  {each.prefix}  {each.kind}: {each.objects}, {human_size(each.size)}: {each.why}")

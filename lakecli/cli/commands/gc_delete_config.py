@@ -1,0 +1,20 @@
+"""``lakecli gc delete-config``."""
+
+from __future__ import annotations
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import RepositoryUri
+
+
+def gc_delete_config(context: Context, repository: RepositoryUri) -> None:
+    """Delete the retention rules: from now on, whatever branches and tags reach is kept.
+
+    Examples:
+        lakecli gc delete-config lakefs://demo
+    """
+    from lakecli.pipeline.gc.rules import delete_rules, get_rules, rules_fields
+
+    store = context.repository(repository, sync=False).store
+    rules = get_rules(store)
+    delete_rules(store)
+    context.out.emit(rules_fields(rules), text=lambda: ["Deleted the retention rules."])

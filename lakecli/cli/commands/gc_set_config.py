@@ -1,0 +1,51 @@
+"""``lakecli gc set-config``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import Completes, Kind, RepositoryUri
+
+
+def gc_set_config(
+    context: Context,
+    repository: RepositoryUri,
+    *,
+    filename: Annotated[
+        str,
+        typer.Option("--filename", "-f", metavar="FILE", help="Rules as JSON; - is standard input"),
+        Completes(Kind.FILE),
+    ],
+) -> None:
+    """Set the retention rules: for how long commits keep their objects, per branch.
+
+    The rules are lakeFS's: a number of days by default, and others for some branches. A commit
+    keeps its objects for so many days after another one took its place at the head of the branch;
+    heads and tags always keep theirs. Without rules, whatever branches and tags reach is kept.
+    They hold for all clones, from the next `lakecli gc run` on.
+
+    {"default_retention_days": 21, "branches": [{"branch_id": "main", "retention_days": 28}]}
+
+    Examples:
+        lakecli gc set-config lakefs://demo -f rules.json
+        lakecli gc set-config lakefs://demo -f - < rules.json
+    """
+    from lakecli.errors import NotFound
+    from lakecli.pipeline.gc.rules import parse_rules, put_rules, rules_fields
+
+    if filename == "-":
+        text = context.stdin.read()
+    else:
+        try:
+            text = Path(filename).read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            raise NotFound(f"cannot read {filename}: {(error.strerror or '').lower()}") from error
+    rules = parse_rules(text)
+    put_rules(context.repository(repository, sync=False).store, rules)
+    fields = rules_fields(rules)
+    context.out.emit(fields, text=lambda: json.dumps(fields, indent=4).splitlines())

@@ -1,0 +1,20 @@
+"""``lakecli gc status``."""
+
+from __future__ import annotations
+
+from lakecli.cli.collection import status_lines, status_record
+from lakecli.cli.context import Context
+from lakecli.cli.params import RepositoryUri
+
+
+def gc_status(context: Context, repository: RepositoryUri) -> None:
+    """Show where garbage collection stands.
+
+    Examples:
+        lakecli gc status lakefs://demo
+    """
+    from lakecli.pipeline.gc.run import status
+
+    opened = context.repository(repository, sync=False)
+    found = status(opened)
+    context.out.emit(status_record(found), text=lambda: status_lines(found, opened.uri))
