@@ -151,6 +151,9 @@ def _brought(
     if tree in parents:
         return
     sides = [diff(repository.trees, parent, tree) for parent in parents or [EMPTY_TREE]]
+    if len(sides) == 1:
+        yield from (change for change in sides[0] if change.right is not None)
+        return
     for _, group in groupby(merge(*sides, key=attrgetter("path")), key=attrgetter("path")):
         changes = list(group)
         if len(changes) == len(sides) and changes[0].right is not None:
