@@ -78,9 +78,7 @@ def iter_repositories(
 def put_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
     """Write a record under its name; if it was forgotten, it no longer is."""
     txn.put(Table.REPOSITORIES, record.name.encode(), _dump(record))
-    for key, data in list(txn.scan(Table.META, prefix=_forgotten_key(record.name))):
-        if _load(data).uuid == record.uuid:
-            txn.delete(Table.META, key)
+    forget_for_good(txn, record)
 
 
 def delete_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
@@ -102,6 +100,22 @@ def iter_forgotten(txn: ReadTransaction, name: str) -> Iterator[RepositoryRecord
         record = _load(data)
         if record.uuid not in here:
             yield record
+
+
+def iter_all_forgotten(txn: ReadTransaction) -> Iterator[RepositoryRecord]:
+    """Yield what was known of every repository that was deleted here and is not here again."""
+    here = {record.uuid for record in iter_repositories(txn)}
+    for _, data in txn.scan(Table.META, prefix=b"forgotten/"):
+        record = _load(data)
+        if record.uuid not in here:
+            yield record
+
+
+def forget_for_good(txn: WriteTransaction, record: RepositoryRecord) -> None:
+    """Drop what is remembered of a deleted repository's name."""
+    for key, data in list(txn.scan(Table.META, prefix=_forgotten_key(record.name))):
+        if _load(data).uuid == record.uuid:
+            txn.delete(Table.META, key)
 
 
 def _forgotten_key(name: str) -> bytes:

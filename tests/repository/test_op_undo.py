@@ -229,6 +229,35 @@ class TestExpiry:
                 assert kept == {shown.staging_token, *shown.sealed_tokens}
                 assert all(area.is_empty(txn, token) for token in shown.sealed_tokens)
 
+    def test_a_deleted_repository(self, tmp_path: Path) -> None:
+        clock = Ticking()
+        with open_lake(tmp_path, clock=clock) as lake:
+            other = repo.create(lake, "other", str(tmp_path / "other"))
+            deleted = make_repository(lake, tmp_path)
+            stage(deleted, "main", {b"%d" % number: b"x" for number in range(100)})
+            commit(deleted, "main", message="first", committer="me")
+            stage(deleted, "main", {b"staged": b"x"})
+            tag.create(deleted, "v1", "main")
+            repo.delete(lake, "demo")
+            clock.present += KEPT_FOR - timedelta(days=1)
+            housekeeping.tidy(other)
+            assert undo(logged_repository(lake, "demo", wanted="undo")).operation.kind
+            assert len(read(deleted, "main")) == 101
+            redo(logged_repository(lake, "demo", wanted="redo"))
+
+            clock.present += KEPT_FOR + timedelta(days=2)
+            while housekeeping.tidy(other):
+                pass
+            with pytest.raises(NotFound):
+                logged_repository(lake, "demo")
+            with lake.kv.read() as txn:
+                of_it = {table for table in Table for _ in txn.scan_keys(table, prefix=deleted.key)}
+                assert of_it == {Table.COMMITS}
+                for table in (Table.STAGING, Table.IMAGES):
+                    assert next(txn.scan_keys(table), None) is None
+                assert len(list(txn.scan_keys(Table.TOKENS))) == 1
+            assert head(other)
+
 
 @pytest.fixture
 def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
