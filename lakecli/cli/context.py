@@ -181,14 +181,14 @@ class Context:
                     hint=f"lakefs://{uri.repository}/…",
                 )
         if at_op:
-            return self.logged_repository(uri).at(at_op)
+            return self.logged_repository(uri, operation=at_op).at(at_op)
         repository = self.lake().repository(uri.repository)
         if sync and self.settings.sync(uri.repository):
             self._synchronise(repository)
         return repository
 
     def logged_repository(
-        self, uri: LakeUri, *, wanted: str = "", sync: bool = False
+        self, uri: LakeUri, *, wanted: str = "", operation: str = "", sync: bool = False
     ) -> Repository:
         """Return a handle to the repository whose operation log a URI means.
 
@@ -197,6 +197,7 @@ class Context:
         Args:
             uri: names the repository.
             wanted: ``undo`` or ``redo``: of several that were deleted, one that has something to.
+            operation: the beginning of an ID: of several of that name, the one that has it.
             sync: whether the command shares in automatic sharing, as of `repository`.
 
         Raises:
@@ -204,7 +205,9 @@ class Context:
         """
         from lakecli.repository.op_log import logged_repository
 
-        repository = logged_repository(self.lake(), uri.repository, wanted=wanted)
+        repository = logged_repository(
+            self.lake(), uri.repository, wanted=wanted, operation=operation
+        )
         if sync and repository.is_here() and self.settings.sync(uri.repository):
             self._synchronise(repository)
         return repository

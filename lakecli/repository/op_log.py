@@ -169,29 +169,43 @@ def expired(repository: Repository, prefix: str) -> NotFound:
     )
 
 
-def logged_repository(lake: Lake, name: str, *, wanted: str = "") -> Repository:
+def logged_repository(
+    lake: Lake, name: str, *, wanted: str = "", operation: str = ""
+) -> Repository:
     """Return the repository whose log a name means, even where it was deleted here.
+
+    That is the present one, else the one that was deleted last; but see the arguments.
 
     Args:
         lake: where to look.
         name: of the repository.
         wanted: ``undo`` or ``redo``: of several deleted ones, the first that has something to.
+        operation: the beginning of an ID: of all of that name, the first that has it.
 
     Raises:
         NotFound: there never was one of that name, as far as this machine knows.
     """
     with lake.kv.read() as txn:
         present = records.find_repository(txn, name)
+        found = [Repository(lake, record) for record in records.iter_forgotten(txn, name)]
         if present is not None:
-            return Repository(lake, present)
-        forgotten = [Repository(lake, record) for record in records.iter_forgotten(txn, name)]
-        if not forgotten:
+            found.insert(0, Repository(lake, present))
+        if not found:
             raise NotFound(
                 f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
             )
-        find = {UNDO: find_undo, REDO: find_redo}.get(wanted)
-        useful = [each for each in forgotten if find is not None and find(txn, each) is not None]
-        return (useful or forgotten)[0]
+        fitting = found
+        if operation:
+            fitting = [each for each in found if _has(txn, each, operation.lower())]
+        elif present is None and wanted:
+            find = find_undo if wanted == UNDO else find_redo
+            fitting = [each for each in found if find(txn, each) is not None]
+        return (fitting or found)[0]
+
+
+def _has(txn: ReadTransaction, repository: Repository, prefix: str) -> bool:
+    is_id = _DIGITS.issuperset(prefix)
+    return is_id and next(log.iter_ids(txn, repository.key, prefix), None) is not None
 
 
 def staged_paths(

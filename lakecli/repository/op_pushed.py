@@ -74,6 +74,8 @@ def move_back(
     Raises:
         Refused: something was pushed and `remote` is not set, or the bucket has moved on.
         OutcomeUnknown: the bucket may have moved; the same call again finds out.
+        Unreachable: it has to be asked, also what became of a push that was interrupted, and does
+            not answer.
     """
     from lakecli.repository.pending import finish_pending
 

@@ -164,6 +164,19 @@ def test_two_repositories_of_one_name(cli: Cli, demo: Demo) -> None:
     assert seen == [[], [first], [first], [first], [], [second]]
 
 
+def test_an_operation_of_a_deleted_repository_of_that_name(cli: Cli, demo: Demo) -> None:
+    demo.branch("dev")
+    created = operations(cli)[-1]
+    cli.ok("repo", "delete", REPOSITORY, "-y")
+    cli.ok("repo", "create", REPOSITORY, cli.directory / "second")
+    assert cli("branch", "show", DEV).exit_code == ExitCode.NOT_FOUND
+    assert cli.ok("branch", "show", DEV, "--at-op", created[:12]).exit_code == 0
+    assert cli.ok("op", "show", REPOSITORY, created, "--json").json["kind"] == "branch create"
+    refused = cli("op", "restore", REPOSITORY, created, "-y", "--json")
+    assert refused.error["kind"] == "refused"
+    assert "repo delete" in refused.error["hint"]
+
+
 def test_a_deleted_branch_comes_back_with_what_was_not_committed(cli: Cli, demo: Demo) -> None:
     demo.branch("dev")
     demo.stage({"x": "1"}, "dev")

@@ -29,7 +29,7 @@ def op_restore(
     from lakecli.repository.op_log import find_operation
     from lakecli.repository.op_undo import restore
 
-    opened = context.logged_repository(repository, sync=True)
+    opened = context.logged_repository(repository, operation=operation, sync=True)
     wanted = find_operation(opened, operation).operation
     context.confirm(
         f"make {repository} what it was after operation {wanted.id.hex()[:12]}", yes=yes

@@ -31,7 +31,7 @@ def op_show(
     from lakecli.cli.text import quote_path
     from lakecli.repository.op_log import find_operation
 
-    opened = context.logged_repository(repository)
+    opened = context.logged_repository(repository, operation=operation)
     logged = find_operation(opened, operation)
     paths, more = _paths(opened, logged.operation, amount)
     record = operation_record(logged.operation, undone=logged.undone)
