@@ -3,7 +3,7 @@
 Layers, each importing only what stands below it (a test enforces it)::
 
     cli                          prints, reads the environment, exits; typer and rich only here
-    spark                        DataFrames; pyspark only here and in pipeline
+    spark | filesystem           DataFrames; pyspark only here and in pipeline | fsspec
     pipeline                     bulk work as plans of partitions, run in-process or on Spark
     repository                   one module per verb; moving a branch is transaction.py alone
     committed | refs | staging   ranges and trees | names and history | uncommitted changes

@@ -43,15 +43,27 @@ class Stager:
         self._kind = kind
         self._operation: Operation | None = None
 
-    def write(self, changes: Sequence[tuple[bytes, bytes]], *, branch: str | None = None) -> None:
+    def write(
+        self,
+        changes: Sequence[tuple[bytes, bytes]],
+        *,
+        branch: str | None = None,
+        whole: bool = False,
+    ) -> None:
         """Stage (path, encoded value or tombstone), in ascending order of paths.
+
+        Args:
+            changes: what to stage.
+            branch: where, if not on the stager's own branch.
+            whole: all of it in one transaction, however many there are: nobody sees a part.
 
         Raises:
             NotFound: no such branch.
         """
         name = self._branch if branch is None else branch
-        for start in range(0, len(changes), BATCH):
-            part = changes[start : start + BATCH]
+        size = max(len(changes), 1) if whole else BATCH
+        for start in range(0, len(changes), size):
+            part = changes[start : start + size]
             with self._repository.lake.kv.write() as txn:
                 present = branch_at(self._repository, txn, name)
                 self._log(txn, present, [path for path, _ in part])

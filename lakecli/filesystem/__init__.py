@@ -1,0 +1,24 @@
+"""The ``lakefs://`` file system of fsspec: for pandas, pyarrow, DuckDB, Dask and others.
+
+::
+
+    paths         demo/main/tables/a.parquet -> repository, ref, path
+    lakes         the lakes that this process has open
+    failures      lakecli's errors as those that Python programs expect of files
+    files         files that are read or written
+    transaction   what is staged together
+    system        the file system itself
+"""
+
+from __future__ import annotations
+
+try:
+    import fsspec  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "the lakefs:// file system needs fsspec: pip install 'lakecli[fsspec]'"
+    ) from error
+
+from lakecli.filesystem.system import LakeFileSystem
+
+__all__ = ["LakeFileSystem"]

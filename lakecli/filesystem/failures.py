@@ -1,0 +1,68 @@
+"""lakecli's errors as those that Python programs expect of files."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from lakecli.errors import (
+    AlreadyExists,
+    ErrorKind,
+    LakeError,
+    NotFound,
+    PermissionDenied,
+    Unreachable,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class LakeFileError(OSError):
+    """What goes wrong with files and has no class of its own in Python.
+
+    Attributes:
+        kind: of lakecli's error.
+    """
+
+    kind: ErrorKind = ErrorKind.UNEXPECTED
+
+
+@contextmanager
+def finding(path: str) -> Iterator[None]:
+    """Translate errors while something is looked for: what is not there is `FileNotFoundError`."""
+    try:
+        yield
+    except NotFound as error:
+        raise FileNotFoundError(errno.ENOENT, _text(error), path) from error
+    except LakeError as error:
+        raise _translated(error, path) from error
+
+
+@contextmanager
+def transferring(path: str) -> Iterator[None]:
+    """Translate errors while bytes move: data that is gone is damage, no file that is missing."""
+    try:
+        yield
+    except LakeError as error:
+        raise _translated(error, path) from error
+
+
+def _translated(error: LakeError, path: str) -> Exception:
+    text = _text(error)
+    if isinstance(error, UsageError):
+        return ValueError(text)
+    if isinstance(error, AlreadyExists):
+        return FileExistsError(errno.EEXIST, text, path)
+    if isinstance(error, PermissionDenied):
+        return PermissionError(errno.EACCES, text, path)
+    number = errno.EHOSTUNREACH if isinstance(error, Unreachable) else errno.EIO
+    failure = LakeFileError(number, text, path)
+    failure.kind = error.kind
+    return failure
+
+
+def _text(error: LakeError) -> str:
+    return f"{error.message} ({error.hint})" if error.hint else error.message

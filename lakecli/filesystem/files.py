@@ -1,0 +1,244 @@
+"""Files: read block by block from where their bytes lie, written whole."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from fsspec.compression import compr
+from fsspec.spec import AbstractBufferedFile
+
+from lakecli.filesystem.failures import finding, transferring
+from lakecli.filesystem.lakes import repository
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from lakecli.filesystem.paths import Place
+    from lakecli.filesystem.system import LakeFileSystem
+    from lakecli.model import Entry
+
+WHOLE: Final = 1 << 20
+"""Files up to this size wait in memory until they are closed, larger ones in a temporary file."""
+
+
+class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
+    """An object, as it was when the file was opened, whatever becomes of its branch meanwhile."""
+
+    def __init__(
+        self, fs: LakeFileSystem, path: str, place: Place, entry: Entry, **kwargs: Any
+    ) -> None:
+        self._place = place
+        self._entry = entry
+        super().__init__(fs, path, mode="rb", size=entry.size, **kwargs)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What `LakeFileSystem.info` told when the file was opened."""
+        described: dict[str, Any] = self.fs.describe(self._place, self._entry)
+        return described
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        data: bytes = self.fs.read_range(self._place, self._entry, start, end)
+        return data
+
+    def __reduce__(self) -> Any:
+        """Open the same bytes elsewhere, at the same position."""
+        what = (self.fs, self.path, self._place, self._entry)
+        return _reopen, (what, self.blocksize, self.loc)
+
+
+def _reopen(
+    what: tuple[LakeFileSystem, str, Place, Entry], block_size: int, position: int
+) -> ReadFile:
+    file = ReadFile(*what, block_size=block_size)
+    file.seek(position)
+    return file
+
+
+class WrittenFile(io.BufferedIOBase):
+    """A file that becomes an object of a branch when it is closed, or not at all.
+
+    Leaving its ``with`` block by an error throws it away, unlike what fsspec's own files do.
+
+    Args:
+        fs: where.
+        path: its name there.
+        place: the branch and the path on it.
+        autocommit: stage it on closing; else at `commit`.
+        options: ``content_type`` and ``metadata`` of the object.
+    """
+
+    def __init__(
+        self,
+        fs: LakeFileSystem,
+        path: str,
+        place: Place,
+        *,
+        autocommit: bool,
+        options: dict[str, Any],
+    ) -> None:
+        super().__init__()
+        self.fs = fs
+        self.path = path
+        self.mode = "wb"
+        self.blocksize = WHOLE
+        self.autocommit = autocommit
+        self._place = place
+        self._options = options
+        self._memory = io.BytesIO()
+        self._file: tempfile._TemporaryFileWrapper[bytes] | None = None
+        self._size = 0
+        self._entry: Entry | None = None
+        self._thrown_away = False
+
+    def writable(self) -> bool:
+        """Return that it is for writing."""
+        return True
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self._size
+
+    def write(self, data: Any) -> int:
+        """Write bytes; nothing is visible before the file is closed."""
+        if self.closed:
+            raise ValueError("I/O operation on closed file.")
+        view = memoryview(data)
+        if self._thrown_away:
+            return view.nbytes
+        if self._file is None and self._size + view.nbytes > WHOLE:
+            # Not opened and closed here: it lives as long as this file.
+            self._file = tempfile.NamedTemporaryFile(prefix="lakecli-")  # noqa: SIM115
+            self._file.write(self._memory.getbuffer())
+            self._memory = io.BytesIO()
+        (self._memory if self._file is None else self._file).write(view)
+        self._size += view.nbytes
+        return view.nbytes
+
+    def close(self) -> None:
+        """Upload what was written, and stage it unless that is put off."""
+        if self.closed:
+            return
+        try:
+            if not self._thrown_away:
+                self._upload()
+        finally:
+            self._drop()
+            super().close()
+        if self.autocommit:
+            self.commit()
+
+    def commit(self) -> None:
+        """Stage it, or add it to what the transaction stages.
+
+        Raises:
+            ValueError: it was not closed before its transaction ended.
+        """
+        if not self.closed:
+            raise ValueError(f"not closed when its transaction ended: {self.path}")
+        if self._entry is not None:
+            self.fs.record(self._place, self._entry)
+
+    def discard(self) -> None:
+        """Throw away what was written, and what will be."""
+        self._thrown_away = True
+        self._entry = None
+        self._drop()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it; after an error throw it away."""
+        if kind is not None:
+            self.discard()
+        self.close()
+
+    def __del__(self) -> None:
+        """Throw away what nobody closed, and say so."""
+        if not self.closed:
+            if not self._thrown_away:
+                warnings.warn(
+                    f"never closed, so not written: {self.path}", ResourceWarning, stacklevel=2
+                )
+            self.discard()
+            self.close()
+
+    def _upload(self) -> None:
+        from lakecli.repository.deposit import deposit
+        from lakecli.repository.upload import UploadOptions
+
+        options = UploadOptions(**self._options)
+        source: Any = self._memory
+        if self._file is None:
+            self._memory.seek(0)
+        else:
+            self._file.flush()
+            source = Path(os.path.realpath(self._file.name))
+        place = self._place
+        with (
+            finding(self.path),
+            repository(self.fs.home, place.repository) as found,
+            transferring(self.path),
+        ):
+            self._entry = deposit(found, place.ref, place.path, source=source, options=options)
+
+    def _drop(self) -> None:
+        self._memory = io.BytesIO()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class PackedFile(io.BufferedIOBase):
+    """A file that is compressed on its way into a `WrittenFile`, and closed with it."""
+
+    def __init__(self, raw: WrittenFile, compression: str) -> None:
+        super().__init__()
+        self._raw = raw
+        self._packing = compr[compression](raw, mode="wb")
+
+    def writable(self) -> bool:
+        """Return that it is for writing."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        written: int = self._packing.write(data)
+        return written
+
+    def discard(self) -> None:
+        """Throw away what was written."""
+        self._raw.discard()
+
+    def close(self) -> None:
+        """Write what is left, and close the file."""
+        if not self.closed:
+            try:
+                self._packing.close()
+                self._raw.close()
+            finally:
+                super().close()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close it; after an error throw it away."""
+        if kind is not None:
+            self.discard()
+        self.close()
+
+
+class TextFile(io.TextIOWrapper):
+    """Text on its way into a file that is thrown away after an error."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close it; after an error throw it away."""
+        if kind is not None:
+            cast("WrittenFile | PackedFile", self.buffer).discard()
+        self.close()

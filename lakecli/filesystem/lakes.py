@@ -1,0 +1,164 @@
+"""The lakes that this process has open for its file systems, opened when they are first needed.
+
+The local store must not be used across a fork. So before each fork those that nobody is using are
+closed, and parent and child open their own when they next need one. A fork while another thread is
+in the middle of an operation leaves that store unusable in the child, which is told so.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from lakecli.errors import LakeError
+from lakecli.home import home_paths
+from lakecli.objectstore.registry import open_store, prepare_namespace
+from lakecli.repository.address import is_external, split_address
+from lakecli.uri import SCHEME, parse_repository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.model import Entry
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.lake import Lake, Repository
+
+HOME_VARIABLE = "LAKECLI_HOME"
+
+
+class _Held:
+    """A lake that is open, how many are using it, and its repositories with their clients."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self.users = 0
+        self.repositories: dict[str, Repository] = {}
+        self._buckets: dict[str, ObjectStore] = {}
+
+    def locate(self, repository: Repository, entry: Entry) -> tuple[ObjectStore, str]:
+        """Return the store and the key of an entry's bytes, wherever they lie."""
+        if not is_external(entry):
+            return repository.store, entry.physical_address
+        bucket, key = split_address(entry.physical_address)
+        store = self._buckets.get(bucket)
+        if store is None:
+            store = self._buckets[bucket] = open_store(bucket, region=_region_of(bucket))
+        return store, key
+
+    def repository(self, name: str) -> Repository:
+        found = self.lake.repository(name)
+        known = self.repositories.get(name)
+        if known is None or known.record != found.record:
+            self.repositories[name] = known = found
+        return known
+
+
+def _region_of(bucket: str) -> str:
+    """Return the region of a bucket outside the repository's namespace, if it has one."""
+    if bucket.startswith("s3://"):
+        with suppress(LakeError):  # the region that is configured may be right
+            return prepare_namespace(bucket)
+    return ""
+
+
+_held: dict[str, _Held] = {}
+_lock = Lock()
+
+
+def home_of(given: str | None) -> str | None:
+    """Return where things lie: what was given, what the environment says, or the platform's."""
+    home = given or os.environ.get(HOME_VARIABLE)
+    return os.path.abspath(home) if home else None
+
+
+@contextmanager
+def repository(home: str | None, name: str) -> Iterator[Repository]:
+    """Use a repository of a home.
+
+    Raises:
+        UsageError: an illegal name.
+        NotFound: there is none of that name.
+    """
+    parse_repository(SCHEME + name)
+    with lake(home) as held:
+        yield held.repository(name)
+
+
+@contextmanager
+def located(home: str | None, name: str, entry: Entry) -> Iterator[tuple[ObjectStore, str]]:
+    """Use the store of an entry's bytes, and their key there.
+
+    Raises:
+        NotFound: there is no such repository.
+        UsageError: its address is of a kind that lakecli has no store for.
+    """
+    with lake(home) as held:
+        yield held.locate(held.repository(name), entry)
+
+
+@contextmanager
+def lake(home: str | None) -> Iterator[_Held]:
+    """Use the lake of a home, opening it if it is not open."""
+    key = home or ""
+    with _lock:
+        held = _held.get(key)
+        if held is None:
+            held = _held[key] = _Held(_open(home))
+        held.users += 1
+    try:
+        yield held
+    finally:
+        with _lock:
+            held.users -= 1
+
+
+def close_unused() -> None:
+    """Close the lakes that nobody is using right now; they are opened again when needed."""
+    with _lock:
+        _close_unused()
+
+
+def _open(home: str | None) -> Lake:
+    from datetime import UTC, datetime
+
+    from lakecli.repository.lake import Home, Lake, Surroundings
+
+    paths = home_paths(home)
+    surroundings = Surroundings(
+        clock=lambda: datetime.now(UTC),  # noqa: TID251 - what everything below is given
+        new_id=lambda: os.urandom(16),
+        command="lakefs:// file system",
+    )
+    return Lake.open(Home(paths.store, paths.cache), surroundings)
+
+
+def _close_unused() -> None:
+    for key, held in list(_held.items()):
+        if not held.users:
+            del _held[key]
+            held.lake.close()
+
+
+def _before_fork() -> None:
+    _lock.acquire()
+    _close_unused()
+
+
+def _after_fork_in_parent() -> None:
+    _lock.release()
+
+
+def _after_fork_in_child() -> None:
+    _inherited.extend(_held.values())  # never closed here: they are the parent's
+    _held.clear()
+    _lock.release()
+
+
+_inherited: list[_Held] = []
+os.register_at_fork(
+    before=_before_fork,
+    after_in_parent=_after_fork_in_parent,
+    after_in_child=_after_fork_in_child,
+)

@@ -1,0 +1,59 @@
+"""What is staged together: the changes of a transaction, or of one call."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from fsspec.transaction import Transaction
+
+from lakecli.filesystem.failures import finding
+from lakecli.filesystem.lakes import repository
+
+if TYPE_CHECKING:
+    from lakecli.filesystem.paths import Place
+    from lakecli.model import Entry
+
+
+class Pending:
+    """Changes that wait to be staged, the last of each path; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._changes: dict[tuple[str, str], dict[bytes, Entry | None]] = {}
+        self._lock = Lock()
+
+    def add(self, place: Place, entry: Entry | None) -> None:
+        """Add an entry, or with ``None`` a deletion."""
+        with self._lock:
+            branch = self._changes.setdefault((place.repository, place.ref), {})
+            branch[place.path] = entry
+
+    def stage(self, home: str | None) -> None:
+        """Stage everything: all changes of one branch at once, one branch after the other."""
+        from lakecli.repository.deposit import stage_together
+
+        for (name, branch), changes in self._changes.items():
+            with finding(f"{name}/{branch}"), repository(home, name) as found:
+                stage_together(found, branch, changes, kind="file system")
+
+
+class LakeTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
+    """Everything that is written, copied and removed is staged at its end, or nothing of it.
+
+    Until then nothing of it is visible, not to the transaction itself either. Of several branches
+    each is staged at once, one after the other.
+    """
+
+    pending: Pending
+
+    def start(self) -> None:
+        """Begin."""
+        super().start()
+        self.pending = Pending()
+
+    def complete(self, commit: bool = True) -> None:
+        """Stage everything, or with ``commit=False`` throw it away."""
+        fs = self.fs
+        super().complete(commit=commit)  # each file adds itself to what is pending
+        if commit:
+            self.pending.stage(fs.home)

@@ -1,0 +1,141 @@
+"""pandas, pyarrow, DuckDB and Dask on any ref, and writing Parquet to a branch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pandas as pd
+import pytest
+from dask import dataframe
+from pyarrow import dataset, parquet
+
+from lakecli.filesystem import LakeFileSystem, lakes
+from lakecli.repository import tag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAIN = "lakefs://demo/main"
+SALES = f"{MAIN}/sales"
+dd: Any = dataframe
+REGIONS = ["north", "south"]
+
+
+def frame(rows: int) -> Any:
+    regions = [REGIONS[row % 2] for row in range(rows)]
+    return pd.DataFrame({"amount": range(rows), "region": regions})
+
+
+@pytest.fixture
+def refs(fs: LakeFileSystem) -> dict[str, int]:
+    """Refs of two commits of a table, and of what is staged on top; how many rows each has."""
+    for rows in (10, 20):
+        frame(rows).to_parquet(f"{MAIN}/table.parquet")
+        fs.commit(MAIN, f"{rows} rows")
+    with lakes.repository(lakes.home_of(None), "demo") as repository:
+        then = tag.create(repository, "v1", "main~1")
+    frame(30).to_parquet(f"{MAIN}/table.parquet")
+    return {
+        "main": 30,
+        "main@": 20,
+        "v1": 10,
+        then.commit_id: 10,
+        "main@{now}": 20,
+        "main@{1}": 10,
+        "main@{0}~1": 10,
+    }
+
+
+@pytest.fixture
+def duck(fs: LakeFileSystem) -> Iterator[Any]:
+    with duckdb.connect() as connection:
+        connection.register_filesystem(fs)
+        yield connection
+
+
+def test_pandas(refs: dict[str, int]) -> None:
+    for ref, rows in refs.items():
+        found = pd.read_parquet(f"lakefs://demo/{ref}/table.parquet", columns=["amount"])
+        assert len(found) == rows, ref
+        assert list(found.columns) == ["amount"]
+    frame(5).to_csv(f"{MAIN}/t.csv.gz", index=False)
+    assert pd.read_csv(f"{MAIN}/t.csv.gz").equals(frame(5))
+    frame(5).to_json(f"{MAIN}/t.jsonl", orient="records", lines=True)
+    assert pd.read_json(f"{MAIN}/t.jsonl", lines=True).equals(frame(5))
+
+
+def test_pandas_partitions(fs: LakeFileSystem) -> None:
+    frame(6).to_parquet(SALES, partition_cols=["region"])
+    assert fs.ls(SALES, detail=False) == [f"demo/main/sales/region={region}" for region in REGIONS]
+    fs.commit(MAIN, "partitions")
+    fs.rm(SALES, recursive=True)
+    found = pd.read_parquet("lakefs://demo/main@{now}/sales", filters=[("region", "=", "south")])
+    assert list(found["amount"]) == [1, 3, 5]
+
+
+def test_pandas_with_options(refs: dict[str, int]) -> None:
+    options = {"home": lakes.home_of(None)}
+    found = pd.read_parquet("lakefs://demo/v1/table.parquet", storage_options=options)
+    assert len(found) == refs["v1"]
+
+
+def test_pyarrow(fs: LakeFileSystem, refs: dict[str, int]) -> None:
+    for ref, rows in refs.items():
+        found = dataset.dataset(f"demo/{ref}/table.parquet", filesystem=fs, format="parquet")
+        assert found.count_rows() == rows, ref
+    with fs.committing(MAIN, "by pyarrow"):
+        dataset.write_dataset(
+            dataset.dataset("demo/main/table.parquet", filesystem=fs).to_table(),
+            "demo/main/sales",
+            filesystem=fs,
+            format="parquet",
+            partitioning=["region"],
+            partitioning_flavor="hive",
+            existing_data_behavior="overwrite_or_ignore",
+        )
+    found = dataset.dataset("demo/main@/sales", filesystem=fs, partitioning="hive")
+    assert found.count_rows(filter=dataset.field("region") == "north") == 15
+    assert parquet.read_table("demo/main/sales", filesystem=fs).num_rows == 30
+    table = parquet.read_table("demo/v1/table.parquet", filesystem=fs)
+    parquet.write_table(table, "demo/main/copy.parquet", filesystem=fs)
+    assert fs.ukey(f"{MAIN}/copy.parquet") != fs.ukey(f"{MAIN}/table.parquet")
+
+
+def test_duckdb(duck: Any, refs: dict[str, int], fs: LakeFileSystem) -> None:
+    for ref, rows in refs.items():
+        query = f"SELECT count(*) FROM read_parquet('lakefs://demo/{ref}/table.parquet')"
+        assert duck.execute(query).fetchall() == [(rows,)], ref
+    duck.execute(f"COPY (SELECT range AS n FROM range(7)) TO '{MAIN}/n.parquet' (FORMAT parquet)")
+    assert duck.execute(f"SELECT sum(n) FROM '{MAIN}/n.parquet'").fetchall() == [(21,)]
+    duck.execute(
+        f"COPY (SELECT range AS n, range % 3 AS k FROM range(9)) TO '{SALES}' "
+        "(FORMAT parquet, PARTITION_BY (k))"
+    )
+    fs.commit(MAIN, "by DuckDB")
+    query = f"SELECT sum(n) FROM read_parquet('{MAIN}@{{now}}/sales/*/*.parquet') WHERE k = 2"
+    assert duck.execute(query).fetchall() == [(15,)]
+    compared = f"""
+        SELECT count(*) FROM '{MAIN}/table.parquet' AS new
+        ANTI JOIN 'lakefs://demo/v1/table.parquet' AS old USING (amount)
+    """
+    assert duck.execute(compared).fetchall() == [(20,)]
+
+
+def test_dask(fs: LakeFileSystem, refs: dict[str, int]) -> None:
+    for ref, rows in refs.items():
+        found = dd.read_parquet(f"lakefs://demo/{ref}/table.parquet")
+        assert len(found) == rows, ref
+    dd.from_pandas(frame(12), npartitions=4).to_parquet(SALES, write_index=False)
+    assert len(fs.glob(f"{SALES}/*.parquet")) == 4
+    fs.commit(MAIN, "by Dask")
+    dd.from_pandas(frame(8), npartitions=2).to_parquet(SALES, overwrite=True, write_index=False)
+    assert dd.read_parquet(SALES)["amount"].sum().compute() == 28
+    assert dd.read_parquet(f"{MAIN}@{{now}}/sales")["amount"].sum().compute() == 66
+
+
+def test_dask_in_processes(refs: dict[str, int]) -> None:
+    """Workers get strings, and open their own store."""
+    found = dd.read_parquet("lakefs://demo/v1/table.parquet", split_row_groups=True)
+    assert found["amount"].sum().compute(scheduler="processes", num_workers=1) == 45
+    assert refs
