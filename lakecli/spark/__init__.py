@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.spark.table import read_table
+from lakecli.spark.write import Written, write_table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-__all__ = ["read_table", "register"]
+__all__ = ["Written", "read_table", "register", "write_table"]
 
 
 def register(spark: SparkSession, *, home: str | Path | None = None) -> None:

@@ -1,0 +1,284 @@
+"""Writing a table's files on executors: rows in, what was uploaded out.
+
+Files are written to this machine's disk, named by their contents and uploaded; nothing refers to
+them until the driver commits. So a task that fails, or that runs twice, leaves garbage at most.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakecli.pipeline.imports.copying import make_ingest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.pipeline.site import Site
+    from lakecli.repository.ingest import Ingested
+
+NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+"""What a partition column's value is called where it is null or empty."""
+
+ROW_GROUP: Final = 64 << 20
+"""Bytes of Arrow that become one row group, about."""
+
+_ESCAPED: Final = frozenset([*map(chr, range(1, 0x20)), *"\"#%'*/:=?\\\x7f{[]^"])
+
+RESULT: Final = pa.schema(
+    [
+        ("path", pa.string()),
+        ("checksum", pa.string()),
+        ("size", pa.int64()),
+        ("rows", pa.int64()),
+    ]
+)
+"""One row for each file that was uploaded."""
+
+RESULT_DDL: Final = "path string, checksum string, size bigint, rows bigint"
+
+
+def escape(text: str) -> str:
+    """Return a column's name or value as Hive and Spark write it into a path."""
+    return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
+
+
+class Shape(NamedTuple):
+    """What files are like.
+
+    Attributes:
+        format: ``parquet``; all others are lines of text.
+        partition_by: names of the columns whose values are the first columns of the rows, as text.
+        schema: of the other columns, an Arrow schema serialised.
+        extension: of the files' names, with its dot.
+        compression: as pyarrow calls it; for text ``gzip`` or ``none``.
+        header: the first line of every text file; ``""``: there is none.
+        max_rows: in one file; 0: any number.
+    """
+
+    format: str
+    partition_by: tuple[str, ...]
+    schema: bytes
+    extension: str
+    compression: str
+    header: str
+    max_rows: int
+
+
+class _File(Protocol):
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+
+    def close(self) -> None:
+        """Finish the file."""
+
+
+class _ParquetFile:
+    """A Parquet file whose row groups are of a good size, whatever batches come in."""
+
+    def __init__(self, path: Path, shape: Shape, schema: pa.Schema) -> None:
+        self._writer = pq.ParquetWriter(
+            path, schema, compression=shape.compression, store_schema=False
+        )
+        self._schema = schema
+        self._waiting: list[pa.RecordBatch] = []
+        self._size = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._size += batch.nbytes
+        if self._size >= ROW_GROUP:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            table = pa.Table.from_batches(self._waiting, self._schema)
+            self._writer.write_table(table, row_group_size=max(1, len(table)))
+            self._waiting, self._size = [], 0
+
+
+class _TextFile:
+    """A file of lines."""
+
+    def __init__(self, path: Path, shape: Shape) -> None:
+        self._plain = path.open("wb")
+        self._file: BinaryIO = self._plain
+        if shape.compression == "gzip":
+            # Without a time in it: the same rows are the same bytes.
+            packed = gzip.GzipFile("", "wb", fileobj=self._plain, mtime=0)
+            self._file = cast("BinaryIO", packed)
+        if shape.header:
+            self._file.write(shape.header.encode() + b"\n")
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        lines = batch.column(0).cast(pa.binary()).to_pylist()
+        self._file.write(b"\n".join([*lines, b""]))
+
+    def close(self) -> None:
+        self._file.close()
+        self._plain.close()
+
+
+class Sink:
+    """What ``mapInArrow`` runs to write a table.
+
+    Args:
+        site: of the repository.
+        shape: of the files.
+        write_id: a part of their names that no other write has.
+    """
+
+    def __init__(self, site: Site, shape: Shape, write_id: str) -> None:
+        self._site = site
+        self._shape = shape
+        self._write_id = write_id
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write and upload the rows of this task; yield what was uploaded, once all is durable."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "not in a task"
+        yield self.write(context.partitionId(), batches)
+
+    def write(self, task: int, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
+        """Write and upload rows, sorted by the partition columns, as the task of a number.
+
+        The first task of a table without partition columns writes a file even of no rows, so that
+        its schema can be read back.
+        """
+        with tempfile.TemporaryDirectory(prefix="lakecli-") as directory:
+            task_files = _Task(self, task, Path(directory))
+            for batch in batches:
+                task_files.add(batch)
+            if task == 0 and not self._shape.partition_by and task_files.is_empty:
+                task_files.begin("")
+            return task_files.finish()
+
+    @property
+    def site(self) -> Site:
+        """Where files are uploaded to."""
+        return self._site
+
+    @property
+    def shape(self) -> Shape:
+        """What files are like."""
+        return self._shape
+
+    def name(self, task: int, number: int) -> str:
+        """Return the name of a task's file."""
+        return f"part-{task:05d}-{self._write_id}-c{number:03d}{self._shape.extension}"
+
+
+class _Task:
+    """The files of one task, one of them open at a time."""
+
+    def __init__(self, sink: Sink, task: int, scratch: Path) -> None:
+        self._sink = sink
+        self._shape = sink.shape
+        self._schema = pa.ipc.read_schema(pa.py_buffer(self._shape.schema))
+        self._task = task
+        self._scratch = scratch
+        self._ingest = make_ingest(sink.site.store(), guard=sink.site.guard())
+        self._done: list[tuple[str, Ingested, int]] = []
+        self._directory: str | None = None
+        self._file: _File | None = None
+        self._path = Path()
+        self._rows = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file was begun."""
+        return self._file is None and not self._done
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Write rows, each where its partition columns say."""
+        width = len(self._shape.partition_by)
+        places = [pc.fill_null(column, NO_VALUE) for column in batch.columns[:width]]
+        arrays = [
+            column.cast(field.type)
+            for column, field in zip(batch.columns[width:], self._schema, strict=True)
+        ]
+        rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        starts = _run_starts(places, len(batch))
+        for start, stop in zip(starts, [*starts[1:], len(batch)], strict=True):
+            values = [str(place[start].as_py()) or NO_VALUE for place in places]
+            directory = "".join(
+                f"{escape(name)}={escape(value)}/"
+                for name, value in zip(self._shape.partition_by, values, strict=True)
+            )
+            self._write(directory, rows.slice(start, stop - start))
+
+    def _write(self, directory: str, rows: pa.RecordBatch) -> None:
+        most = self._shape.max_rows
+        while len(rows):
+            file = self.begin(directory)
+            part = rows.slice(0, most - self._rows) if most else rows
+            file.write(part)
+            self._rows += len(part)
+            rows = rows.slice(len(part))
+            if most and self._rows >= most:
+                self._end()
+
+    def begin(self, directory: str) -> _File:
+        """Return the open file of a directory; the one of another directory is finished."""
+        if self._file is not None and self._directory == directory:
+            return self._file
+        self._end()
+        self._directory = directory
+        self._path = self._scratch / "file"
+        if self._shape.format == "parquet":
+            self._file = _ParquetFile(self._path, self._shape, self._schema)
+        else:
+            self._file = _TextFile(self._path, self._shape)
+        return self._file
+
+    def _end(self) -> None:
+        if self._file is None:
+            return
+        self._file.close()
+        ingested = self._ingest.file(os.fsencode(self._path))
+        self._path.unlink()
+        name = self._sink.name(self._task, len(self._done))
+        self._done.append((f"{self._directory}{name}", ingested, self._rows))
+        self._file, self._rows = None, 0
+
+    def finish(self) -> pa.RecordBatch:
+        """Make everything durable and say what there is."""
+        self._end()
+        self._ingest.flush()
+        self._ingest.claim([ingested for _, ingested, _ in self._done])
+        columns: list[list[Any]] = [
+            [path for path, _, _ in self._done],
+            [ingested.digest for _, ingested, _ in self._done],
+            [ingested.size for _, ingested, _ in self._done],
+            [rows for _, _, rows in self._done],
+        ]
+        arrays = [
+            pa.array(column, field.type) for column, field in zip(columns, RESULT, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=RESULT)
+
+
+def _run_starts(places: list[pa.Array], count: int) -> list[int]:
+    """Return where other values begin than in the row before, the first row included."""
+    if not count:
+        return []
+    changes = np.zeros(count, np.bool_)
+    changes[0] = True
+    for place in places:
+        differs = pc.not_equal(place[1:], place[:-1])
+        changes[1:] |= differs.to_numpy(zero_copy_only=False)
+    return [int(at) for at in np.flatnonzero(changes)]

@@ -1,0 +1,395 @@
+"""Writing a DataFrame to a branch: executors upload, the driver commits, atomically or not at all.
+
+What executors have uploaded is unknown to everybody until one transaction moves the branch. The
+commit is built from what the tasks that counted have reported, so those that failed or ran twice
+leave no more behind than objects that garbage collection takes.
+"""
+
+from __future__ import annotations
+
+from heapq import merge
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.errors import AlreadyExists, LakeError, UsageError
+from lakecli.pipeline.site import Site
+from lakecli.repository.view import branch_at, open_view, view_of_branch
+from lakecli.spark.snapshot import opened
+from lakecli.uri import check_path, parse_path, ref_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import Column, DataFrame
+
+    from lakecli.model import Commit
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.transaction import Draft
+    from lakecli.repository.view import View
+    from lakecli.spark.sink import Shape, Sink
+
+    Change = tuple[bytes, bytes | None]
+
+MODES: Final = ("error", "append", "overwrite", "overwrite_partitions", "ignore")
+FORMATS: Final = ("parquet", "csv", "json")
+
+_VALUE: Final = "value"
+_TEXT_COMPRESSIONS: Final = {"": "none", "none": "none", "uncompressed": "none", "gzip": "gzip"}
+_EXTENSIONS: Final = {"none": "", "uncompressed": "", "gzip": ".gz"}
+
+
+class Written(NamedTuple):
+    """What a write did.
+
+    Attributes:
+        files: that were added.
+        rows: in them.
+        size: of them, in bytes.
+        commit: that made them visible; ``None`` where they are only staged, or nothing was done.
+    """
+
+    files: int
+    rows: int
+    size: int
+    commit: Commit | None
+
+
+class TableExists(AlreadyExists):
+    """There are objects below the table's path."""
+
+
+def write_table(
+    frame: DataFrame,
+    uri: str,
+    *,
+    mode: str = "error",
+    format: str = "parquet",
+    partition_by: Sequence[str] = (),
+    message: str = "",
+    metadata: Mapping[str, str] | None = None,
+    committer: str = "",
+    commit: bool = True,
+    options: Mapping[str, Any] | None = None,
+    home: str | Path | None = None,
+) -> Written:
+    """Write a DataFrame below a path of a branch, in one commit.
+
+    Args:
+        frame: the rows. Each of its partitions becomes a file in every directory it has rows for.
+        uri: ``lakefs://REPOSITORY/BRANCH/PATH``.
+        mode: where there are objects below the path already: ``error`` refuses, ``ignore`` does
+            nothing, ``append`` adds, ``overwrite`` replaces them all, ``overwrite_partitions``
+            those in the directories that the rows belong to.
+        format: ``parquet``, ``csv`` or ``json`` (lines).
+        partition_by: columns that become directories, ``column=value``.
+        message: of the commit; one that names the path by default.
+        metadata: of the commit.
+        committer: of the commit; Spark's user by default.
+        commit: ``False``: only stage the changes, beside whatever else is staged.
+        options: ``compression``, ``maxRecordsPerFile``; for text those of Spark's writer.
+        home: what ``LAKECLI_HOME`` is to the command line; the platform's directories by default.
+
+    Raises:
+        UsageError: an unknown mode, format or column, or a malformed URI.
+        NotFound: the repository or the branch is not there.
+        TableExists: there are objects below the path, and the mode is ``error``.
+        DirtyBranch: the branch has uncommitted changes, which a commit would not take along.
+        LostRace: the branch kept moving.
+        Unreachable: executors died.
+    """
+    parsed = parse_path(uri, allow_empty=True)
+    branch = ref_of(parsed)
+    with opened(uri, home=None if home is None else str(home)) as repository:
+        from lakecli.repository.rearrange import directory
+
+        target = _Target(repository, branch, directory(parsed.path or b""), mode)
+        shape = _shape(frame, format=format, partition_by=partition_by, options=options or {})
+        target.check(partition_by, commits=commit)
+        if mode == "ignore" and target.exists():
+            return Written(0, 0, 0, None)
+        files = _upload(frame, repository, shape, options or {})
+        additions = _additions(repository, target.prefix, files)
+        repository.guard.settle(found=[_key(checksum) for _, checksum, _, _ in files], written=())
+        written = Written(
+            len(files), sum(file[3] for file in files), sum(f[2] for f in files), None
+        )
+        if not commit:
+            target.stage(additions)
+            return written
+        user = committer or str(frame.sparkSession.sparkContext.sparkUser())
+        text = message or f"Write {written.rows} rows to {uri.removeprefix('lakefs://')}"
+        return written._replace(
+            commit=target.commit(additions, message=text, committer=user, metadata=metadata or {})
+        )
+
+
+class _Target:
+    """A path of a branch, and what is to become of what is there."""
+
+    def __init__(self, repository: Repository, branch: str, prefix: bytes, mode: str) -> None:
+        self._repository = repository
+        self._branch = branch
+        self.prefix = prefix
+        self._mode = mode
+
+    def check(self, partition_by: Sequence[str], *, commits: bool) -> None:
+        """Find out before anything is computed whether the write is going to be refused."""
+        from lakecli.repository.transaction import check_clean
+
+        if self._mode not in MODES:
+            raise UsageError(f"unknown mode {self._mode!r}", hint=f"one of {', '.join(MODES)}")
+        if self._mode == "overwrite_partitions" and not partition_by:
+            raise UsageError(
+                "overwrite_partitions is for tables with partition columns",
+                hint='partition_by=["column"], or mode="overwrite"',
+            )
+        with self._repository.lake.kv.read() as txn:
+            branch_at(self._repository, txn, self._branch)
+            if commits:
+                check_clean(view_of_branch(self._repository, txn, self._branch))
+        if self._mode == "error" and self.exists():
+            raise self._taken()
+
+    def exists(self) -> bool:
+        """Whether there is anything below the path."""
+        with open_view(self._repository, self._branch) as view:
+            return next(view.scan(prefix=self.prefix), None) is not None
+
+    def _taken(self) -> TableExists:
+        uri = f"{self._repository.uri}/{self._branch}/{self.prefix.decode(errors='replace')}"
+        return TableExists(
+            f"there are objects at {uri}", hint='mode="append", "overwrite" or "ignore"'
+        )
+
+    def changes(self, view: View, additions: Sequence[tuple[bytes, bytes]]) -> Iterator[Change]:
+        """Yield what the write changes on top of a view, in path order.
+
+        Raises:
+            TableExists: somebody else was first, and the mode is ``error``.
+        """
+        if self._mode == "error" and next(view.scan(prefix=self.prefix), None) is not None:
+            raise self._taken()
+        removed: Iterator[Change] = iter(())
+        if self._mode.startswith("overwrite"):
+            removed = ((path, None) for path in self._replaced(view, additions))
+        return merge(removed, additions, key=_path)
+
+    def _replaced(self, view: View, additions: Sequence[tuple[bytes, bytes]]) -> Iterator[bytes]:
+        if self._mode == "overwrite":
+            prefixes = [self.prefix]
+        else:
+            prefixes = sorted({path.rpartition(b"/")[0] + b"/" for path, _ in additions})
+        for prefix in prefixes:
+            for path, _ in view.scan(prefix=prefix):
+                yield path
+
+    def commit(
+        self,
+        additions: Sequence[tuple[bytes, bytes]],
+        *,
+        message: str,
+        committer: str,
+        metadata: Mapping[str, str],
+    ) -> Commit | None:
+        """Commit the changes on top of the branch's head, as it is by then.
+
+        Returns:
+            The commit; ``None`` where there is no change.
+        """
+        from lakecli.committed.apply import apply
+        from lakecli.repository.transaction import Draft, commit_clean
+
+        trees = self._repository.trees
+
+        def build(view: View) -> Draft:
+            applied = apply(trees, view.commit.metarange_id, self.changes(view, additions))
+            if not (applied.added or applied.changed or applied.removed):
+                raise _NoChange("nothing to write")
+            return Draft(
+                metarange_id=applied.metarange_id,
+                parents=[view.commit],
+                message=message,
+                committer=committer,
+                created_at=self._repository.lake.now(),
+                metadata=metadata,
+            )
+
+        try:
+            return commit_clean(self._repository, self._branch, build, kind="commit")
+        except _NoChange:
+            return None
+
+    def stage(self, additions: Sequence[tuple[bytes, bytes]]) -> None:
+        """Stage the changes."""
+        from lakecli.repository.stage import Stager
+        from lakecli.staging.area import TOMBSTONE
+
+        with open_view(self._repository, self._branch) as view:
+            changes = [
+                (path, TOMBSTONE if value is None else value)
+                for path, value in self.changes(view, additions)
+            ]
+        Stager(self._repository, self._branch, kind="upload").write(changes)
+
+
+class _NoChange(LakeError):
+    """The tree stays as it is."""
+
+
+def _path(change: Change) -> bytes:
+    return change[0]
+
+
+def _key(checksum: str) -> str:
+    from lakecli.layout import data_key
+
+    return data_key(checksum)
+
+
+def _additions(
+    repository: Repository, prefix: bytes, files: Sequence[tuple[str, str, int, int]]
+) -> list[tuple[bytes, bytes]]:
+    """Return path and encoded entry of each file, in path order."""
+    from lakecli.committed.values import encode_entry
+    from lakecli.model import Entry
+    from lakecli.repository.content_types import content_type_of
+
+    now = repository.lake.now()
+    additions = []
+    for name, checksum, size, _ in files:
+        path = prefix + name.encode()
+        check_path(path)
+        entry = Entry(_key(checksum), size, checksum, now, content_type_of(path))
+        additions.append((path, encode_entry(entry)))
+    return sorted(additions)
+
+
+def _shape(
+    frame: DataFrame, *, format: str, partition_by: Sequence[str], options: Mapping[str, Any]
+) -> Shape:
+    """Return what the files are going to be like.
+
+    Raises:
+        UsageError: what was asked for makes no sense.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    from lakecli.spark.fetch import serialised
+    from lakecli.spark.sink import Shape
+
+    if format not in FORMATS:
+        raise UsageError(f"unknown format {format!r}", hint=f"one of {', '.join(FORMATS)}")
+    names = [name.lower() for name in frame.columns]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise UsageError(f"two columns are called {name!r}", hint="rename one of them")
+    by = [name.lower() for name in partition_by]
+    for name in by:
+        if name not in names or by.count(name) > 1:
+            raise UsageError(
+                f"cannot partition by {name!r}", hint=f"columns: {', '.join(frame.columns)}"
+            )
+    fields = [field for field in frame.schema.fields if field.name.lower() not in by]
+    if not fields:
+        raise UsageError("every column is a partition column, nothing is left to write")
+    given = {name.lower(): str(value) for name, value in options.items()}
+    compression = given.get("compression", "snappy" if format == "parquet" else "").lower()
+    if format == "parquet":
+        stored = StructType(fields)
+        metadata = {
+            "org.apache.spark.version": frame.sparkSession.version,
+            "org.apache.spark.sql.parquet.row.metadata": stored.json(),
+        }
+        schema = to_arrow_schema(stored, timezone="UTC").with_metadata(metadata)
+        extension = (
+            "" if compression in _EXTENSIONS and compression != "gzip" else f".{compression}"
+        )
+        extension += ".parquet"
+    else:
+        schema = to_arrow_schema(StructType([StructField(_VALUE, StringType())]))
+        if compression not in _TEXT_COMPRESSIONS:
+            raise UsageError(f"unknown compression {compression!r}", hint="gzip or none")
+        compression = _TEXT_COMPRESSIONS[compression]
+        extension = f".{format}{_EXTENSIONS[compression]}"
+    return Shape(
+        format=format,
+        partition_by=tuple(
+            next(each for each in frame.columns if each.lower() == name) for name in by
+        ),
+        schema=serialised(schema),
+        extension=extension,
+        compression="none" if compression == "uncompressed" else compression,
+        header=_header(frame, by, given) if format == "csv" else "",
+        max_rows=int(given.get("maxrecordsperfile", 0)),
+    )
+
+
+def _header(frame: DataFrame, by: Sequence[str], given: Mapping[str, str]) -> str:
+    """Return the line of column names, quoted as Spark quotes them."""
+    if given.get("header", "false").lower() != "true":
+        return ""
+    from pyspark.sql import functions
+
+    names = [name for name in frame.columns if name.lower() not in by]
+    cells = [functions.lit(name).alias(f"c{at}") for at, name in enumerate(names)]
+    line = functions.to_csv(functions.struct(*cells), dict(given))
+    return str(frame.sparkSession.range(1).select(line).collect()[0][0])
+
+
+def _upload(
+    frame: DataFrame, repository: Repository, shape: Shape, options: Mapping[str, Any]
+) -> list[tuple[str, str, int, int]]:
+    """Write and upload all rows; return path, checksum, size and rows of each file."""
+    from lakecli.pipeline.spark_runner import raise_translated
+    from lakecli.spark.sink import RESULT_DDL, Sink
+
+    sink = Sink(Site.of(repository), shape, _write_id(repository))
+    rows = _arranged(frame, shape, {name: _text(value) for name, value in options.items()})
+
+    def write(batches: Iterator[Any]) -> Iterator[Any]:
+        return sink(batches)
+
+    try:
+        files = [tuple(row) for row in rows.mapInArrow(write, RESULT_DDL).collect()]
+    except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
+        raise_translated(error)
+    if not files and not shape.partition_by:  # a DataFrame without partitions has no first task
+        files = _empty(sink)
+    return files
+
+
+def _empty(sink: Sink) -> list[tuple[str, str, int, int]]:
+    columns = sink.write(0, iter(())).to_pydict()
+    return list(zip(*columns.values(), strict=True))
+
+
+def _arranged(frame: DataFrame, shape: Shape, options: Mapping[str, str]) -> DataFrame:
+    """Return the rows as the sink wants them: partition columns as text and sorted, then data."""
+    from pyspark.sql import functions
+
+    def column(name: str) -> Column:
+        return functions.col("`" + name.replace("`", "``") + "`")
+
+    by = {name.lower() for name in shape.partition_by}
+    places = [
+        column(name).cast("string").alias(f"__lakecli_{at}")
+        for at, name in enumerate(shape.partition_by)
+    ]
+    data = [column(name) for name in frame.columns if name.lower() not in by]
+    if shape.format != "parquet":
+        to_text = functions.to_json if shape.format == "json" else functions.to_csv
+        data = [to_text(functions.struct(*data), dict(options)).alias(_VALUE)]
+    rows = frame.select(*places, *data)
+    names = [f"__lakecli_{at}" for at in range(len(places))]
+    return rows.sortWithinPartitions(*names) if names else rows
+
+
+def _write_id(repository: Repository) -> str:
+    from uuid import UUID
+
+    return str(UUID(bytes=repository.lake.surroundings.new_id()))
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

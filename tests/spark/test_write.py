@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from lakecli.errors import DirtyBranch, LakeError, NotFound, UsageError
+from lakecli.layout import DATA
+from lakecli.pipeline.site import Site
+from lakecli.repository import branch
+from lakecli.repository.diff import diff_uncommitted
+from lakecli.repository.log import LogOptions, log
+from lakecli.spark import read_table, write_table
+from lakecli.spark.sink import Shape, Sink, escape
+from lakecli.spark.write import TableExists
+from tests.support.lakes import read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+    Write = Callable[..., Any]
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+URI = "lakefs://demo/main/t"
+
+
+@pytest.fixture
+def write(home: Path) -> Write:
+    """`write_table`, to the same table unless told otherwise."""
+
+    def write(frame: Any, uri: str = URI, **options: Any) -> Any:
+        return write_table(frame, uri, home=home, **options)
+
+    return write
+
+
+@pytest.fixture
+def table(spark: Any, home: Path) -> Write:
+    def table(uri: str = URI, **options: Any) -> Any:
+        return read_table(spark, uri, home=home, **options)
+
+    return table
+
+
+@pytest.fixture
+def rows(spark: Any) -> Any:
+    """Rows of many types, in three partitions."""
+    return spark.range(0, 60, 1, 3).selectExpr(
+        "id",
+        "cast(id as string) as text",
+        "cast(id / 7 as decimal(10, 3)) as price",
+        "timestamp'2026-01-01 00:00:00' + make_interval(0, 0, 0, 0, id) as at",
+        "timestamp_ntz'2026-01-01 00:00:00' as wall",
+        "named_struct('a', id, 'b', array(id), 'c', map('k', id)) as nested",
+        "case id % 5 when 0 then null when 1 then '' when 2 then 'a/b=c' when 3 then 'ü %' "
+        "else 'x:y' end as kind",
+        "date'2026-01-01' + cast(id % 3 as int) as day",
+    )
+
+
+def texts(frame: Any) -> list[str]:
+    return sorted(map(str, frame.collect()))
+
+
+def directories(repository: Repository) -> set[str]:
+    return {path.decode().rpartition("/")[0] for path in read(repository, "main")}
+
+
+def test_a_table_reads_back_as_spark_would_have_written_it(  # noqa: PLR0917 - fixtures
+    anywhere: Repository, rows: Any, spark: Any, write: Write, table: Write, tmp_path: Path
+) -> None:
+    written = write(rows, partition_by=["day", "kind"], message="Rows", committer="Ada")
+    assert (written.rows, written.commit.message, written.commit.committer) == (60, "Rows", "Ada")
+    assert len(read(anywhere, "main")) == written.files
+    rows.write.partitionBy("day", "kind").parquet(str(tmp_path / "t"))
+    expected = spark.read.parquet(str(tmp_path / "t"))
+    assert directories(anywhere) == {
+        path.parent.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.parquet")
+    }
+    found = table()
+    assert found.schema == expected.schema
+    assert texts(found) == texts(expected)
+
+
+@pytest.mark.parametrize(
+    ("format", "options"),
+    [
+        ("csv", {"header": True, "sep": ";"}),
+        ("csv", {"compression": "gzip"}),
+        ("json", {}),
+    ],
+)
+def test_text_is_what_spark_writes(  # noqa: PLR0917 - fixtures and cases
+    repository: Repository, rows: Any, write: Write, tmp_path: Path, format: str, options: Any
+) -> None:
+    flat = rows.drop("nested").coalesce(1) if format == "csv" else rows.coalesce(1)
+    flat.write.format(format).options(**options).save(str(tmp_path / "t"))
+    [expected] = [path for path in (tmp_path / "t").iterdir() if path.name.startswith("part-")]
+    write(flat, format=format, options=options)
+    [path] = read(repository, "main")
+    assert path.decode().endswith("".join(expected.suffixes))
+    from lakecli.repository.objects import stat
+    from lakecli.repository.read import read_object
+
+    data = b"".join(read_object(repository, stat(repository, "main", path)))
+    if options.get("compression"):
+        import gzip
+
+        assert gzip.decompress(data) == gzip.decompress(expected.read_bytes())
+    else:
+        assert data == expected.read_bytes()
+
+
+def test_modes(repository: Repository, spark: Any, write: Write, table: Write) -> None:
+    def frame(*pairs: tuple[int, int]) -> Any:
+        return spark.createDataFrame(pairs, "v int, p int").coalesce(1)
+
+    def values() -> list[tuple[int, ...]]:
+        return sorted(map(tuple, table().collect()))
+
+    stage(repository, "main", {b"other": b"x", b"t2/a": b"x"})
+    with pytest.raises(DirtyBranch):
+        write(frame((1, 1)))
+    write(frame((1, 1), (2, 2)), partition_by=["p"], commit=False)
+    with diff_uncommitted(repository, "main") as changes:
+        assert len(list(changes)) == 4
+    assert values() == [(1, 1), (2, 2)]
+    branch.reset(repository, "main")
+
+    first = write(frame((1, 1), (2, 2)), partition_by=["p"])
+    assert (first.files, first.rows) == (2, 2)
+    with pytest.raises(TableExists, match="there are objects at lakefs://demo/main/t/"):
+        write(frame((9, 9)))
+    assert write(frame((9, 9)), mode="ignore") == (0, 0, 0, None)
+    write(frame((3, 1)), mode="append", partition_by=["p"])
+    assert values() == [(1, 1), (2, 2), (3, 1)]
+    write(frame((4, 1), (5, 7)), mode="overwrite_partitions", partition_by=["p"])
+    assert values() == [(2, 2), (4, 1), (5, 7)]
+    last = write(frame((6, 6)), mode="overwrite", partition_by=["p"], metadata={"k": "v"})
+    assert values() == [(6, 6)]
+    with log(repository, "main", LogOptions()) as commits:
+        assert next(commit.id for commit in commits) == last.commit.id
+    assert last.commit.metadata == {"k": "v"}
+    assert last.commit.message == "Write 1 rows to demo/main/t"
+    nothing = spark.createDataFrame([], "v int, p int")
+    assert write(nothing, mode="append", partition_by=["p"]).commit is None
+
+
+def test_no_rows_keep_their_schema(
+    repository: Repository, spark: Any, write: Write, table: Write
+) -> None:
+    for name, frame in {
+        "none": spark.range(0),
+        "empty": spark.createDataFrame([], "id long"),
+    }.items():
+        assert write(frame, f"{URI}/{name}").rows == 0
+        assert table(f"{URI}/{name}").schema.simpleString() == "struct<id:bigint>"
+        assert table(f"{URI}/{name}").count() == 0
+
+
+def _failing(times: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Rows that end in an error, in one task and as often as said."""
+
+    def fail(batches: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for batch in batches:
+            yield batch.slice(0, len(batch) // 2)
+            if context.partitionId() == 1 and context.attemptNumber() < times:
+                raise ValueError("injected")
+            yield batch.slice(len(batch) // 2)
+
+    return fail
+
+
+def test_tasks_that_fail_leave_nothing_visible(
+    repository: Repository, spark: Any, write: Write, table: Write
+) -> None:
+    frame = spark.range(0, 40, 1, 2)
+    again = write(frame.mapInArrow(_failing(1), "id long"), options={"maxRecordsPerFile": 5})
+    assert (again.files, again.rows) == (8, 40)
+    assert sorted(row.id for row in table().collect()) == list(range(40))
+
+    before = read(repository, "main")
+    objects = {info.key for info in repository.store.list(DATA)}
+    with pytest.raises(LakeError, match=r"Spark failed: .*injected"):
+        write(
+            frame.selectExpr("id + 100 as id").mapInArrow(_failing(9), "id long"),
+            mode="overwrite",
+            options={"maxRecordsPerFile": 5},
+        )
+    assert read(repository, "main") == before
+    with diff_uncommitted(repository, "main") as changes:
+        assert list(changes) == []
+    # Some of it was uploaded, which is what garbage collection is for.
+    assert {info.key for info in repository.store.list(DATA)} > objects
+
+
+def test_a_task_that_runs_twice_writes_the_same(repository: Repository) -> None:
+    schema = pa.schema([("v", pa.int64())])
+    shape = Shape("parquet", ("p",), bytes(schema.serialize()), ".parquet", "snappy", "", 2)
+    sink = Sink(Site.of(repository), shape, "write")
+    batch = pa.record_batch({"p": ["a", "a", "a", "", None], "v": [1, 2, 3, 4, 5]})
+    once, twice = (sink.write(7, iter([batch])) for _ in range(2))
+    assert once.equals(twice)
+    assert once.column("path").to_pylist() == [
+        "p=a/part-00007-write-c000.parquet",
+        "p=a/part-00007-write-c001.parquet",
+        "p=__HIVE_DEFAULT_PARTITION__/part-00007-write-c002.parquet",
+    ]
+    assert once.column("rows").to_pylist() == [2, 1, 2]
+
+
+def test_escaping_is_sparks(spark: Any) -> None:
+    text = "".join(map(chr, range(1, 256))) + "€"
+    jvm = spark.sparkContext._jvm.org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
+    assert escape(text) == jvm.escapePathName(text)
+
+
+def test_what_is_wrong_is_said_before_anything_runs(
+    repository: Repository, spark: Any, write: Write
+) -> None:
+    frame = spark.range(3).selectExpr("id", "id as p")
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"mode": "replace"}, "unknown mode 'replace'"),
+        ({"format": "orc"}, "unknown format 'orc'"),
+        ({"partition_by": ["q"]}, "cannot partition by 'q'"),
+        ({"partition_by": ["p", "P"]}, "cannot partition by 'p'"),
+        ({"partition_by": ["p", "id"]}, "nothing is left to write"),
+        ({"mode": "overwrite_partitions"}, "for tables with partition columns"),
+        ({"format": "csv", "options": {"compression": "zip"}}, "unknown compression 'zip'"),
+    ]
+    for options, message in cases:
+        with pytest.raises(UsageError, match=message):
+            write(frame, **options)
+    with pytest.raises(UsageError, match="two columns are called 'p'"):
+        write(frame.selectExpr("p", "p as P"))
+    with pytest.raises(NotFound, match="no branch 'nope'"):
+        write(frame, "lakefs://demo/nope/t")
