@@ -78,8 +78,9 @@ def check_references(
     paths = _missing_data(repository, _wanted(repository, commits, older_than))
     if paths:
         more = " or more" if len(paths) >= MAX_LISTED else ""
+        what = f"{len(paths)}{more} committed objects" if len(paths) > 1 else "a committed object"
         raise NotInBucket(
-            f"the bytes of {len(paths)}{more} committed objects are not in {repository.store.uri}",
+            f"the bytes of {what} are not in {repository.store.uri}",
             hint="upload them again, with the same contents, then repeat this",
             paths=sorted(paths),
         )
