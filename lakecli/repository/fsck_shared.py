@@ -72,19 +72,24 @@ def iter_packs(
     """
     from lakecli.remote.packs import list_packs, read_pack
 
-    listed = sorted(list_packs(store), key=lambda info: (-info.size, info.id))
-    for info in listed:
-        if info.id in replaced:
-            continue
-        try:
-            pack = read_pack(store, info.id)
-        except ObjectNotFound:
-            continue  # replaced since it was listed
-        except IntegrityError as error:
-            damaged.append((info.id, error.message))
-            continue
-        replaced.update(pack.replaces)
-        yield pack.commits
+    done: set[str] = set()
+    is_changing = True
+    while is_changing:
+        is_changing = False
+        for info in sorted(list_packs(store), key=lambda info: (-info.size, info.id)):
+            if info.id in done or info.id in replaced:
+                continue
+            done.add(info.id)
+            try:
+                pack = read_pack(store, info.id)
+            except ObjectNotFound:
+                is_changing = True  # replaced since it was listed: by what, another listing knows
+                continue
+            except IntegrityError as error:
+                damaged.append((info.id, error.message))
+                continue
+            replaced.update(pack.replaces)
+            yield pack.commits
 
 
 def check_shared(repository: Repository, txn: ReadTransaction) -> Iterator[Finding]:
@@ -92,9 +97,6 @@ def check_shared(repository: Repository, txn: ReadTransaction) -> Iterator[Findi
     from lakecli.remote.refs import find_ref, iter_refs
 
     store = repository.store
-    packs = read_packs(store)
-    for pack in packs.bad:
-        yield Finding("pack", pack_key(pack.id), pack.what)
     heads: list[tuple[str, str, CommitId]] = []
     seen: set[str] = set()
     for listed in iter_refs(store):
@@ -111,6 +113,10 @@ def check_shared(repository: Repository, txn: ReadTransaction) -> Iterator[Findi
         key = ref_key(tracked.kind, tracked.name)
         if key not in seen and find_ref(store, tracked.kind, tracked.name) is None:
             yield Finding("ref", key, "missing, and deleted refs are not", ref=tracked.name)
+    # After the refs: whoever moves one now has written its commits before.
+    packs = read_packs(store)
+    for pack in packs.bad:
+        yield Finding("pack", pack_key(pack.id), pack.what)
     yield from _check_reached(packs, heads)
     yield from _check_believed(repository, txn, packs)
 

@@ -1,0 +1,103 @@
+"""What clones share is lost from the bucket; one of them heals it, and the others go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.layout import COMMITS, REFS, pack_key, ref_key
+from lakecli.repository.clone import clone
+from lakecli.repository.fetch import fetch
+from lakecli.repository.fsck import fsck
+from lakecli.repository.log import LogOptions, log
+from lakecli.repository.push import PushOptions, push
+from lakecli.repository.repair.records import Lost
+from lakecli.repository.repair.run import repair
+from tests.support.clones import Clones, machine, make_commit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+
+@pytest.fixture
+def clones(tmp_path: Path) -> Iterator[Clones]:
+    """Ada and Bob, who pushed two commits each in turn."""
+    with Clones.make(tmp_path, "ada", "bob") as made:
+        ada, bob = made.repositories
+        for number in range(2):
+            store_data(ada, b"ada %d" % number)
+            share(ada)
+            fetch(bob)
+        yield made
+
+
+def store_data(repository: Repository, path: bytes) -> None:
+    from tests.support.lakes import entry_of
+
+    repository.store.put_new(entry_of(path).physical_address, path)
+    make_commit(repository, path)
+
+
+def share(repository: Repository) -> None:
+    push(repository, "main", options=PushOptions(who="somebody"))
+
+
+def heal(repository: Repository) -> list[Lost]:
+    told = list(repair(repository, lambda counts: fsck(repository, counts=counts)))
+    return [each for each in told if isinstance(each, Lost)]
+
+
+def messages(repository: Repository) -> list[str]:
+    with log(repository, "main", options=LogOptions()) as commits:
+        return [each.message for each in commits]
+
+
+def test_a_shared_repository_is_sound(clones: Clones) -> None:
+    for repository in clones.repositories:
+        assert list(fsck(repository)) == []
+
+
+def test_all_packs_and_refs_are_lost(clones: Clones, tmp_path: Path) -> None:
+    ada, bob = clones.repositories
+    expected = messages(ada)
+    store = ada.store
+    store.delete([info.key for prefix in (COMMITS, REFS) for info in store.list(prefix)])
+    assert {each.kind for each in fsck(ada)} == {"pack", "ref"}
+    assert heal(ada) == []
+    assert list(fsck(ada)) == []
+    with machine(tmp_path, "carol") as lake:
+        assert messages(clone(lake, str(tmp_path / "namespace"), "demo")) == expected
+    store_data(ada, b"later")
+    share(ada)
+    fetch(bob)
+    assert list(fsck(bob)) == []
+
+
+def test_a_damaged_pack(clones: Clones, tmp_path: Path) -> None:
+    ada, bob = clones.repositories
+    for info in list(ada.store.list(COMMITS)):
+        path = ada.store.local_path(info.key)
+        assert path is not None
+        path.write_bytes(path.read_bytes()[:-1])
+    assert heal(bob) == []
+    assert list(fsck(ada)) == []
+    with machine(tmp_path, "carol") as lake:
+        assert messages(clone(lake, str(tmp_path / "namespace"), "demo")) == messages(ada)
+
+
+def test_what_only_another_clone_has_is_left_to_it(clones: Clones) -> None:
+    ada, bob = clones.repositories
+    before = {info.key for info in ada.store.list(COMMITS)}
+    store_data(ada, b"unseen")
+    share(ada)
+    (new,) = {info.key for info in ada.store.list(COMMITS)} - before
+    ada.store.delete([new])
+    lost = heal(bob)
+    assert [each.name for each in lost] == [ref_key("branch", "main")]
+    assert heal(ada) == []
+    assert list(fsck(bob)) == []
+    assert pack_key(new.removeprefix(COMMITS)) == new
