@@ -7,6 +7,7 @@ name is free; one that differs is reported and stays.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +21,7 @@ from lakecli.repository.incoming import take_in
 from lakecli.repository.publish import check_readable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Sequence
 
     from lakecli.kv.env import WriteTransaction
     from lakecli.kv.operations import RefChange
@@ -165,29 +166,39 @@ def read_remote(
 
 def take_packs(
     repository: Repository,
-    refs: Iterable[RemoteRef],
+    refs: Sequence[RemoteRef],
     *,
     on_object: Callable[[int], None] = _nothing,
 ) -> Incoming:
-    """Take in the packs that are new, also those that moves of refs name and no listing shows."""
+    """Take in the packs that are new; if refs still lack commits, those that their moves name.
+
+    A store may list a pack late, and a ref names the packs of its last moves. They are not asked
+    for otherwise: most were merged into larger ones long ago.
+    """
+    incoming = _take_in(repository, (), on_object)
+    with repository.lake.kv.read() as txn:
+        named = {
+            move.pack
+            for ref in refs
+            if ref.commit_id and not incoming.has(txn, repository, ref.commit_id)
+            for move in ref.moves
+            if move.pack
+        }
+    if not named:
+        return incoming
+    late = _take_in(repository, named, on_object)
+    return replace(late, packs=incoming.packs + late.packs, commits=incoming.commits + late.commits)
+
+
+def _take_in(
+    repository: Repository, named: Collection[str], on_object: Callable[[int], None]
+) -> Incoming:
     from lakecli.remote.packs import read_new_packs
 
     with repository.lake.kv.read() as txn:
-        packed = PackedStore(txn, repository.key)
-        known = set(packed.known_packs())
-        also = _named(refs, known, packed)
-    packs = read_new_packs(repository.store, known, also=also)
+        known = set(PackedStore(txn, repository.key).known_packs())
+    packs = read_new_packs(repository.store, known, also=named)
     return take_in(repository, packs, on_commits=on_object)
-
-
-def _named(refs: Iterable[RemoteRef], known: Collection[str], packed: PackedStore) -> set[str]:
-    """Return the packs that moves name which led to commits that are not here."""
-    return {
-        move.pack
-        for ref in refs
-        for move in ref.moves
-        if move.pack and move.pack not in known and move.after and not packed.find_pack(move.after)
-    }
 
 
 def _is_legal(kind: str, name: str) -> bool:

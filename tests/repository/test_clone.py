@@ -300,7 +300,8 @@ def long_history(repository: Repository) -> list[Commit]:
     for number in range(BRANCHES):
         after = history[-1 - 10 * number].id
         name = "main" if number == 0 else f"branch-{number}"
-        intent = Intent("branch", name, f"{number:032x}", None, after, "me", WHEN, "push")
+        gone = f"{number:064x}"  # a pack that was merged into another one long ago
+        intent = Intent("branch", name, f"{number:032x}", None, after, "me", WHEN, "push", gone)
         move.apply(repository.store, intent, retries=retries)
     return history
 

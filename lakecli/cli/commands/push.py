@@ -11,6 +11,8 @@ from lakecli.cli.params import Alone, DryRun, RepositoryOrRefUri
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lakecli.repository.lake import Repository
     from lakecli.repository.push import Lease, PushOptions, PushReport
     from lakecli.uri import LakeUri
@@ -54,7 +56,7 @@ def push(
         lakecli push lakefs://demo --all
         lakecli push lakefs://demo/experiment --delete
     """
-    from lakecli.cli.sharing import finish_interrupted, pushed_record
+    from lakecli.cli.sharing import counting, finish_interrupted, pushed_record
     from lakecli.repository import push as pushing
 
     if all_refs and (delete or ref.ref is not None or force_with_lease is not None):
@@ -73,7 +75,10 @@ def push(
         lease=_lease(repository, force_with_lease),
         dry_run=dry_run,
     )
-    report = _push(repository, ref, options, all_refs=all_refs, delete=delete)
+    with context.out.progress("push") as progress:
+        report = _push(
+            repository, ref, options, on_ref=counting(progress) if all_refs else None, delete=delete
+        )
     for failed in report.failed:
         context.out.warn(f"{failed.kind} {failed.name}: {failed.error.message}")
     context.out.emit(
@@ -99,13 +104,19 @@ def push(
 
 
 def _push(
-    repository: Repository, ref: LakeUri, options: PushOptions, *, all_refs: bool, delete: bool
+    repository: Repository,
+    ref: LakeUri,
+    options: PushOptions,
+    *,
+    on_ref: Callable[[int], None] | None,
+    delete: bool,
 ) -> PushReport:
+    """Push one ref, or all of them where somebody counts them."""
     from lakecli.cli.sharing import ref_of
     from lakecli.repository import push as pushing
 
-    if all_refs:
-        return pushing.push_all(repository, options)
+    if on_ref is not None:
+        return pushing.push_all(repository, options, on_ref=lambda _: on_ref(1))
     act = pushing.push_deletion if delete else pushing.push
     return pushing.PushReport((act(repository, ref_of(ref, repository), options=options),), ())
 
