@@ -1,9 +1,10 @@
-"""How refs moved: by everybody, as the bucket tells, and then by this clone alone.
+"""How refs moved: by everybody, as the bucket tells, and before and after that by this clone.
 
 Of a ref that is shared, the moves are those in the bucket: this clone keeps those that it has
 seen, and asks for older ones only where they are needed. What it did to the ref after the newest
-of them, and has not pushed yet, comes from its operation log; so does all of a ref that was never
-shared. Moves that were pushed together count as one, as everybody else saw them.
+of them, and has not pushed yet, comes from its operation log, and so does what it did before the
+first of them; of a ref that was never shared, everything. Moves that were pushed together count as
+one, as everybody else saw them.
 """
 
 from __future__ import annotations
@@ -87,25 +88,34 @@ class Past:
             Unreachable: older moves are in the bucket, and it does not answer.
         """
         shared = self._iter_shared(kind, name)
-        newest = next(shared, None)
-        yield from self._iter_own(kind, name, newest)
-        if newest is not None:
-            yield newest
-            yield from shared
+        first = next(shared, None)
+        if first is None:
+            yield from self._iter_own(kind, name)
+            return
+        newest = _logged(first)
+        own = _after(newest, list(self._iter_own(kind, name, since=newest.at)))
+        yield from own
+        yield newest
+        oldest = first
+        for oldest in shared:
+            yield _logged(oldest)
+        if oldest.sequence == 1:
+            for move in islice(self._iter_own(kind, name), len(own), None):
+                if move.at <= oldest.at:
+                    yield move
 
-    def _iter_shared(self, kind: str, name: str) -> Iterator[LoggedMove]:
+    def _iter_shared(self, kind: str, name: str) -> Iterator[Move]:
         """Yield the moves in the bucket: those that are known, then the older ones."""
         last = None
         for move in known.iter_moves(self._txn, self._repository.key, kind, name):
             if last is not None and move.sequence != last - 1:
                 break  # between two fetches it moved more often than they saw
             last = move.sequence
-            yield _logged(move)
+            yield move
         tracked = TrackingStore(self._txn, self._repository.key).find(kind, name)
         if tracked is None or last == 1:
             return
-        for move in self._read_older(kind, name, tracked.sequence + 1 if last is None else last):
-            yield _logged(move)
+        yield from self._read_older(kind, name, tracked.sequence + 1 if last is None else last)
 
     def _read_older(self, kind: str, name: str, sequence: int) -> Iterator[Move]:
         """Yield the moves in the bucket before one, and keep them."""
@@ -126,18 +136,16 @@ class Past:
             with self._repository.lake.kv.write() as txn:
                 known.put_moves(txn, self._repository.key, kind, name, moves)
 
-    def _iter_own(self, kind: str, name: str, newest: LoggedMove | None) -> Iterator[LoggedMove]:
-        """Yield this clone's moves after the newest shared one, from its operation log."""
+    def _iter_own(
+        self, kind: str, name: str, *, since: datetime | None = None
+    ) -> Iterator[LoggedMove]:
+        """Yield what this clone did, from its operation log, newest first."""
         refs = RefStore(self._txn, self._repository.key)
-        moves = self._iter_logged(kind, name, since=None if newest is None else newest.at)
-        for move in moves if newest is None else _after(newest, list(moves)):
-            yield move._replace(who=_who(refs, move))
-
-    def _iter_logged(self, kind: str, name: str, *, since: datetime | None) -> Iterator[LoggedMove]:
         for operation in iter_operations(self._txn, self._repository.key):
             if since is not None and operation.at < since:
                 return
-            yield from _moves_of(operation, kind, name)
+            for move in _moves_of(operation, kind, name):
+                yield move._replace(who=_who(refs, move))
 
 
 def _after(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:

@@ -136,18 +136,21 @@ def test_what_is_shared_comes_first_and_then_what_is_not_pushed(repository: Repo
     share(repository, ids[0], at=START + timedelta(days=1, hours=1))
     share(repository, ids[1], at=START + timedelta(days=2, hours=5))
     moves = list(iter_reflog(repository, "main"))
-    assert [(move.after, move.shared) for move in moves] == [
+    assert [(move.after, move.shared) for move in moves[:-1]] == [
         (ids[2], False),
         (ids[1], True),
         (ids[0], True),
+        (ids[0], False),
     ]
-    assert [move.who for move in moves] == ["ada", "bob", "bob"]
+    assert [move.who for move in moves] == ["ada", "bob", "bob", "ada", ""]
     assert stood(repository, f"main@{{{after_days(2.1)}}}") == ids[0]  # to everybody else
     assert stood(repository, "main@{upstream}") == ids[1]
     assert stood(repository, "main@{u}~1") == ids[0]
     assert stood(repository, "main@{now}") == ids[2]
-    with pytest.raises(NotFound, match="goes back to 2026-03-02T13:00:00Z"):
-        stood(repository, f"main@{{{after_days(1)}}}")
+    assert stood(repository, f"main@{{{after_days(1.01)}}}") == ids[0]  # nobody else saw that
+    assert stood(repository, f"main@{{{after_days(0.5)}}}") == moves[-1].after
+    with pytest.raises(NotFound, match="goes back to 2026-03-01T12:00"):
+        stood(repository, f"main@{{{after_days(-1)}}}")
 
 
 @pytest.mark.parametrize("seconds", [-1, 0, 1])
@@ -156,13 +159,15 @@ def test_what_was_pushed_counts_once(repository: Repository, seconds: int) -> No
     ids = [make(repository, 1)]
     (latest, *_) = iter_reflog(repository, "main")
     share(repository, ids[0], at=latest.at + timedelta(seconds=seconds))
-    assert [move.shared for move in iter_reflog(repository, "main")] == [True]
+    moves = list(iter_reflog(repository, "main"))
+    assert moves[0].shared
+    assert [move.after for move in moves if move.shared] == ids
     stage(repository, "main", {b"a": b"more"})
     cast("Ticking", repository.lake.surroundings.clock).present = latest.at - timedelta(seconds=1)
     ids.append(commit(repository, "main", message="again", committer="ada").id)
     if seconds < 1:
         found = [(move.after, move.shared) for move in iter_reflog(repository, "main")]
-        assert found == [(ids[1], False), (ids[0], True)]
+        assert found[:2] == [(ids[1], False), (ids[0], True)]
 
 
 def test_a_branch_that_only_the_bucket_has(repository: Repository) -> None:
@@ -199,7 +204,7 @@ def test_older_moves_are_read_from_the_bucket_once(repository: Repository) -> No
     assert stood(repository, f"main@{{{after_days(11)}}}") == ids[1]
     assert stood(repository, f"main@{{{count - 1}}}") == ids[0]
     moves = list(iter_reflog(repository, "main"))
-    assert len(moves) == count
+    assert [move.shared for move in moves] == [True] * count + [False] * 3
     assert [move.at for move in moves] == sorted((move.at for move in moves), reverse=True)
     assert store.calls.total() == 0
 
@@ -216,7 +221,7 @@ def test_a_gap_between_two_fetches(repository: Repository) -> None:
         stood(repository, f"main@{{{after_days(15)}}}")
     del store.errors["get"]
     assert stood(repository, f"main@{{{after_days(15)}}}") == ids[1]
-    assert len(list(iter_reflog(repository, "main"))) == 80
+    assert sum(move.shared for move in iter_reflog(repository, "main")) == 80
 
 
 def test_a_new_branch_resolves_nothing_in_its_write_transaction(repository: Repository) -> None:

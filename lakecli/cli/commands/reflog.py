@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,8 +29,9 @@ def reflog(
 ) -> None:
     """Show how a branch or tag moved, newest move first.
 
-    Where it is shared, these are the moves in the bucket, as everybody sees them, and on top what
-    this clone did since and has not pushed; otherwise what this clone did in the last 30 days. The
+    Where it is shared, these are the moves in the bucket, as everybody sees them, on top of them
+    what this clone did since and has not pushed, and below what it did before the first of them;
+    otherwise what this clone did. It remembers that for 30 days, the bucket for good. The
     number before each move makes a ref: main@{0} is where main went last, main@{2} where it stood
     before its last two moves, and main@{2026-11-01} where it stood at a date.
 
@@ -49,32 +51,33 @@ def reflog(
             f"not a branch or tag: {ref_of(ref)!r}", hint=f"lakefs://{ref.repository}/{name}"
         )
     repository = context.repository(ref)
-    moves = islice(
-        enumerate(iter_reflog(repository, name)), 0 if after is None else after + 1, None
-    )
-    own = " (not pushed)" if is_shared(repository, name) else ""
-
-    def row(item: tuple[int, LoggedMove]) -> tuple[str, ...]:
-        index, move = item
-        what = move.why if move.shared else move.why + own
-        where = move.after or "deleted"
-        return (_ref(name, index), where, local_date(move.at), one_line(what), one_line(move.who))
-
+    numbered = _numbered(name, iter_reflog(repository, name), shared=is_shared(repository, name))
+    shown = islice(enumerate(numbered), 0 if after is None else after + 1, None)
     context.out.table(
         ("Ref", "Commit ID", "Date", "What", "Who"),
-        context.out.page(moves, amount=amount, name=lambda item: str(item[0])),
-        row=row,
-        record=lambda item: _record(name, *item),
+        context.out.page(shown, amount=amount, name=lambda item: str(item[0])),
+        row=lambda item: _row(*item[1]),
+        record=lambda item: _record(*item[1]),
     )
 
 
-def _ref(name: str, index: int) -> str:
-    return f"{name}@{{{index}}}"
+def _numbered(
+    name: str, moves: Iterable[LoggedMove], *, shared: bool
+) -> Iterator[tuple[str, LoggedMove, bool]]:
+    """Yield moves with the ref that names each, and whether they are still to be pushed."""
+    for index, move in enumerate(moves):
+        shared = shared and not move.shared
+        yield f"{name}@{{{index}}}", move, shared
 
 
-def _record(name: str, index: int, move: LoggedMove) -> dict[str, object]:
+def _row(ref: str, move: LoggedMove, unpushed: bool) -> tuple[str, ...]:
+    what = f"{move.why} (not pushed)" if unpushed else move.why
+    return (ref, move.after or "deleted", local_date(move.at), one_line(what), one_line(move.who))
+
+
+def _record(ref: str, move: LoggedMove, _unpushed: bool) -> dict[str, object]:
     return {
-        "ref": _ref(name, index),
+        "ref": ref,
         "commit_id": move.after,
         "before_commit_id": move.before,
         "at": move.at,
