@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
+from random import Random
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.committed.values import encode_entry
 from lakecli.errors import AlreadyExists, LostRace, NotFound, NothingToDo, Refused
 from lakecli.kv.env import Table
 from lakecli.refs.store import RefStore
@@ -29,7 +33,15 @@ from lakecli.repository.push import PushOptions, push, push_deletion
 from lakecli.repository.stage import Stager
 from lakecli.staging import area
 from tests.support.clones import Clones, make_commit, position, synchronise
-from tests.support.lakes import Ticking, checksums, make_repository, open_lake, read, stage
+from tests.support.lakes import (
+    Ticking,
+    checksums,
+    entry_of,
+    make_repository,
+    open_lake,
+    read,
+    stage,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,9 +95,6 @@ class TestHere:
     def test_a_long_command_goes_on_as_an_operation_of_its_own(
         self, repository: Repository
     ) -> None:
-        from lakecli.committed.values import encode_entry
-        from tests.support.lakes import entry_of
-
         value = encode_entry(entry_of(b"x"))
         long = Stager(repository, "main", kind="upload")
         long.write([(b"1", value)])
@@ -164,6 +173,57 @@ class TestHere:
             operations.append(txn, repository, kind=FOLLOWED, refs=[change])
         assert undo(repository).operation.kind == "branch create"
         assert redo(repository).operation.kind == "branch create"
+
+
+def work(repository: Repository, number: int) -> None:
+    """Stage, commit, undo and redo at random, and lose races in between."""
+    random = Random(number)
+    for turn in range(12):
+        with suppress(LostRace, NothingToDo, NotFound, AlreadyExists, Refused):
+            match random.randrange(6):
+                case 0 | 1:
+                    long = Stager(repository, "main", kind="upload")
+                    for part in range(3):
+                        path = b"%d/%d" % (random.randrange(4), part)
+                        long.write([(path, encode_entry(entry_of(b"%d" % turn)))])
+                case 2:
+                    commit(repository, "main", message=f"{number}-{turn}", committer="me")
+                case 3 | 4:
+                    undo(repository)
+                case _:
+                    redo(repository)
+
+
+def test_many_at_a_time(tmp_path: Path) -> None:
+    """Whatever comes between: every state of the log is there, and undoing all leads back."""
+    with open_lake(tmp_path) as lake:
+        repository = make_repository(lake, tmp_path)
+        for number in range(60):  # more than all of them can undo
+            tag.create(repository, f"v{number}", "main")
+        first = head(repository)
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(work, lake.repository("demo"), number) for number in range(4)]:
+                done.result()
+        for logged in iter_log(repository):
+            if logged.operation.kind not in ("repo create", "tag create"):
+                assert read(repository.at(logged.operation.id.hex()), "main") is not None
+        present = read(repository, "main")
+        count = 0
+        while _next_kind(repository) != "tag create":
+            undo(repository)
+            count += 1
+        assert (head(repository), read(repository, "main")) == (first, {})
+        for _ in range(count):
+            redo(repository)
+        assert read(repository, "main") == present
+
+
+def _next_kind(repository: Repository) -> str:
+    """Return the kind of what `undo` would take back."""
+    with repository.lake.kv.read() as txn:
+        target = find_undo(txn, repository)
+    assert target is not None
+    return find_operation(repository, target.operation.hex()).operation.kind
 
 
 class TestExpiry:
