@@ -66,7 +66,8 @@ def publish(
         local: what is to happen here in the transaction that writes the outcome down, now or in
             the next command: `lakecli.repository.transaction.land` with the ``operation`` and the
             ``sealed`` tokens in hex. ``None``: nothing but a ``push`` in the operation log.
-        since: the ref's sequence number there when this was decided, or a lower one.
+        since: the ref's sequence number there when this was decided, or a lower one; 0: unknown,
+            and it is looked first whether the ref stands on `before`.
 
     Returns:
         ``APPLIED``, or ``LOST`` where the ref did not stand on `before`; and the ref as it is.
@@ -85,6 +86,9 @@ def publish(
     collection = _settled(repository)
     commits = [] if after is None else _new_commits(repository, before, after, collection)
     _check(repository, commits, collection)
+    lost = None if since else _lost_already(repository, kind, name, before)
+    if lost is not None:
+        return lost
     lake.surroundings.on_step("pack")
     packed = None if after is None else _pack(repository, after)
     lake.surroundings.on_step("intent")
@@ -168,6 +172,27 @@ def send(repository: Repository, begun: Begun, *, is_new: bool) -> Result:
             with lake.kv.write() as txn:
                 intents.give_up(txn, repository, begun)
         raise
+
+
+def _lost_already(
+    repository: Repository, kind: str, name: str, before: CommitId | None
+) -> Result | None:
+    """Return that a ref stands elsewhere already; ``None``: it does not, or was sent before.
+
+    Where many commit to one branch, this keeps most of the packs that nobody will need out of the
+    bucket.
+    """
+    from lakecli.remote.refs import find_ref
+
+    with repository.lake.kv.read() as txn:
+        refs = [
+            (begun.intent.kind, begun.intent.name) for begun in intents.iter_begun(txn, repository)
+        ]
+    if (kind, name) in refs:
+        return None
+    ref = find_ref(repository.store, kind, name)
+    position = None if ref is None else ref.commit_id
+    return None if position == before else Result(Outcome.LOST, ref)
 
 
 def _settled(repository: Repository) -> GcState:

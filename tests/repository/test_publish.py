@@ -17,6 +17,7 @@ from lakecli.objectstore.base import ANY
 from lakecli.refs.store import RefStore
 from lakecli.remote import collection
 from lakecli.remote.collection import GcState, Phase
+from lakecli.remote.move import Outcome
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, references, repo
 from lakecli.repository import publish as publishing
@@ -364,3 +365,23 @@ def test_many_data_objects_are_looked_for_in_a_listing(
     assert bucket.calls["head"] < 20
     put_data(bucket, b"000")
     assert push(repository, "main", options=replace(ME)).state is Pushing.CREATED
+
+
+def test_a_race_that_is_lost_already_leaves_no_pack(
+    repository: Repository, bucket: FaultyStore, tmp_path: Path
+) -> None:
+    make_commit(repository, b"a")
+    push(repository, "main", options=ME)
+    with machine(tmp_path, "two") as lake:
+        other = clone(lake, NAMESPACE, "demo")
+        make_commit(other, b"b")
+        push(other, "main", options=ME)
+    before = position(repository)
+    made = make_commit(repository, b"c")
+    packs = list(bucket.list(layout.COMMITS))
+    result = publishing.publish(
+        repository, "branch", "main", before=before, after=made.id, who="me", why="test"
+    )
+    assert result.outcome == Outcome.LOST
+    assert list(bucket.list(layout.COMMITS)) == packs
+    assert intents(repository) == 0
