@@ -23,7 +23,7 @@ from lakecli.pipeline.exports.records import MARKER, Failure, Hands, Outcome
 from lakecli.pipeline.exports.target import WHOLE, Item, open_target
 from lakecli.repository.address import split_address
 from lakecli.repository.destination import NoRoom, State, UnsafeName
-from lakecli.repository.parallel import Memory, Patience, Workers
+from lakecli.repository.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.read import read_located
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectInfo, ObjectStore
     from lakecli.pipeline.exports.records import Job, Part
+
+MAX_DENIED: Final = 200
+"""So many objects in a row that may not be read or written mean that none may."""
 
 STREAM_MEMORY: Final = 40 << 20
 """Bytes that sending a large object holds, at most: five parts in flight."""
@@ -68,7 +71,7 @@ class _Export:
         self._workers = Workers(job.threads)
         self.target = open_target(job.destination, job.region, on_piece=self._workers.check)
         self._own = job.site.uri.removeprefix(job.destination + "/").encode() + b"/"
-        self._patience = Patience()
+        self._in_a_row = 0
         self._memory = Memory()
         self._lock = Lock()
         self._can_copy = True
@@ -135,11 +138,9 @@ class _Export:
             return
         except (PermissionDenied, Unreachable) as error:
             self._fail(item.path, error)
-            with self._lock:
-                self._patience.failed(error)
+            self._count_failure(error)
             return
-        with self._lock:
-            self._patience.succeeded()
+        self._in_a_row = 0
         self._hands.on_object()
 
     def _delete(self, item: Item, found: ObjectInfo | None) -> None:
@@ -202,6 +203,18 @@ class _Export:
             if bucket not in self._stores:
                 self._stores[bucket] = open_store(bucket)
             return self._stores[bucket], key
+
+    def _count_failure(self, error: LakeError) -> None:
+        """Give up where nothing works any more; single objects may be out of reach.
+
+        Raises:
+            LakeError: `error` itself.
+        """
+        with self._lock:
+            self._in_a_row += 1
+            limit = MAX_FAILURES if isinstance(error, Unreachable) else MAX_DENIED
+            if self._in_a_row >= limit:
+                raise error
 
     def _fail(self, path: bytes, error: LakeError) -> None:
         may_pass = isinstance(error, Unreachable) or (

@@ -9,7 +9,7 @@ import pytest
 from lakecli.committed.values import encode_entry
 from lakecli.errors import Refused
 from lakecli.model import Entry
-from lakecli.objectstore.base import ANY
+from lakecli.objectstore.base import ANY, BucketNotFound
 from lakecli.objectstore.copying import copy_across
 from lakecli.objectstore.registry import open_store
 from lakecli.pipeline.exports import target as target_module
@@ -174,3 +174,8 @@ def test_names_that_do_not_fit(repository: Repository, buckets: tuple[str, str])
     report = run(repository, uri)
     assert [each.path for each in report.outcome.failures] == [name]
     assert "longer" in report.outcome.failures[0].why
+
+
+def test_a_bucket_that_is_not_there(repository: Repository, buckets: tuple[str, str]) -> None:
+    with pytest.raises(BucketNotFound):
+        run(repository, f"{buckets[1]}missing/out")

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.committed.values import encode_entry
-from lakecli.errors import NotFound, PartialFailure, Refused, Unreachable, UsageError
+from lakecli.errors import (
+    NotFound,
+    PartialFailure,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+    UsageError,
+)
 from lakecli.model import Entry
 from lakecli.objectstore.base import ANY
 from lakecli.pipeline.exports.records import ExportOptions
@@ -22,9 +29,10 @@ from tests.support.faulty import FaultyStore
 from tests.support.lakes import START, entry_of, make_repository, open_lake, stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from lakecli.errors import LakeError
     from lakecli.pipeline.exports.records import ExportReport
     from lakecli.repository.lake import Repository
 
@@ -336,28 +344,72 @@ def test_a_run_that_was_killed_is_gone_on_with(repository: Repository, tmp_path:
     assert files(target) == PARTITIONS
 
 
-def test_what_fails_for_a_moment_is_tried_again(tmp_path: Path) -> None:
-    busy = ["once"]
+class Moody(FaultyStore):
+    """Fails to read what a function says."""
 
-    class Busy(FaultyStore):
-        def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-            if key == entry_of(b"7 0").physical_address and busy:
-                busy.pop()
-                raise Unreachable("busy")
-            return super().get(key, start=start, length=length)
+    def __init__(self, fails: Callable[[str], LakeError | None]) -> None:
+        super().__init__()
+        self._fails = fails
 
-    with open_lake(tmp_path) as lake:
-        repository = make_repository(lake, tmp_path)
-        put(repository, PARTITIONS)
-        faulty = Busy()
-        for info in repository.store.list():
-            faulty.put(info.key, repository.store.get(info.key), ANY)
-        repository.store = faulty
-        report = run(repository, tmp_path / "out")
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        error = self._fails(key)
+        if error is not None:
+            raise error
+        return super().get(key, start=start, length=length)
+
+
+def in_store(repository: Repository, store: FaultyStore) -> None:
+    """Put a repository's objects into another store."""
+    for info in repository.store.list():
+        store.put(info.key, repository.store.get(info.key), ANY)
+    repository.store = store
+
+
+def test_what_fails_for_a_moment_is_tried_again(repository: Repository, tmp_path: Path) -> None:
+    put(repository, PARTITIONS)
+    busy = {entry_of(b"7 0").physical_address}
+
+    def fails(key: str) -> LakeError | None:
+        if key in busy:
+            busy.discard(key)
+            return Unreachable("busy")
+        return None
+
+    in_store(repository, Moody(fails))
+    report = run(repository, tmp_path / "out")
     assert not busy
     assert report.outcome.failed == 0
     assert report.outcome.new.count == len(PARTITIONS)
     assert files(tmp_path / "out") == PARTITIONS
+
+
+def test_objects_that_may_not_be_read(repository: Repository, tmp_path: Path) -> None:
+    put(repository, PARTITIONS)
+    first = {entry_of(b"read me").physical_address, entry_of(b"1 0").physical_address}
+    in_store(repository, Moody(lambda key: PermissionDenied("no") if key in first else None))
+    report = run(repository, tmp_path / "out", threads=1)
+    assert [each.path for each in report.outcome.failures] == [
+        b"readme.txt",
+        b"tables/orders/day=01/part-0.parquet",
+    ]
+    assert len(files(tmp_path / "out")) == len(PARTITIONS) - 3
+
+
+def test_a_store_that_is_gone_ends_it(repository: Repository, tmp_path: Path) -> None:
+    put(repository, PARTITIONS)
+    asked = []
+
+    def fails(key: str) -> LakeError | None:
+        if not key.startswith("data/"):
+            return None
+        asked.append(key)
+        return Unreachable("gone")
+
+    in_store(repository, Moody(fails))
+    with pytest.raises(Unreachable):
+        run(repository, tmp_path / "out", threads=1)
+    assert len(asked) == 8
+    assert not (tmp_path / "out/_SUCCESS").exists()
 
 
 def test_without_a_marker(repository: Repository, tmp_path: Path) -> None:
