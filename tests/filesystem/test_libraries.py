@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -11,7 +12,7 @@ from dask import dataframe
 from pyarrow import dataset, parquet
 
 from lakecli.filesystem import LakeFileSystem, lakes
-from lakecli.repository import tag
+from lakecli.repository import repo, tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,3 +140,21 @@ def test_dask_in_processes(refs: dict[str, int]) -> None:
     found = dd.read_parquet("lakefs://demo/v1/table.parquet", split_row_groups=True)
     assert found["amount"].sum().compute(scheduler="processes", num_workers=1) == 45
     assert refs
+
+
+def test_the_example_of_the_readme(fs: LakeFileSystem, tmp_path: Path) -> None:
+    with lakes.lake(fs.home) as held:
+        repo.create(held.lake, "sales", str(tmp_path / "sales"))
+    for rows in (10, 12):
+        frame(rows).rename(columns={"amount": "id"}).to_parquet(
+            "lakefs://sales/main/orders.parquet"
+        )
+        fs.commit("lakefs://sales/main", f"{rows} rows")
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    section = text[text.index("## From pandas, pyarrow, DuckDB and Dask") :]
+    code = section.partition("```python\n")[2].partition("```")[0]
+    names: dict[str, Any] = {}
+    exec(code.replace("main@{2026-11-01}", "main@{1}"), names)
+    assert (len(names["before"]), len(names["orders"])) == (10, 12)
+    assert len(fs.find("lakefs://sales/main@/orders")) == 2
+    duckdb.unregister_filesystem("lakefs")
