@@ -132,6 +132,26 @@ class Guard:
                 self._refresh(keys, state.grace / 2)
                 return
 
+    def claim(self, keys: Collection[str]) -> None:
+        """Make sure that those of some objects which are still there outlive a collection.
+
+        Raises:
+            Swept: one was deleted just now.
+            SweepRunning: a sweep does not end.
+        """
+        self.begin()
+        if self.is_active:
+            there = self._for_each(self._is_there, keys)
+            found = [key for key, is_there in zip(keys, there, strict=True) if is_there]
+            self.settle(found=found, written=())
+
+    def _is_there(self, key: str) -> bool:
+        try:
+            self._store.head(key)
+        except ObjectNotFound:
+            return False
+        return True
+
     def _is_stale(self) -> bool:
         from lakecli.remote.collection import STALE_AFTER
 

@@ -187,6 +187,10 @@ def _try(
         created_at=draft.created_at,
         metadata=draft.metadata,
     )
+    if repository.guard.is_active:
+        from lakecli.repository.unpushed import claim_unpushed
+
+        claim_unpushed(repository, draft.parents)
     publisher = repository.publisher
     if publisher is not None and not publisher.publish(branch, commit, kind=kind, sealed=sealed):
         return None

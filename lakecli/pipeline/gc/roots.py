@@ -19,10 +19,11 @@ from lakecli.repository.housekeeping import KEPT_FOR
 from lakecli.staging import area
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from lakecli.kv.env import ReadTransaction
+    from lakecli.kv.operations import Operation
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.gc.rules import Rules
@@ -98,7 +99,7 @@ def gather(
             commits.setdefault(commit.id, Known(commit.parents, commit.metarange_id, at))
         own = [
             Start(each.commit_id, _since(now, rules, each.name))
-            for each in _own_positions(txn, repository)
+            for each in _own_positions(txn, repository, _operations(txn, repository))
             if each.commit_id in commits
         ]
         _add_staged(txn, repository, live)
@@ -145,7 +146,18 @@ class _Position(NamedTuple):
     name: str
 
 
-def _own_positions(txn: ReadTransaction, repository: Repository) -> Iterator[_Position]:
+def _operations(txn: ReadTransaction, repository: Repository) -> Iterator[Operation]:
+    """Yield what can be taken back; older operations only wait for being tidied away."""
+    cutoff = repository.lake.now() - KEPT_FOR
+    for operation in log.iter_operations(txn, repository.key):
+        if operation.at < cutoff:
+            return
+        yield operation
+
+
+def _own_positions(
+    txn: ReadTransaction, repository: Repository, operations: Iterable[Operation]
+) -> Iterator[_Position]:
     """Yield where this clone's refs stand, and where its operation log could put them."""
     from lakecli.repository import intents
 
@@ -154,7 +166,7 @@ def _own_positions(txn: ReadTransaction, repository: Repository) -> Iterator[_Po
         yield _Position(branch.commit_id, branch.name)
     for tag in refs.iter_tags():
         yield _Position(tag.commit_id, "")
-    for operation in log.iter_operations(txn, repository.key):
+    for operation in operations:
         for change in operation.refs:
             for fields in (change.before, change.after):
                 if fields is not None and "commit_id" in fields:
@@ -172,7 +184,7 @@ def _add_staged(txn: ReadTransaction, repository: Repository, live: DigestSet) -
     for branch in RefStore(txn, repository.key).iter_branches():
         tokens.update((branch.staging_token, *branch.sealed_tokens))
     found: set[bytes] = set()
-    for operation in log.iter_operations(txn, repository.key):
+    for operation in _operations(txn, repository):
         tokens.update(operation.sealed)
         for ref in operation.refs:
             tokens.update(_tokens_of(ref.before), _tokens_of(ref.after))

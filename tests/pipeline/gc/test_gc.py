@@ -1,0 +1,395 @@
+"""What garbage collection deletes, and what it must not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import IntegrityError, LakeError, NothingToDo, Refused, UsageError
+from lakecli.identity import h
+from lakecli.layout import data_key, sstable_key
+from lakecli.objectstore.base import ANY
+from lakecli.pipeline.gc.rules import Rules, find_rules, parse_rules, put_rules
+from lakecli.pipeline.gc.run import Action, SharedNamespace, status, undo
+from lakecli.remote.collection import Phase, read_state
+from lakecli.repository import branch, tag
+from lakecli.repository.fetch import fetch
+from lakecli.repository.pull import PullOptions, pull
+from lakecli.repository.references import NotInBucket
+from lakecli.repository.upload import UploadOptions, upload_stream
+from lakecli.sstable.writer import TableWriter
+from tests.pipeline.gc.shared import (
+    GRACE,
+    LONG,
+    Shared,
+    make_commit,
+    push,
+    read_all,
+    upload,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MONTHS = timedelta(days=70)
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Shared]:
+    with Shared(tmp_path, "ada", "ben") as made:
+        yield made
+
+
+def key_of(contents: bytes) -> str:
+    return data_key(h(contents).hex())
+
+
+def test_an_upload_that_nobody_committed(shared: Shared) -> None:
+    ada, ben = shared.clones
+    upload(ada, b"left", b"left")
+    make_commit(ben, {b"used": b"used"})
+    push(ben)
+    assert shared.collect(ben).action is Action.FOUND_NOTHING
+    shared.time.pass_by(LONG)
+    report = shared.collect(ben)
+    assert report.action is Action.CONDEMNED
+    assert [(each.kind, each.objects, each.size) for each in report.garbage] == [("data", 1, 4)]
+    assert shared.data == {key_of(b"left"), key_of(b"used")}
+    shared.time.pass_by(GRACE)
+    assert shared.collect(ben).action is Action.WAITS
+    shared.time.pass_by(timedelta(hours=2))
+    report = shared.collect(ben)
+    assert report.action is Action.SWEPT
+    assert shared.data == {key_of(b"used")}
+    assert read_all(ben, "main") == {b"used": b"used"}
+    assert status(ben).phase is Phase.IDLE
+    assert not list(shared.store.list("_lakecli/gc/marks/"))
+
+
+def test_what_this_clone_staged_or_could_undo_stays(shared: Shared) -> None:
+    ada, _ = shared.clones
+    upload(ada, b"staged", b"staged")
+    upload(ada, b"reset", b"reset")
+    branch.reset_object(ada, "main", b"reset")
+    assert shared.collect_all(ada).action is Action.FOUND_NOTHING
+    shared.time.pass_by(MONTHS)  # the operations are too old to be taken back
+    assert shared.collect_all(ada).action is Action.SWEPT
+    assert shared.data == {key_of(b"staged")}
+
+
+def test_what_a_deleted_branch_had_stays_as_long_as_the_reflog(shared: Shared) -> None:
+    from lakecli.repository.push import PushOptions, push_deletion
+
+    ada, ben = shared.clones
+    branch.create(ada, "side", source="main")
+    make_commit(ada, {b"side": b"side"}, "side")
+    push(ada, "side")
+    fetch(ben)
+    push_deletion(ben, "side", options=PushOptions(who="me"))
+    assert shared.collect_all(ben).action is Action.FOUND_NOTHING
+    shared.time.pass_by(MONTHS)
+    report = shared.collect_all(ben)
+    assert {each.kind for each in report.garbage} == {"data", "range", "metarange"}
+    assert key_of(b"side") not in shared.data
+    assert not shared.tables
+
+
+def test_tags_and_history_stay_without_rules(shared: Shared) -> None:
+    ada, ben = shared.clones
+    for number in range(4):
+        make_commit(ada, {b"a": b"%d" % number})
+    tag.create(ada, "v1", "main~2")
+    push(ada)
+    push(ada, "v1")
+    shared.time.pass_by(MONTHS)
+    assert shared.collect_all(ben).action is Action.FOUND_NOTHING
+    pull(ben, "main", options=PullOptions(committer="me"))
+    assert read_all(ben, "main~3") == {b"a": b"0"}
+
+
+def test_rules_let_old_commits_go(shared: Shared) -> None:
+    ada, ben = shared.clones
+    put_rules(ada.store, Rules(21, {"side": 400}))
+    make_commit(ada, {b"a": b"0"})
+    branch.create(ada, "side", source="main")
+    make_commit(ada, {b"a": b"side 1"}, "side")
+    make_commit(ada, {b"a": b"side 2"}, "side")
+    make_commit(ada, {b"a": b"1"})
+    make_commit(ada, {b"a": b"2"})
+    push(ada)
+    push(ada, "side")
+    shared.time.pass_by(MONTHS)
+    report = shared.collect_all(ben)
+    assert {each.kind: each.objects for each in report.garbage} == {
+        "data": 1,
+        "range": 1,
+        "metarange": 1,
+    }
+    # 0 is kept by the rule of the side branch, 2 is the head, 1 was the head long ago.
+    assert shared.data == {key_of(each) for each in (b"0", b"side 1", b"side 2", b"2")}
+    # What was deleted on purpose is no damage to the next run, whatever the rules are then.
+    ada.store.delete(["_lakecli/gc/rules.json"])
+    assert shared.collect_all(ben).action is Action.FOUND_NOTHING
+
+
+def test_a_merged_side_branch_loses_nothing_that_the_merge_has(shared: Shared) -> None:
+    from lakecli.repository.merge import MergeOptions, merge
+
+    ada, ben = shared.clones
+    put_rules(ada.store, Rules(7, {}))
+    branch.create(ada, "side", source="main")
+    make_commit(ada, {b"side": b"side"}, "side")
+    make_commit(ada, {b"main": b"main"})
+    merge(ada, "side", "main", MergeOptions(committer="me"))
+    push(ada)
+    shared.time.pass_by(MONTHS)
+    shared.collect_all(ben)
+    pull(ben, "main", options=PullOptions(committer="me"))
+    assert read_all(ben, "main") == {b"side": b"side", b"main": b"main"}
+
+
+def test_a_commit_that_is_not_pushed_holds_for_the_grace_period(shared: Shared) -> None:
+    ada, ben = shared.clones
+    upload(ada, b"early", b"early")
+    shared.time.pass_by(LONG)
+    make_commit(ada, {b"late": b"late"})  # refers to what is old already
+    assert shared.collect(ben).action is Action.FOUND_NOTHING
+    assert shared.collect_all(ben).action is Action.SWEPT
+    with pytest.raises(NotInBucket):
+        push(ada)
+    assert not [*shared.store.list("_lakecli/refs/")]
+    # The same contents again, and it can be pushed.
+    for contents in (b"early", b"late"):
+        upload_stream(ada, "main", contents, source=BytesIO(contents), options=UploadOptions())
+    assert key_of(b"early") in shared.data
+
+
+def test_a_condemned_commit_is_saved_by_its_push(shared: Shared) -> None:
+    ada, ben = shared.clones
+    make_commit(ada, {b"a": b"a"})
+    shared.time.pass_by(LONG)
+    assert shared.collect(ben).action is Action.CONDEMNED
+    push(ada)
+    shared.time.pass_by(LONG)
+    report = shared.collect(ben)
+    assert (report.action, report.garbage, report.spared) == (Action.SWEPT, (), 3)
+    assert read_all(ada, "main") == {b"a": b"a"}
+
+
+def test_an_upload_of_what_is_condemned_keeps_it(shared: Shared) -> None:
+    ada, ben = shared.clones
+    upload(ben, b"left", b"left")
+    shared.time.pass_by(MONTHS)
+    assert shared.collect(ada).action is Action.CONDEMNED
+    shared.time.pass_by(timedelta(days=1))
+    upload(ben, b"again", b"left")
+    assert [*shared.store.list("_lakecli/gc/keep/1/")]
+    shared.time.pass_by(LONG - timedelta(days=1))
+    report = shared.collect(ada)
+    assert (report.action, report.garbage) == (Action.SWEPT, ())
+    assert not [*shared.store.list("_lakecli/gc/keep/")]
+    assert shared.data == {key_of(b"left")}
+
+
+def test_a_commit_of_condemned_ranges_saves_what_they_hold(shared: Shared) -> None:
+    ada, ben = shared.clones
+    make_commit(ben, {b"a": b"a"})
+    shared.time.pass_by(MONTHS)
+    assert shared.collect(ada).action is Action.CONDEMNED
+    branch.create(ben, "other", source="main")
+    shared.time.pass_by(timedelta(days=1))
+    make_commit(ben, {b"b": b"b"}, "other")
+    shared.time.pass_by(LONG - timedelta(days=1))
+    assert shared.collect(ada).action is Action.SWEPT
+    # The tree that nobody touched is gone, the one that was made of it is whole.
+    assert read_all(ben, "other") == {b"a": b"a", b"b": b"b"}
+    push(ben, "other")
+
+
+def test_undo_until_the_sweep(shared: Shared) -> None:
+    ada, ben = shared.clones
+    upload(ben, b"left", b"left")
+    with pytest.raises(NothingToDo):
+        undo(ada)
+    shared.time.pass_by(LONG)
+    shared.collect(ada)
+    assert undo(ada).phase is Phase.IDLE
+    assert not [*shared.store.list("_lakecli/gc/marks/")]
+    shared.time.pass_by(LONG)
+    assert shared.collect(ada).status.epoch == 2
+    assert shared.data
+
+
+def test_a_dry_run_changes_nothing(shared: Shared) -> None:
+    ada, ben = shared.clones
+    upload(ben, b"left", b"left")
+    shared.time.pass_by(LONG)
+
+    def contents() -> dict[str, bytes]:
+        return {info.key: shared.store.get(info.key) for info in shared.store.list()}
+
+    before = contents()
+    report = shared.collect(ada, dry_run=True)
+    assert (report.action, report.garbage[0].objects) == (Action.CONDEMNED, 1)
+    assert contents() == before
+    shared.collect(ada)
+    before = contents()
+    report = shared.collect(ada, dry_run=True)
+    assert (report.action, report.garbage[0].objects) == (Action.SWEPT, 1)
+    assert contents() == before
+
+
+def test_everything_else_that_is_left_over(shared: Shared) -> None:
+    ada, _ = shared.clones
+    store = shared.store
+    for key in (
+        "_lakecli/incoming/a.b",
+        "_lakecli/doctor-0f/x",
+        "_lakecli/unknown",
+        "data/strange",
+    ):
+        store.put(key, b"x", ANY)
+    uploads = store.uploads()
+    uploads.start(key_of(b"large"))
+    store.delete(["data/strange"])
+    shared.time.pass_by(MONTHS)
+    report = shared.collect(ada)
+    assert {each.kind: each.objects for each in report.garbage} == {
+        "incoming": 1,
+        "doctor": 1,
+        "upload": 1,
+    }
+    shared.time.pass_by(LONG)
+    shared.collect(ada)
+    left = {info.key for info in store.list()}
+    assert "_lakecli/unknown" in left
+    assert not {"_lakecli/incoming/a.b", "_lakecli/doctor-0f/x"} & left
+    assert not list(uploads.iter_unfinished())
+
+
+def test_replaced_packs_and_old_reflog_go_and_tombstones_stay(shared: Shared) -> None:
+    from lakecli.repository.push import PushOptions, push_deletion
+
+    ada, ben = shared.clones
+    branch.create(ada, "side", source="main")
+    push(ada, "side")
+    push_deletion(ada, "side", options=PushOptions(who="me"))
+    for number in range(40):
+        make_commit(ada, {b"a": b"%d" % number})
+        push(ada)
+    packs = len([*shared.store.list("_lakecli/commits/")])
+    shared.time.pass_by(MONTHS)
+    report = shared.collect_all(ben)
+    kinds = {each.kind: each.objects for each in report.garbage}
+    assert kinds["pack"] > 5
+    assert kinds["reflog"] > 0
+    assert len([*shared.store.list("_lakecli/commits/")]) == packs - kinds["pack"]
+    assert [*shared.store.list("_lakecli/refs/branches/side")]
+    fetch(ben)
+    pull(ben, "main", options=PullOptions(committer="me"))
+    assert read_all(ben, "main~39") == {b"a": b"0"}
+
+
+@pytest.mark.parametrize("what", ["table", "file", "object"])
+def test_a_namespace_that_lakefs_works_in_is_refused(shared: Shared, what: str) -> None:
+    ada, ben = shared.clones
+    upload(ben, b"left", b"left")
+    table = TableWriter(properties={"type": b"ranges"})
+    table.add(b"key", b"value")
+    bodies = {
+        "table": (sstable_key("5" * 64), table.finish()),
+        "file": ("_lakefs/refs_manifest.json", b"{}"),
+        "object": ("data/gf0q1/c7", b"x"),
+    }
+    shared.store.put(*bodies[what], ANY)
+    shared.time.pass_by(LONG)
+    with pytest.raises(SharedNamespace):
+        shared.collect(ada, dry_run=True)
+    with pytest.raises(SharedNamespace):
+        shared.collect(ada)
+    assert not [*shared.store.list("_lakecli/gc/marks/")]
+    assert shared.collect(ada, force_shared=True).action is Action.CONDEMNED
+    shared.time.pass_by(LONG)
+    assert shared.collect(ada).action is Action.SWEPT
+    assert bodies[what][0] in {info.key for info in shared.store.list()}
+    assert key_of(b"left") not in shared.data
+
+
+def test_a_missing_range_stops_everything(shared: Shared) -> None:
+    ada, ben = shared.clones
+    make_commit(ada, {b"a": b"a"})
+    push(ada)
+    upload(ada, b"left", b"left")
+    shared.time.pass_by(LONG)
+    assert shared.collect(ben).action is Action.CONDEMNED
+    make_commit(ada, {b"b": b"b"})
+    push(ada)
+    new = max(shared.store.list("_lakefs/"), key=lambda info: info.modified_at)
+    shared.store.delete([new.key])
+    shared.time.pass_by(LONG)
+    with pytest.raises(IntegrityError):
+        shared.collect(ben)
+    # Nobody has to wait for a sweep that cannot be done, and nothing was deleted.
+    assert read_state(shared.store).phase is Phase.IDLE
+    assert key_of(b"left") in shared.data
+    with pytest.raises(IntegrityError):
+        shared.collect(ben)
+
+
+def test_the_answer_no(shared: Shared) -> None:
+    ada, ben = shared.clones
+    upload(ben, b"left", b"left")
+    shared.time.pass_by(LONG)
+    shared.collect(ada)
+    shared.time.pass_by(LONG)
+
+    def no(_question: str) -> None:
+        raise Refused("no")
+
+    with pytest.raises(Refused):
+        shared.collect(ada, confirm=no)
+    assert status(ada).phase is Phase.CONDEMNED
+
+
+def test_a_grace_period_that_is_too_short(shared: Shared) -> None:
+    with pytest.raises(UsageError):
+        shared.collect(grace=timedelta(hours=23))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"default_retention_days": 0}',
+        '{"default_retention_days": "7"}',
+        '{"default_retention_days": true}',
+        '{"default_retention_days": 7, "branches": {"a": 1}}',
+        '{"default_retention_days": 7, "branches": [{"branch_id": "a"}]}',
+        '{"default_retention_days": 7, "branches": [{"branch_id": 1, "retention_days": 1}]}',
+        (
+            '{"default_retention_days": 7, "branches": [{"branch_id": "a", "retention_days": 1}, '
+            '{"branch_id": "a", "retention_days": 2}]}'
+        ),
+        "[" * 100_000,
+    ],
+)
+def test_rules_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_rules(text)
+
+
+def test_rules_are_kept(shared: Shared) -> None:
+    assert find_rules(shared.store) is None
+    rules = parse_rules('{"default_retention_days": 7, "branches": null}')
+    put_rules(shared.store, rules._replace(branches={"b": 1, "a": 2}))
+    assert find_rules(shared.store) == Rules(7, {"a": 2, "b": 1})
+
+
+def test_errors_travel() -> None:
+    assert isinstance(SharedNamespace("x"), LakeError)

@@ -1,0 +1,190 @@
+"""Taking objects into use while garbage is collected: what it costs, and what it does."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import PermissionDenied
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.local.store import LocalStore
+from lakecli.objectstore.memory.store import MemoryBucket
+from lakecli.remote.collection import (
+    STALE_AFTER,
+    GcState,
+    Phase,
+    Seen,
+    SweepRunning,
+    iter_keeps,
+    look,
+    move,
+)
+from lakecli.repository.reuse import Guard, Swept
+from tests.support.counting import CountingStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.objectstore.base import ObjectStore
+
+GRACE = timedelta(days=2)
+KEY, OTHER = "data/aa/1", "data/aa/2"
+
+
+class Place:
+    """A store, its clock, and a guard of it."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 3, 1, tzinfo=UTC)
+        self.store = CountingStore(MemoryBucket(clock=lambda: self.now))
+        self.slept: list[float] = []
+        self.guard = Guard(self.store, monotonic=self.seconds, sleep=self.sleep)
+
+    def seconds(self) -> float:
+        return self.now.timestamp()
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += timedelta(seconds=seconds)
+
+    def set_state(self, phase: Phase, epoch: int = 1) -> None:
+        seen = look(self.store)
+        after = GcState(phase, epoch, f"{epoch}-x", GRACE, f"{self.now}{phase}")
+        move(self.store, seen, after)
+        self.store.reset()
+
+    def put(self, key: str, *, days: float = 0) -> None:
+        self.now -= timedelta(days=days)
+        self.store.put(key, b"x", ANY)
+        self.now += timedelta(days=days)
+
+    def age(self, key: str) -> timedelta:
+        return self.now - self.store.head(key).modified_at
+
+
+@pytest.fixture
+def place() -> Place:
+    return Place()
+
+
+def test_where_nothing_was_ever_collected_it_costs_one_get(place: Place) -> None:
+    place.put(KEY, days=100)
+    place.store.reset()
+    for _ in range(10):
+        place.guard.begin()
+        place.guard.settle(found=[KEY], written=[OTHER])
+    assert place.store.counts == {"get": 1}
+    assert not place.guard.is_active
+
+
+def test_a_reading_is_trusted_for_an_hour(place: Place) -> None:
+    place.guard.begin()
+    place.now += STALE_AFTER + timedelta(seconds=1)
+    place.store.reset()
+    place.guard.settle(found=[], written=[OTHER])
+    assert place.store.counts == {"get": 1}
+
+
+def test_while_idle_what_is_old_gets_a_new_time(place: Place) -> None:
+    place.put(KEY, days=1.5)
+    place.put(OTHER, days=0.5)
+    place.set_state(Phase.IDLE)
+    place.guard.begin()
+    place.guard.settle(found=[KEY, OTHER], written=[])
+    assert place.age(KEY) < timedelta(minutes=1)
+    assert place.age(OTHER) == timedelta(days=0.5)
+    assert place.store.get(KEY) == b"x"
+    assert not list(place.store.list("_lakecli/gc/refresh/"))
+
+
+def test_while_something_is_condemned_it_is_kept(place: Place) -> None:
+    place.put(KEY, days=9)
+    place.put(OTHER, days=0.1)
+    place.set_state(Phase.CONDEMNED, 3)
+    place.guard.begin()
+    place.guard.settle(found=[KEY, OTHER], written=["data/aa/3"])
+    assert sorted(iter_keeps(place.store, 3)) == [KEY, OTHER]
+    assert place.age(KEY) < timedelta(minutes=1)
+    puts = [key for kind, key in place.store.keys if kind == "put"]
+    gets = [number for number, call in enumerate(place.store.keys) if call[0] == "get"]
+    kept = place.store.keys.index(("put", next(key for key in puts if "/keep/" in key)))
+    assert gets[-1] > kept  # the state is read again, after the keep
+
+
+def test_what_was_written_long_before_is_kept_too(place: Place) -> None:
+    place.guard.begin()
+    place.put(OTHER)
+    place.now += timedelta(days=4)
+    place.set_state(Phase.CONDEMNED)
+    place.guard.settle(found=[], written=[OTHER])
+    assert list(iter_keeps(place.store, 1)) == [OTHER]
+
+
+def test_a_sweep_is_waited_for(place: Place) -> None:
+    place.set_state(Phase.SWEEPING)
+    sleep = place.sleep
+
+    def until(seconds: float) -> None:
+        sleep(seconds)
+        if len(place.slept) == 3:
+            place.set_state(Phase.IDLE)
+
+    guard = Guard(place.store, monotonic=place.seconds, sleep=until)
+    guard.begin()
+    assert len(place.slept) == 3
+
+
+def test_a_sweep_that_does_not_end(place: Place) -> None:
+    place.set_state(Phase.SWEEPING)
+    with pytest.raises(SweepRunning) as raised:
+        place.guard.begin()
+    assert "lakecli gc run" in str(raised.value.hint)
+    assert sum(place.slept) == pytest.approx(600, abs=10)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_sweep_that_went_by(place: Place, *, is_there: bool) -> None:
+    place.set_state(Phase.CONDEMNED)
+    place.guard.begin()
+    place.set_state(Phase.IDLE)
+    if is_there:
+        place.put(KEY)
+        place.guard.settle(found=[], written=[KEY])
+        guard = Guard(place.store, monotonic=place.seconds, sleep=place.sleep)
+        place.set_state(Phase.CONDEMNED, 2)
+        guard.begin()
+        guard.settle(found=[KEY], written=[])
+        place.set_state(Phase.IDLE, 2)
+        with pytest.raises(Swept):  # what its contents refer to is not looked for
+            guard.settle(found=[KEY], written=[], whole=True)
+    else:
+        with pytest.raises(Swept):
+            place.guard.settle(found=[], written=[KEY])
+
+
+def test_who_may_not_read_the_state_goes_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: object, **__: object) -> bytes:
+        raise PermissionDenied("no")
+
+    monkeypatch.setattr(place.store, "get", denied)
+    place.guard.begin()
+    place.guard.settle(found=[KEY], written=[])
+
+
+def test_a_file_gets_a_new_time_without_being_copied(tmp_path: Path) -> None:
+    import os
+
+    store: ObjectStore = LocalStore(str(tmp_path))
+    store.put(KEY, b"x", ANY)
+    path = store.local_path(KEY)
+    assert path is not None
+    inode = path.stat().st_ino
+    os.utime(path, (1, 1))
+    move(store, Seen(GcState(), None, None), GcState(Phase.IDLE, 1, "", GRACE, "x"))
+    guard = Guard(store)
+    guard.begin()
+    guard.settle(found=[KEY], written=[])
+    assert path.stat().st_mtime > 1_000_000
+    assert path.stat().st_ino == inode
