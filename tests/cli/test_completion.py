@@ -40,7 +40,9 @@ PROBE = CommandHelp(
 SETTINGS = [
     "base_uri",
     "cache.size",
+    "gc.grace",
     "presign.expires",
+    "sync",
     "transfer.parallelism",
     "user.email",
     "user.name",
