@@ -88,6 +88,9 @@ class Past:
             Unreachable: older moves are in the bucket, and it does not answer.
         """
         shared = self._iter_shared(kind, name)
+        until = self._until()
+        if until is not None:
+            shared = (move for move in shared if move.at <= until)
         first = next(shared, None)
         if first is None:
             yield from self._iter_own(kind, name)
@@ -103,6 +106,13 @@ class Past:
             for move in islice(self._iter_own(kind, name), len(own), None):
                 if move.at <= oldest.at:
                     yield move
+
+    def _until(self) -> datetime | None:
+        """Return when the operation was that the store is read as of, or ``None``."""
+        if self._txn.past is None:
+            return None
+        latest = next(iter_operations(self._txn, self._repository.key), None)
+        return None if latest is None else latest.at
 
     def _iter_shared(self, kind: str, name: str) -> Iterator[Move]:
         """Yield the moves in the bucket: those that are known, then the older ones."""
@@ -132,7 +142,7 @@ class Past:
             yield from batch
 
     def _keep(self, kind: str, name: str, moves: list[Move]) -> None:
-        if not isinstance(self._txn, WriteTransaction):
+        if self._txn.past is None and not isinstance(self._txn, WriteTransaction):
             with self._repository.lake.kv.write() as txn:
                 known.put_moves(txn, self._repository.key, kind, name, moves)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from lakecli.errors import NotFound, Unreachable
+from lakecli.kv.operations import iter_operations
 from lakecli.layout import ref_key
 from lakecli.objectstore.base import ABSENT
 from lakecli.remote.move import Intent, Retries, apply
@@ -250,3 +251,21 @@ def test_a_ref_object_that_vanished(repository: Repository) -> None:
     assert stood(repository, "main@{u}") == made
     repository.store.put("_lakecli/refs/branches/main", b"{}", ABSENT)
     assert stood(repository, "main@{0}") == made
+
+
+def test_as_of_an_operation(repository: Repository) -> None:
+    ids = [make(repository, 1), make(repository, 2)]
+    with repository.lake.kv.read() as txn:
+        (latest, *_) = iter_operations(txn, repository.key)
+    repository.__dict__["store"] = FaultyStore()
+    for number in range(50):
+        share(repository, ids[0], at=START + timedelta(days=1.5, hours=number), seen=False)
+        share(repository, ids[1], at=START + timedelta(days=1.6, hours=number), seen=number == 49)
+    make(repository, 9)
+    then = repository.at(latest.id.hex())
+    then.__dict__["store"] = repository.store
+    moves = list(iter_reflog(then, "main"))
+    assert (moves[0].after, moves[0].shared) == (ids[1], False)
+    assert all(move.at <= latest.at for move in moves)
+    assert any(move.shared for move in moves)
+    assert stood(then, "main@{0}") == ids[1]
