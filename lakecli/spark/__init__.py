@@ -27,10 +27,11 @@ def register(spark: SparkSession, *, home: str | Path | None = None) -> None:
 
     Args:
         spark: the session.
-        home: what ``LAKECLI_HOME`` is to the command line; the platform's directories by default.
-            The option of the same name goes before it.
+        home: where lakecli keeps things, as ``LAKECLI_HOME``; by default that variable, or the
+            platform's directories. The option of the same name goes before it.
     """
+    from lakecli.spark.snapshot import home_of
     from lakecli.spark.source import source_class
 
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    spark.dataSource.register(source_class(None if home is None else str(home)))
+    spark.dataSource.register(source_class(home_of(home)))

@@ -10,7 +10,7 @@ import os
 import pickle
 import zlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import LakeError
 from lakecli.pipeline.site import Site
@@ -18,10 +18,13 @@ from lakecli.uri import parse, parse_path, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from lakecli.model import MetarangeId
     from lakecli.repository.lake import Repository
     from lakecli.repository.view import View
+
+HOME_VARIABLE: Final = "LAKECLI_HOME"
 
 _QUICK = 1
 
@@ -51,12 +54,17 @@ class Snapshot(NamedTuple):
         return records
 
 
+def home_of(given: str | Path | None) -> str | None:
+    """Return where things lie: what was given, or what the environment says; ``None``: neither."""
+    return str(given) if given else os.environ.get(HOME_VARIABLE) or None
+
+
 def take_snapshot(uri: str, *, home: str | None, prefix: str = "") -> Snapshot:
     """Pin a ref.
 
     Args:
         uri: ``lakefs://REPOSITORY/REF[/PREFIX]``.
-        home: what ``LAKECLI_HOME`` is to the command line; the platform's directories by default.
+        home: as for `register`.
         prefix: of the paths, behind the one in the URI.
 
     Raises:
@@ -94,7 +102,7 @@ def _staged(view: View, prefix: bytes) -> bytes:
 
 
 @contextmanager
-def opened(uri: str, *, home: str | None) -> Iterator[Repository]:
+def opened(uri: str, *, home: str | Path | None) -> Iterator[Repository]:
     """Open the repository of a URI; errors that leave it say in a note what helps.
 
     Raises:
@@ -103,7 +111,10 @@ def opened(uri: str, *, home: str | None) -> Iterator[Repository]:
     """
     import lakecli
 
-    with hints_told(), lakecli.open(f"lakefs://{parse(uri).repository}", home=home) as repository:
+    with (
+        hints_told(),
+        lakecli.open(f"lakefs://{parse(uri).repository}", home=home_of(home)) as repository,
+    ):
         yield repository
 
 

@@ -49,7 +49,8 @@ def read_table(
         where: an SQL condition. What it says of partition columns alone is decided before files
             are opened.
         options: of Spark's reader for the format: ``header``, ``mergeSchema``, ….
-        home: what ``LAKECLI_HOME`` is to the command line; the platform's directories by default.
+        home: where lakecli keeps things, as ``LAKECLI_HOME``; by default that variable, or the
+            platform's directories.
 
     Raises:
         UsageError: an unknown format, a schema that Spark cannot infer, no table.
@@ -61,7 +62,7 @@ def read_table(
     if format not in FORMATS:
         raise UsageError(f"unknown format {format!r}", hint=f"one of {', '.join(FORMATS)}")
     given = dict(options or {})
-    with opened(uri, home=None if home is None else str(home)) as repository:
+    with opened(uri, home=home) as repository:
         files = table_files(repository, uri)
         paths = layout.local_files(repository, files) if _is_here(spark) else None
         with explained(uri):

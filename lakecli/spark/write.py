@@ -87,7 +87,8 @@ def write_table(
         committer: of the commit; Spark's user by default.
         commit: ``False``: only stage the changes, beside whatever else is staged.
         options: ``compression``, ``maxRecordsPerFile``; for text those of Spark's writer.
-        home: what ``LAKECLI_HOME`` is to the command line; the platform's directories by default.
+        home: where lakecli keeps things, as ``LAKECLI_HOME``; by default that variable, or the
+            platform's directories.
 
     Raises:
         UsageError: an unknown mode, format or column, or a malformed URI.
@@ -99,7 +100,7 @@ def write_table(
     """
     parsed = parse_path(uri, allow_empty=True)
     branch = ref_of(parsed)
-    with opened(uri, home=None if home is None else str(home)) as repository:
+    with opened(uri, home=home) as repository:
         from lakecli.repository.rearrange import directory
 
         target = _Target(repository, branch, directory(parsed.path or b""), mode)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakecli.repository.lake import Repository
 
 
-def open_home(home: Path) -> Lake:
+def open_home(home: Path | None) -> Lake:
     """Open the lake of a home as `lakecli.open` does, with a clock and IDs that repeat."""
     paths = home_paths(home)
     return Lake.open(

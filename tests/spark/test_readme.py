@@ -1,0 +1,97 @@
+"""The Python of the README's section "Spark", run as it stands there."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.repository import branch, repo
+from lakecli.repository.log import LogOptions, log
+from lakecli.spark import read_table, register, write_table
+from tests.spark.conftest import open_home
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakecli.repository.lake import Repository
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+README = Path(__file__).parents[2] / "README.md"
+URI = "lakefs://sales/main/orders/"
+
+
+def blocks() -> list[str]:
+    text = README.read_text(encoding="utf-8")
+    section = text.split("\n## Spark\n")[1].split("\n## ")[0]
+    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+
+
+@pytest.fixture
+def sales(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A repository where `lakecli.open` finds it, with orders of two days."""
+    monkeypatch.delenv("LAKECLI_HOME")
+    with open_home(None) as lake:
+        repo.create(lake, "sales", str(tmp_path / "namespace"))
+    orders = spark.createDataFrame(
+        [(1, 10.0, "2026-10-31"), (2, 20.0, "2026-11-01")], "id int, amount double, day string"
+    )
+    write_table(orders, URI, partition_by=["day"])
+
+
+def _ids(uri: str, spark: Any) -> list[int]:
+    return sorted(row.id for row in read_table(spark, uri).collect())
+
+
+@pytest.mark.parametrize(("amount", "ids"), [(30.0, [1, 2, 3]), (-1.0, [1, 2])])
+def test_write_audit_publish(sales: None, spark: Any, amount: float, ids: list[int]) -> None:
+    [example] = [block for block in blocks() if '"audit", source="main"' in block]
+    assert len([line for line in example.splitlines() if line and "import" not in line]) <= 10
+    schema = "id int, amount double, day string"
+    new_orders = spark.createDataFrame([(3, amount, "2026-11-02")], schema)
+    exec(example, {"spark": spark, "new_orders": new_orders})
+    assert _ids(URI, spark) == ids
+    with open_home(None) as lake:
+        repository: Repository = lake.repository("sales")
+        assert [each.name for each in branch.iter_branches(repository)] == ["main"]
+        with log(repository, "main", LogOptions()) as commits:
+            assert ("Merge" in next(commits).message) == (len(ids) == 3)
+
+
+def test_reading_and_writing_tables(sales: None, spark: Any) -> None:
+    [example] = [block for block in blocks() if "overwrite_partitions" in block]
+    later = spark.createDataFrame([(4, 1.0)], "id int, amount double").selectExpr(
+        "*", "'2026-10-31' as day"
+    )
+    write_table(later, URI, mode="overwrite_partitions", partition_by=["day"])
+    assert _ids(URI, spark) == [2, 4]
+    # The repository is younger than the date that the README speaks of.
+    assert "main@{2026-11-01}" in example
+    exec(example.replace("main@{2026-11-01}", "main~1"), {"spark": spark})
+    assert _ids(URI, spark) == [1, 2]
+
+
+def test_what_a_repository_holds(
+    sales: None,
+    spark: Any,
+    spark_environment: Callable[[str, str], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in os.environ.items():
+        if name == "HOME" or name.startswith("XDG_"):
+            spark_environment(name, value)
+    spark_environment("LAKECLI_HOME", "")
+    register(spark)
+    with open_home(None) as lake:
+        branch.create(lake.repository("sales"), "audit", source="main")
+    extra = spark.createDataFrame([(5, 1.0)], "id int, amount double")
+    write_table(extra, "lakefs://sales/audit/more/")
+    [example] = [block for block in blocks() if "groupBy" in block]
+    exec(example, {"spark": spark})
+    shown = capsys.readouterr().out
+    assert "|application/vnd.a..." in shown
+    assert re.search(r"added\|more/part-0", shown)
