@@ -45,6 +45,7 @@ LIST: Final = "lakecli branch list"
 STAT: Final = "lakecli fs stat"
 COPY: Final = "cp -r + sync"
 RCLONE: Final = "rclone copy"
+SPARK_PARQUET: Final = "Spark on the same rows in Parquet"
 ONE_MILLION: Final = "the same ratio at one million"
 
 CLAIMS: Final = {
@@ -97,6 +98,9 @@ CLAIMS: Final = {
     "presign of 10,000, Azure": Claim(Bound.BELOW, 3, "s"),
     "presign of 10,000, memory": Claim(Bound.BELOW, 100, "MiB"),
     "fs stat --pre-sign": Claim(Bound.AT_MOST, 1.5, "x", STAT),
+    # Entries as a DataFrame, two million of them, on two cores.
+    "aggregate of entries": Claim(Bound.AT_MOST, 10, "x", SPARK_PARQUET),
+    "aggregate of entries, path and size": Claim(Bound.AT_MOST, 5, "x", SPARK_PARQUET),
     # Point reads in one process, at one million entries.
     "point reads": Claim(Bound.AT_LEAST, 100_000, "reads/s"),
 }
