@@ -119,10 +119,12 @@ class Lake:
         """
         with self.kv.read() as txn:
             record = records.find_repository(txn, name)
+            was_here = record is None and next(records.iter_forgotten(txn, name), None) is not None
         if record is None:
-            raise NotFound(
-                f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
-            )
+            hint = "list them: lakecli repo list"
+            if was_here:
+                hint = f"there was one; see what was done: lakecli op log lakefs://{name}"
+            raise NotFound(f"no repository {name!r} on this machine", hint=hint)
         return Repository(self, record)
 
 

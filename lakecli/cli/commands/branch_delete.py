@@ -11,7 +11,8 @@ from lakecli.uri import ref_of
 def branch_delete(context: Context, branch: BranchUri, *, yes: Yes = False) -> None:
     """Delete a branch with its uncommitted changes.
 
-    Its commits stay. The default branch cannot be deleted.
+    Its commits stay. The default branch cannot be deleted. For 30 days undo brings the branch
+    back, with its uncommitted changes.
 
     Examples:
         lakecli branch delete lakefs://demo/experiment

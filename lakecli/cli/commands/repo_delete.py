@@ -12,7 +12,8 @@ def repo_delete(context: Context, repository: RepositoryUri, *, yes: Yes = False
     """Delete a repository from this machine; the content of its namespace stays.
 
     Its branches, tags, commits and uncommitted changes are forgotten here. Nothing is deleted
-    from the bucket or directory, which stays claimed by this repository.
+    from the bucket or directory, which stays claimed by this repository. For 30 days undo brings
+    it back, with everything that was uncommitted.
 
     Examples:
         lakecli repo delete lakefs://demo
