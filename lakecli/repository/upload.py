@@ -106,7 +106,13 @@ class UploadReport:
 
 
 class Upload:
-    """One upload command: an ingest, a stager, and the entries between them."""
+    """One upload: an ingest, a stager, and the entries between them.
+
+    Args:
+        repository: where to.
+        branch: likewise.
+        options: how.
+    """
 
     def __init__(
         self,
@@ -170,6 +176,7 @@ class Upload:
             return [view.find(path) for path in paths]
 
     def entry(self, path: bytes, ingested: Ingested, *, at: datetime, has_mtime: bool) -> Entry:
+        """Return the entry of what was brought in; without `has_mtime` it has no own time."""
         metadata = dict(self._options.metadata)
         if has_mtime:
             metadata.setdefault(CLIENT_MTIME, str(ingested.mtime))
