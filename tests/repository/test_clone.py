@@ -12,6 +12,7 @@ import pytest
 from lakecli import layout
 from lakecli.errors import AlreadyExists, ErrorKind, LakeError
 from lakecli.kv import operations as log
+from lakecli.kv.intents import IntentStore
 from lakecli.model import EMPTY_TREE
 from lakecli.objectstore.base import ANY
 from lakecli.refs.store import RefStore
@@ -132,6 +133,8 @@ def test_again_after_it_was_forgotten_here(first: Repository) -> None:
     unpushed = make_commit(first, b"b")
     stage(first, "main", {b"staged": b"staged"})
     lake = first.lake
+    with lake.kv.write() as txn:
+        IntentStore(txn, first.key).put(bytes(16), {"unsent": True})
     repo.delete(lake, "demo")
 
     made = clone(lake, NAMESPACE, "again")
@@ -141,6 +144,7 @@ def test_again_after_it_was_forgotten_here(first: Repository) -> None:
     assert read(made, "main") == checksums({b"a": b"a"})
     assert read(made, unpushed.id) == checksums({b"a": b"a", b"b": b"b"})  # by its ID
     with lake.kv.read() as txn:
+        assert list(IntentStore(txn, made.key).iter()) == []
         operation = next(log.iter_operations(txn, made.key))
     changed = {(change.kind, change.name): change for change in operation.refs}
     assert changed["branch", "unpushed"].after is None

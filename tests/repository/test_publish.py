@@ -107,6 +107,18 @@ def test_the_same_push_after_it_was_interrupted(
     assert (position(repository), intents(repository), pushes(repository)) == (made.id, 0, 1)
 
 
+def test_a_move_keeps_its_write_id(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_commit(repository, b"a")
+    kill_at(repository, monkeypatch, "put")
+    with pytest.raises(KilledError):
+        push(repository, "main", options=ME)
+    (finished,) = finish_pending(repository)
+    push(repository, "main", options=ME)
+    ref = find_ref(repository.store, "branch", "main")
+    assert ref is not None
+    assert ref.write_id == finished.intent.write_id
+
+
 def test_what_another_command_makes_of_an_interrupted_push(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,112 @@
+"""Taking in packs, in whatever order and however many at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakecli.kv.packed import PackedStore
+from lakecli.model import EMPTY_TREE
+from lakecli.remote.packs import Pack
+from lakecli.repository.commits import make_commit
+from lakecli.repository.incoming import take_in
+from lakecli.repository.lake import Repository
+from tests.support.lakes import make_repository, open_lake
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.model import Commit, CommitId
+
+WHEN = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
+    directory: Path = tmp_path_factory.mktemp("incoming")
+    with open_lake(directory) as lake:
+        yield make_repository(lake, directory)
+
+
+def another(repository: Repository) -> Repository:
+    """A repository of the same lake that has nothing yet."""
+    uuid = repository.lake.surroundings.new_id().hex()
+    return Repository(repository.lake, replace(repository.record, uuid=uuid))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[Commit], list[Pack], list[list[Pack]]]:
+    """Commits, the packs that they lie in, and which of these each of several fetches finds."""
+    commits: list[Commit] = []
+    for number in range(draw(st.integers(1, 12))):
+        parents = draw(st.lists(st.sampled_from(commits), max_size=2)) if commits else []
+        commits.append(
+            make_commit(
+                parents=list({parent.id: parent for parent in parents}.values()),
+                metarange_id=EMPTY_TREE,
+                message=str(number),
+                committer="",
+                created_at=WHEN,
+                metadata={},
+            )
+        )
+    places = [draw(st.integers(0, 4)) for _ in commits]
+    packs = [
+        Pack(
+            id=f"{place:064x}",
+            replaces=(),
+            commits=[each for each, at in zip(commits, places, strict=True) if at == place],
+        )
+        for place in set(places)
+    ]
+    rounds = [draw(st.lists(st.sampled_from(packs), unique_by=lambda pack: pack.id))]
+    rounds += [draw(st.lists(st.sampled_from(packs), unique_by=lambda pack: pack.id))]
+    return commits, packs, [*rounds, packs]
+
+
+def whole(commits: list[Commit], available: set[CommitId]) -> set[CommitId]:
+    """The commits all of whose history is available."""
+    found: set[CommitId] = set()
+    for commit in commits:  # parents come first
+        if commit.id in available and found.issuperset(commit.parents):
+            found.add(commit.id)
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(histories())
+def test_what_counts_as_here_has_its_whole_history(
+    one: Repository, history: tuple[list[Commit], list[Pack], list[list[Pack]]]
+) -> None:
+    commits, _, rounds = history
+    repository = another(one)
+    available: set[CommitId] = set()
+    for found in rounds:
+        with repository.lake.kv.read() as txn:
+            known = set(PackedStore(txn, repository.key).known_packs())
+        # A listing shows what it showed before, and more.
+        shown = {pack.id: pack for pack in found}
+        shown |= {pack.id: pack for pack in rounds[-1] if _ids(pack) <= available}
+        available |= {commit.id for pack in found for commit in pack.commits}
+        new = [pack for pack in shown.values() if pack.id not in known]
+        incoming = take_in(repository, new)
+        complete = whole(commits, available)
+        with repository.lake.kv.read() as txn:
+            packed = PackedStore(txn, repository.key)
+            noted = {each.id for each in commits if packed.find_pack(each.id) is not None}
+            here = {each.id for each in commits if incoming.has(txn, repository, each.id)}
+        # Nothing counts as here that lacks an ancestor; what is noted is closed under ancestry.
+        assert here <= complete
+        assert noted <= complete
+        assert all(noted.issuperset(each.parents) for each in commits if each.id in noted)
+    assert here == noted == {commit.id for commit in commits}
+
+
+def _ids(pack: Pack) -> set[CommitId]:
+    return {commit.id for commit in pack.commits}
