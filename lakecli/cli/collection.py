@@ -80,9 +80,13 @@ def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
         )
     yield from _garbage_lines(report, dry_run=dry_run)
     if report.spared:
-        yield f"Spared, for they are in use again: {report.spared} objects"
+        yield f"Spared, for in use again: {_count(report.spared)}"
     if not dry_run:
         yield from status_lines(report.status, uri)
+
+
+def _count(number: int) -> str:
+    return f"{number} object{'' if number == 1 else 's'}"
 
 
 def _garbage_lines(report: GcReport, *, dry_run: bool) -> Iterator[str]:
@@ -97,6 +101,6 @@ def _garbage_lines(report: GcReport, *, dry_run: bool) -> Iterator[str]:
     if dry_run:
         verb = {"Condemned": "Would condemn", "Deleted": "Would delete"}[verb]
     size = human_size(sum(each.size for each in report.garbage))
-    yield f"{verb}: {sum(each.objects for each in report.garbage)} objects, {size}"
+    yield f"{verb}: {_count(sum(each.objects for each in report.garbage))}, {size}"
     for each in report.garbage:
         yield (f"  {each.prefix}  {each.kind}: {each.objects}, {human_size(each.size)}: {each.why}")

@@ -1,0 +1,114 @@
+"""``gc``."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.demo import Demo
+    from tests.support.golden import Cli, Golden
+
+REPOSITORY = "lakefs://demo"
+LONG_AGO = 1_700_000_000
+
+
+def grow_old(namespace: Path) -> None:
+    """Let everything in a namespace be old by its store's clock."""
+    for path in namespace.rglob("*"):
+        if path.is_file():
+            os.utime(path, (LONG_AGO, LONG_AGO))
+
+
+@pytest.fixture
+def littered(cli: Cli, demo: Demo) -> Demo:
+    """A repository with an object that is committed, and one that nothing refers to any more."""
+    cli.ok("fs", "upload", "-", f"{REPOSITORY}/main/a", stdin="one")
+    cli.ok("commit", f"{REPOSITORY}/main", "-m", "first")
+    cli.ok("fs", "upload", "-", f"{REPOSITORY}/main/left", stdin="left")
+    cli.ok("branch", "reset", f"{REPOSITORY}/main", "-y")
+    cli.now = cli.now.replace(year=cli.now.year + 1)  # too long ago to be taken back
+    grow_old(demo.namespace)
+    return demo
+
+
+def test_a_collection(cli: Cli, littered: Demo, golden: Golden) -> None:
+    namespace = littered.namespace
+    before = [
+        cli("gc", "status", REPOSITORY),
+        cli("gc", "run", REPOSITORY, "--dry-run"),
+        cli("gc", "run", REPOSITORY),
+        cli("gc", "status", REPOSITORY, "--json"),
+        cli("gc", "run", REPOSITORY),
+        cli("gc", "undo", REPOSITORY),
+        cli("gc", "undo", REPOSITORY),
+        cli("gc", "run", REPOSITORY, "--json"),
+    ]
+    grow_old(namespace)
+    golden(
+        "gc",
+        *before,
+        cli("gc", "run", REPOSITORY, "--dry-run", "--json"),
+        cli("gc", "run", REPOSITORY),
+        cli("gc", "run", REPOSITORY, "-y"),
+        cli("gc", "status", REPOSITORY),
+        cli("gc", "run", REPOSITORY),
+        cli("fsck", REPOSITORY),
+    )
+    assert [path.read_bytes() for path in namespace.glob("data/*/*")] == [b"one"]
+
+
+def test_rules(cli: Cli, demo: Demo, golden: Golden, tmp_path: Path) -> None:
+    file = cli.directory / "rules.json"
+    file.write_text(
+        '{"default_retention_days": 21, "branches": [{"branch_id": "main", "retention_days": 28}]}'
+    )
+    golden(
+        "gc_config",
+        cli("gc", "get-config", REPOSITORY),
+        cli("gc", "delete-config", REPOSITORY),
+        cli("gc", "set-config", REPOSITORY, "-f", file),
+        cli("gc", "get-config", REPOSITORY),
+        cli("gc", "set-config", REPOSITORY, "-f", "-", stdin='{"default_retention_days": 7}'),
+        cli("gc", "get-config", REPOSITORY, "--json"),
+        cli("gc", "set-config", REPOSITORY, "-f", "-", stdin='{"default_retention_days": "7"}'),
+        cli("gc", "set-config", REPOSITORY, "-f", cli.directory / "none"),
+        cli("gc", "delete-config", REPOSITORY),
+        cli("gc", "delete-config", REPOSITORY),
+    )
+
+
+def test_bad_input(cli: Cli, littered: Demo, golden: Golden) -> None:
+    namespace = littered.namespace
+    results = [
+        cli("gc", "run", REPOSITORY, "--grace", "1h"),
+        cli("gc", "run", REPOSITORY, "--grace", "soon"),
+        cli("gc", "run", "lakefs://none"),
+        cli("gc", "run", REPOSITORY, "--engine", "local", "--master", "local[2]"),
+    ]
+    (namespace / "_lakefs" / "refs_manifest.json").write_text("{}")
+    results.append(cli("gc", "run", REPOSITORY))
+    results.append(cli("gc", "run", REPOSITORY, "--force-shared", "--dry-run"))
+    state = namespace / "_lakecli" / "gc" / "state"
+    state.parent.mkdir(parents=True, exist_ok=True)
+    for text in ("nonsense", '{"format": 9}', '{"format": 1, "phase": "resting"}'):
+        state.write_text(text)
+        results += [
+            cli("gc", "run", REPOSITORY),
+            cli("fs", "upload", "-", f"{REPOSITORY}/main/b", stdin="two"),
+        ]
+    golden("gc_bad_input", *results)
+
+
+def test_the_grace_period_is_a_setting(cli: Cli, littered: Demo) -> None:
+    cli.ok("config", "set", "gc.grace", "2d")
+    assert cli("gc", "run", REPOSITORY, "--json").json["grace_seconds"] == 2 * 86_400
+    cli.ok("gc", "undo", REPOSITORY)
+    cli.ok("config", "set", "gc.grace", "2h")
+    assert cli("gc", "run", REPOSITORY).exit_code == ExitCode.USAGE
