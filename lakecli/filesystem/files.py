@@ -26,6 +26,10 @@ WHOLE: Final = 1 << 20
 """Files up to this size wait in memory until they are closed, larger ones in a temporary file."""
 
 
+PARALLEL_PARTS: Final = 8
+"""Parts of a large file that are sent to a bucket at a time."""
+
+
 class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
     """An object, as it was when the file was opened, whatever becomes of its branch meanwhile."""
 
@@ -175,7 +179,7 @@ class WrittenFile(io.BufferedIOBase):
         from lakecli.repository.deposit import deposit
         from lakecli.repository.upload import UploadOptions
 
-        options = UploadOptions(**self._options)
+        options = UploadOptions(**self._options, parallelism=PARALLEL_PARTS)
         source: Any = self._memory
         if self._file is None:
             self._memory.seek(0)

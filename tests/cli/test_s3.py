@@ -214,3 +214,22 @@ def test_no_credentials(cli: Cli, source: Path, aws_environment: pytest.MonkeyPa
         assert error_of(failed) == "error: no credentials for S3"
         assert "AWS_ACCESS_KEY_ID" in failed.stderr
     nothing_is_half_done(cli, cli.directory / "target")
+
+
+@pytest.mark.usefixtures("demo")
+def test_pushing_needs_compare_and_set(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setenv("LAKECLI_USER_NAME", "Ada")
+    monkeypatch.setenv("LAKECLI_USER_EMAIL", "ada@example.com")
+    is_rclone = "rclone" in request.node.callspec.id
+    pushed = cli("push", "lakefs://demo")
+    again = cli("push", "lakefs://demo")
+    if not is_rclone:
+        assert pushed.exit_code == again.exit_code == ExitCode.OK
+        return
+    for result in (pushed, again):
+        assert result.exit_code == ExitCode.REFUSED
+        assert "cannot be shared" in error_of(result)
+        assert "ignores conditions" in error_of(result)
+        assert "lakecli doctor lakefs://demo" in result.stderr

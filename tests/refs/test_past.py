@@ -8,6 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.expression import parse
@@ -190,6 +192,31 @@ def test_moves_are_not_read_where_nobody_asks(refs: FakeRefs, past: FakePast) ->
     for text in ("main", "main~1", "main@", "main@{u}"):
         find(text, refs, past)
     assert not past.asked
+
+
+@given(st.lists(st.integers(1, 30), max_size=12), st.integers(0, 400))
+def test_it_stood_where_the_last_move_before_went(gaps: list[int], later: int) -> None:
+    """Moves some hours apart, between the commits of a graph, and any hour to ask about."""
+    refs = graph("a-b-c-d")
+    refs.add_branch("main", id_of("d"))
+    found: list[Moved] = []
+    at, before = NOON - timedelta(hours=300), None
+    for number, gap in enumerate(gaps):
+        at += timedelta(hours=gap)
+        after = id_of("abcd"[number % 4])
+        found.append(Moved(before, after, at))
+        before = after
+    when = NOON - timedelta(hours=300) + timedelta(hours=later)
+    expected = [move.after for move in found if move.at <= when][-1:]
+    past = FakePast({("branch", "main"): found[::-1]})
+    text = f"main@{{{when:%Y-%m-%d %H:%M}}}"
+    if not expected:
+        with pytest.raises(NotFound):
+            find(text, refs, past)
+    else:
+        assert find(text, refs, past).commit.id == expected[0]
+    for number, move in enumerate(found[::-1]):
+        assert find(f"main@{{{number}}}", refs, past).commit.id == move.after
 
 
 def test_what_is_no_date(refs: FakeRefs, past: FakePast) -> None:
