@@ -124,6 +124,11 @@ class SparkRunner:
         """Parts that run at one time, on the executors that there are now."""
         return max(1, int(self.context.defaultParallelism))
 
+    @property
+    def shares_disk(self) -> bool:
+        """Whether executors see the files of this process: they are in the same machine's care."""
+        return str(self.context.master).startswith("local") and "cluster" not in self.context.master
+
     def run(self, task: Callable[[P], R], parts: Iterable[P]) -> Iterator[tuple[P, R]]:
         """Yield (part, result) as parts finish, as `Runner` has it."""
         apply = Apply(task)

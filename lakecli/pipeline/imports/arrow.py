@@ -43,8 +43,8 @@ class Layout(NamedTuple):
         return list(dict.fromkeys(name for name in self[:9] if name))
 
 
-def rows_of(batch: Any, layout: Layout, *, now: int) -> Rows:  # noqa: ANN401 - of pyarrow
-    """Return the objects of a batch of columns that a manifest has.
+def normalised(batch: Any, layout: Layout, *, now: int) -> Any:  # noqa: ANN401 - of pyarrow
+    """Return the objects of a batch of columns that a manifest has, in the columns of `schema`.
 
     Args:
         batch: a ``pyarrow.RecordBatch``.
@@ -54,25 +54,58 @@ def rows_of(batch: Any, layout: Layout, *, now: int) -> Rows:  # noqa: ANN401 - 
     Raises:
         IntegrityError: a value is missing, or is not what it should be.
     """
+    import pyarrow as pa
+
     batch = _only_present(batch, layout)
-    keys = _texts(batch, layout.path)
-    if layout.is_quoted:
-        keys = _unquoted(keys)
+    count = len(batch)
+    if layout.is_quoted or not layout.address:
+        keys = keys_of(batch, layout)
+        path = pa.array(keys, pa.binary())
+    else:
+        path = _binary(batch, layout.path)
     if layout.address:
-        addresses = _texts(batch, layout.address)
+        address = _binary(batch, layout.address)
     else:
         start = layout.scheme.encode() + b"://"
-        buckets = _texts(batch, layout.bucket)
-        addresses = [
-            b"%b%b/%b" % (start, bucket, key) for bucket, key in zip(buckets, keys, strict=True)
-        ]
-    checksums = _texts(batch, layout.checksum)
-    if any(b'"' in checksum for checksum in checksums):
-        checksums = [checksum.strip(b'"') for checksum in checksums]
-    types = _texts(batch, layout.content_type) if layout.content_type else None
-    sizes = _numbers(batch, layout.size)
-    times = _times(batch, layout.mtime) if layout.mtime else [now] * len(keys)
-    return Rows(keys, addresses, sizes, checksums, times, types)
+        buckets = bytes_of(_binary(batch, layout.bucket))
+        address = pa.array(
+            [b"%b%b/%b" % (start, bucket, key) for bucket, key in zip(buckets, keys, strict=True)],
+            pa.binary(),
+        )
+    if layout.content_type:
+        content_type = _as_binary(batch.column(layout.content_type)).fill_null(b"")
+    else:
+        content_type = pa.nulls(count, pa.binary())
+    seconds = _times(batch, layout.mtime) if layout.mtime else pa.array([now] * count, pa.int64())
+    columns = [
+        path,
+        address,
+        _numbers(batch, layout.size),
+        _unwrapped(_binary(batch, layout.checksum)),
+        seconds,
+        content_type,
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema())
+
+
+def _unwrapped(column: Any) -> Any:  # noqa: ANN401
+    """Take quotation marks away, with which S3 writes ETags."""
+    import pyarrow as pa
+
+    values = bytes_of(column) if b'"' in _data_of(column) else []
+    if not values:
+        return column
+    return pa.array([value.strip(b'"') for value in values], pa.binary())
+
+
+def keys_of(batch: Any, layout: Layout) -> list[bytes]:  # noqa: ANN401 - of pyarrow
+    """Return the keys of a batch.
+
+    Raises:
+        IntegrityError: one is missing.
+    """
+    keys = bytes_of(_binary(batch, layout.path))
+    return _unquoted(keys) if layout.is_quoted else keys
 
 
 def _only_present(batch: Any, layout: Layout) -> Any:  # noqa: ANN401
@@ -84,7 +117,7 @@ def _only_present(batch: Any, layout: Layout) -> Any:  # noqa: ANN401
 
         flags = batch.column(name)
         if not pa.types.is_boolean(flags.type):
-            told = [text.lower() == TRUE for text in bytes_of(_filled(flags))]
+            told = [text.lower() == TRUE for text in bytes_of(_as_binary(flags).fill_null(b""))]
             flags = pa.array(told, pa.bool_())
         else:
             flags = flags.fill_null(wanted)
@@ -96,78 +129,87 @@ def _only_present(batch: Any, layout: Layout) -> Any:  # noqa: ANN401
     return batch
 
 
-def _filled(column: Any) -> Any:  # noqa: ANN401
-    return column.fill_null("") if column.null_count else column
+def _binary(batch: Any, name: str) -> Any:  # noqa: ANN401
+    """Return a column of text or bytes as bytes.
+
+    Raises:
+        IntegrityError: a value is missing.
+    """
+    return _as_binary(_present(batch, name))
 
 
-def _texts(batch: Any, name: str) -> list[bytes]:  # noqa: ANN401
+def _present(batch: Any, name: str) -> Any:  # noqa: ANN401
     column = batch.column(name)
     if column.null_count:
         raise IntegrityError(
             f"{column.null_count} values of column {name!r} are missing",
             hint="every object of a manifest needs all of path, physical_address, size, checksum",
         )
-    return bytes_of(column)
+    return column
 
 
-def bytes_of(column: Any) -> list[bytes]:  # noqa: ANN401
-    """Return the values of a column of text or bytes without nulls."""
-    import numpy as np
+def _as_binary(column: Any) -> Any:  # noqa: ANN401
     import pyarrow as pa
 
-    if not pa.types.is_binary(column.type):
-        if not pa.types.is_string(column.type):
-            column = column.cast(pa.string() if not _is_bytes(column.type) else pa.binary())
-        column = column.cast(pa.binary())
+    kind = column.type
+    if pa.types.is_binary(kind):
+        return column
+    is_bytes = pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+    if not (is_bytes or pa.types.is_string(kind)):
+        column = column.cast(pa.string())
+    return column.cast(pa.binary())
+
+
+def _data_of(column: Any) -> bytes:  # noqa: ANN401
+    """Return the bytes of all values of a column of bytes, end to end."""
+    import numpy as np
+
     if not len(column):
-        return []
+        return b""
     _, offsets, data = column.buffers()
     ends = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)
     start, end = int(ends[0]), int(ends[-1])
-    whole = data.slice(start, end - start).to_pybytes() if data is not None else b""
-    positions = (ends - start).tolist()
-    return [whole[a:b] for a, b in pairwise(positions)]
+    return b"" if data is None else bytes(data.slice(start, end - start).to_pybytes())
 
 
-def _is_bytes(kind: Any) -> bool:  # noqa: ANN401
+def bytes_of(column: Any) -> list[bytes]:  # noqa: ANN401
+    """Return the values of a column of bytes without nulls."""
+    import numpy as np
+
+    if not len(column):
+        return []
+    whole = _data_of(column)
+    ends = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, 4 * column.offset)
+    positions = (ends - ends[0]).tolist()
+    return [whole[start:end] for start, end in pairwise(positions)]
+
+
+def _numbers(batch: Any, name: str) -> Any:  # noqa: ANN401
     import pyarrow as pa
 
-    return bool(pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
-
-
-def _numbers(batch: Any, name: str) -> list[int]:  # noqa: ANN401
-    import pyarrow as pa
-
-    column = batch.column(name)
-    if column.null_count:
-        _texts(batch, name)
+    column = _present(batch, name)
     try:
         if pa.types.is_binary(column.type):
             column = column.cast(pa.string())
-        found: list[int] = column.cast(pa.int64()).to_numpy(zero_copy_only=False).tolist()
+        return column.cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise IntegrityError(
             f"column {name!r} does not hold whole numbers: {str(error).splitlines()[0]}",
             hint="sizes are bytes, as integers",
         ) from error
-    return found
 
 
-def _times(batch: Any, name: str) -> list[int]:  # noqa: ANN401
+def _times(batch: Any, name: str) -> Any:  # noqa: ANN401
     """Return unix seconds of a column of times, of numbers, or of RFC 3339 text."""
     import pyarrow as pa
 
-    column = batch.column(name)
-    if column.null_count:
-        _texts(batch, name)
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("s", column.type.tz), safe=False).cast(pa.int64())
-    elif pa.types.is_floating(column.type):
-        column = column.cast(pa.int64(), safe=False)
-    elif not pa.types.is_integer(column.type):
-        return _seconds(bytes_of(column), name)
-    found: list[int] = column.cast(pa.int64()).to_numpy(zero_copy_only=False).tolist()
-    return found
+    column = _present(batch, name)
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("s", kind.tz), safe=False).cast(pa.int64())
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        return column.cast(pa.int64(), safe=False)
+    return pa.array(_seconds(bytes_of(_as_binary(column)), name), pa.int64())
 
 
 def _seconds(texts: Sequence[bytes], name: str) -> list[int]:
@@ -198,37 +240,20 @@ def _unquoted(keys: list[bytes]) -> list[bytes]:
     ]
 
 
-COLUMNS: Final = ("path", "address", "size", "checksum", "seconds", "content_type", "place")
-"""The columns in which rows travel through Spark; the last one says to which interval."""
+COLUMNS: Final = ("path", "address", "size", "checksum", "seconds", "content_type")
+"""The columns in which rows travel and wait to be sorted."""
 
 
 def schema() -> Any:  # noqa: ANN401
     """Return the Arrow schema of those columns."""
     import pyarrow as pa
 
-    kinds = (pa.binary(), pa.binary(), pa.int64(), pa.binary(), pa.int64(), pa.binary(), pa.int64())
+    kinds = (pa.binary(), pa.binary(), pa.int64(), pa.binary(), pa.int64(), pa.binary())
     return pa.schema(list(zip(COLUMNS, kinds, strict=True)))
 
 
-def batch_of(rows: Rows, places: list[int]) -> Any:  # noqa: ANN401
-    """Return rows as a batch of those columns."""
-    import pyarrow as pa
-
-    types = rows.content_types
-    columns = [
-        pa.array(rows.keys, pa.binary()),
-        pa.array(rows.addresses, pa.binary()),
-        pa.array(rows.sizes, pa.int64()),
-        pa.array(rows.checksums, pa.binary()),
-        pa.array(rows.seconds, pa.int64()),
-        pa.nulls(len(rows), pa.binary()) if types is None else pa.array(types, pa.binary()),
-        pa.array(places, pa.int64()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema())
-
-
-def rows_of_batch(batch: Any) -> Rows:  # noqa: ANN401
-    """Return the rows of such a batch."""
+def rows_of(batch: Any) -> Rows:  # noqa: ANN401
+    """Return the rows of a batch of those columns."""
     path, address, size, checksum, seconds, types = batch.columns[:6]
     return Rows(
         bytes_of(path),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
 from lakecli.errors import ConflictError, NothingToDo, PartialFailure, UsageError
 from lakecli.pipeline.imports.journal import Journal
 from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Tally, Task, import_item
+from lakecli.pipeline.imports.sources import Manifest
 from lakecli.pipeline.imports.stitch import stitch
 from lakecli.pipeline.site import Site
+from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository.transaction import Draft, check_clean, commit_clean
 from lakecli.repository.view import view_of_branch
 
@@ -247,7 +249,11 @@ class _Run:
             self._run(done, spill=None)
         except NotSorted:
             done.reset()
-            self._run(done, spill=spill)
+            runner, source = self._runner, self._source
+            if isinstance(source, Manifest) and _is_cluster(runner):
+                self._shuffle(done, source, runner)
+            else:
+                self._run(done, spill=spill)
         finally:
             shutil.rmtree(spill, ignore_errors=True)
             if not writes:
@@ -262,13 +268,36 @@ class _Run:
         return done
 
     def _run(self, done: _Done, *, spill: Path | None) -> None:
+        """Have the runner import parts that are in order."""
         runner = self._runner
         parts = self._source.plan(done.task, runner, self._high, spill=spill)
+        task = partial(import_item, done.task)
+        self._take(done, runner.run(task, done.items(parts)))
+
+    def _shuffle(self, done: _Done, source: Manifest, runner: SparkRunner) -> None:
+        """Have Spark sort a listing and import it."""
+        from lakecli.pipeline.imports import shuffle
+
+        task = done.task
+        pieces = source.pieces()
+        bounds = shuffle.choose_bounds(
+            runner, pieces, size=source.estimate() or 0, directory=done.journal.directory
+        )
+        parts = shuffle.plan_intervals(bounds, task.prefix, self._high, origin=source.origin())
+        items = list(done.items(iter(parts)))
+        self._take(done, shuffle.import_shuffled(runner, task, pieces, parts, items))
+
+    def _take(self, done: _Done, results: Iterator[tuple[Item, PartResult | None]]) -> None:
         on_step = self._repository.lake.surroundings.on_step
-        for item, result in runner.run(partial(import_item, done.task), done.items(parts)):
+        for item, result in results:
             done.take(item, result)
             on_step("part")
             self._options.on_part(done.last_tally)
+
+
+def _is_cluster(runner: Runner) -> TypeGuard[SparkRunner]:
+    """Tell whether parts run where the files of this process are not."""
+    return isinstance(runner, SparkRunner) and not runner.shares_disk
 
 
 class _Done:

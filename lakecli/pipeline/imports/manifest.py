@@ -24,7 +24,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
 from lakecli.errors import IntegrityError, UsageError
-from lakecli.pipeline.imports.arrow import Layout, rows_of
+from lakecli.pipeline.imports.arrow import Layout, keys_of, normalised, rows_of
 from lakecli.pipeline.imports.part import NotSorted, Part
 from lakecli.pipeline.imports.remote_file import open_object
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
@@ -76,9 +76,8 @@ class Piece(NamedTuple):
     layout: Layout
     groups: tuple[int, ...] = ()
 
-    def read(self, now: int, *, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    def read(self, *, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Yield batches of columns as the file has them."""
-        del now
         with _opened(self.file) as stream:
             if self.file.kind == PARQUET:
                 from pyarrow.parquet import ParquetFile
@@ -93,11 +92,16 @@ class Piece(NamedTuple):
             else:
                 yield from _read_json(stream, columns or self.layout.columns())
 
-    def rows(self, now: int) -> Iterator[Rows]:
-        """Yield the objects, in the order in which they are listed."""
-        for batch in self.read(now):
+    def batches(self, now: int) -> Iterator[Any]:
+        """Yield the objects in the columns of `arrow.schema`, in the order of the list."""
+        for batch in self.read():
             if batch.num_rows:
-                yield rows_of(batch, self.layout, now=now)
+                yield normalised(batch, self.layout, now=now)
+
+    def iter_keys(self) -> Iterator[list[bytes]]:
+        """Yield the keys of all rows, old versions and deletions included."""
+        for batch in self.read(columns=[self.layout.path]):
+            yield keys_of(batch, self.layout)
 
     def identity(self) -> list[Any]:
         """Return what the rows are a function of, in JSON."""
@@ -113,7 +117,7 @@ class PiecesSource(NamedTuple):
         """Yield the objects; their order is not checked here."""
         del failures
         for piece in self.pieces:
-            yield from piece.rows(task.seconds)
+            yield from map(rows_of, piece.batches(task.seconds))
 
     def identity(self) -> list[Any]:
         """Return what the objects are a function of."""

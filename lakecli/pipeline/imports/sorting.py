@@ -1,43 +1,49 @@
 """Sorting a listing that does not fit into memory: sorted runs on disk, merged slice by slice.
 
-A run is a file of blocks of rows, in order, with the first key and the place of each block kept
-in memory. Together those keys say where to divide the listing into equal parts; a part then takes
-the blocks of every run that reach into it and sorts their rows, which are in order for long
-stretches, at once.
+A run is an Arrow file of blocks of rows, in order; the first key of each block is kept in memory.
+Together those keys say where to divide the listing into equal parts; a part then takes the blocks
+of every run that reach into it and sorts their rows at once. Whoever works on parts sees the same
+disk: threads of this process, or the executors of an embedded Spark.
 """
 
 from __future__ import annotations
 
-import marshal
-from dataclasses import fields
-from itertools import pairwise
+from itertools import chain, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lakecli.pipeline.imports.arrow import bytes_of, rows_of, schema
+from lakecli.pipeline.imports.journal import digest_of
 from lakecli.pipeline.imports.part import Part
-from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows, joined
+from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
+    from lakecli.pipeline.imports.manifest import Piece
     from lakecli.pipeline.imports.part import Task
 
 RUN_ROWS: Final = 196_608
 BLOCK_ROWS: Final = 1_024
 PART_ROWS: Final = 262_144
-COLUMNS: Final = tuple(field.name for field in fields(Rows))
+
+
+class Spill(NamedTuple):
+    """Where runs go, and what time it is for rows that tell none."""
+
+    directory: str
+    now: int
 
 
 class Run(NamedTuple):
-    """A sorted run: the file, the first key of each block, and where blocks begin and end."""
+    """A sorted run: the file, and the first key of each of its blocks."""
 
     path: str
     firsts: list[bytes]
-    offsets: list[int]
 
 
 class RunSlice(NamedTuple):
-    """Consecutive blocks of a run."""
+    """Consecutive blocks of a run, by their numbers."""
 
     path: str
     start: int
@@ -55,17 +61,18 @@ class SortedSource(NamedTuple):
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
         """Yield the rows in order."""
         del task, failures
-        pieces = []
+        import pyarrow as pa
+
+        batches = []
         for path, start, end in self.slices:
-            with open(path, "rb") as file:  # noqa: PTH123 - many, and small
-                file.seek(start)
-                while file.tell() < end:
-                    pieces.append(self._inside(Rows(*marshal.load(file))))  # noqa: S302 - ours
-        if not pieces:
-            return
-        whole = joined(pieces).ordered()
-        for start in range(0, len(whole), ROWS_AT_ONCE):
-            yield whole.slice(start, start + ROWS_AT_ONCE)
+            with pa.memory_map(path) as file:
+                run = pa.ipc.open_file(file)
+                for number in range(start, end):
+                    batch = run.get_batch(number)
+                    is_edge = number in (start, end - 1)
+                    batches.append(self._inside(batch) if is_edge else batch)
+        if batches:
+            yield from map(rows_of, _ordered(batches, ROWS_AT_ONCE))
 
     def identity(self) -> list[Any]:
         """Return which rows of which listing these are."""
@@ -76,48 +83,62 @@ class SortedSource(NamedTuple):
         """The listing was read already."""
         return False
 
-    def _inside(self, rows: Rows) -> Rows:
-        keys = rows.keys
-        if keys[0] >= self.low and (self.high is None or keys[-1] < self.high):
-            return rows
-        return rows.take(
-            [
-                at
-                for at, key in enumerate(keys)
-                if key >= self.low and (self.high is None or key < self.high)
-            ]
-        )
+    def _inside(self, batch: Any) -> Any:  # noqa: ANN401
+        """Return those rows of a block that are in the interval."""
+        from bisect import bisect_left
+
+        keys = bytes_of(batch.column(0))
+        start = bisect_left(keys, self.low)
+        end = len(keys) if self.high is None else bisect_left(keys, self.high)
+        return batch.slice(start, max(0, end - start))
 
 
-def write_runs(pieces: Iterable[Rows], directory: Path) -> list[Run]:
-    """Write a listing as sorted runs, and return them."""
-    directory.mkdir(parents=True, exist_ok=True)
+def write_runs(spill: Spill, pieces: tuple[Piece, ...]) -> list[Run]:
+    """Write some pieces of a listing as sorted runs, and return them."""
+    Path(spill.directory).mkdir(parents=True, exist_ok=True)
+    name = digest_of([piece.identity() for piece in pieces])
     runs: list[Run] = []
-    waiting: list[Rows] = []
+    waiting: list[Any] = []
     count = 0
-    for piece in pieces:
-        waiting.append(piece)
-        count += len(piece)
+    for batch in chain.from_iterable(piece.batches(spill.now) for piece in pieces):
+        waiting.append(batch)
+        count += len(batch)
         if count >= RUN_ROWS:
-            runs.append(_write(joined(waiting).ordered(), directory / str(len(runs))))
+            runs.append(_write(waiting, Path(spill.directory, f"{name}-{len(runs)}")))
             waiting, count = [], 0
     if count:
-        runs.append(_write(joined(waiting).ordered(), directory / str(len(runs))))
+        runs.append(_write(waiting, Path(spill.directory, f"{name}-{len(runs)}")))
     return runs
 
 
-def _write(rows: Rows, path: Path) -> Run:
-    run = Run(str(path), [], [0])
-    with path.open("wb") as file:
-        for start in range(0, len(rows), BLOCK_ROWS):
-            block = rows.slice(start, start + BLOCK_ROWS)
-            marshal.dump([getattr(block, name) for name in COLUMNS], file)
-            run.firsts.append(block.keys[0])
-            run.offsets.append(file.tell())
+def _ordered(batches: list[Any], size: int) -> Iterator[Any]:
+    """Yield rows sorted by key, in batches."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = pa.Table.from_batches(batches).combine_chunks()
+    order = pc.sort_indices(table.column("path"))
+    for batch in table.take(order).to_batches(max_chunksize=size):
+        if len(batch):
+            yield batch
+
+
+def _write(batches: list[Any], path: Path) -> Run:
+    import pyarrow as pa
+
+    run = Run(str(path), [])
+    fresh = path.with_name(path.name + ".new")
+    with pa.OSFile(str(fresh), "wb") as file, pa.ipc.new_file(file, schema()) as writer:
+        for block in _ordered(batches, BLOCK_ROWS):
+            writer.write_batch(block)
+            run.firsts.append(block.column(0)[0].as_py())
+    fresh.replace(path)
     return run
 
 
-def plan_runs(runs: list[Run], prefix: bytes, high: bytes | None, *, origin: str) -> Iterator[Part]:
+def plan_runs(
+    runs: Iterable[Run], prefix: bytes, high: bytes | None, *, origin: str
+) -> Iterator[Part]:
     """Yield parts of about equal size, in order.
 
     Args:
@@ -126,6 +147,7 @@ def plan_runs(runs: list[Run], prefix: bytes, high: bytes | None, *, origin: str
         high: the first path that is not below it any more.
         origin: a digest of the listing.
     """
+    runs = sorted(runs)
     firsts = sorted(key for run in runs for key in run.firsts)
     step = PART_ROWS // BLOCK_ROWS
     bounds = sorted(set(firsts[step::step]) - set(firsts[:1]))
@@ -143,4 +165,4 @@ def _slices(runs: list[Run], low: bytes, high: bytes | None) -> Iterator[RunSlic
         start = max(0, bisect_left(run.firsts, low) - 1)
         end = len(run.firsts) if high is None else bisect_left(run.firsts, high)
         if start < end:
-            yield RunSlice(run.path, run.offsets[start], run.offsets[end])
+            yield RunSlice(run.path, start, end)

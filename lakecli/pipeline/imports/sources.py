@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import NotFound, Refused, UsageError
@@ -27,7 +28,7 @@ from lakecli.pipeline.imports.manifest import (
 )
 from lakecli.pipeline.imports.part import NotSorted
 from lakecli.pipeline.imports.remote_file import head
-from lakecli.pipeline.imports.sorting import plan_runs, write_runs
+from lakecli.pipeline.imports.sorting import RUN_ROWS, Spill, plan_runs, write_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,9 +110,7 @@ class Manifest(NamedTuple):
         """Count the rows of Parquet files; guess those of others."""
         if self._is_parquet:
             return sum(group.rows for group in groups_of(self.files, self.layout))
-        return sum(
-            file.size // (GZIP_ROW_SIZE if file.is_gzip else ROW_SIZE) for file in self.files
-        )
+        return sum(map(_rows_of_text, self.files))
 
     def pieces(self) -> list[Piece]:
         """Return what can be read at one time by several."""
@@ -123,19 +122,41 @@ class Manifest(NamedTuple):
         self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
     ) -> Iterator[Part]:
         """Yield the parts; see `job.Source`."""
-        del runner
         if spill is None:
             if not self._is_parquet:
                 raise NotSorted("nobody knows whether the listing is in order")
             yield from plan_groups(groups_of(self.files, self.layout), task.prefix, high)
             return
-        rows = (rows for piece in self.pieces() for rows in piece.rows(task.seconds))
-        runs = write_runs(rows, spill)
+        write = partial(write_runs, Spill(str(spill), task.seconds))
+        runs = [run for _, runs in runner.run(write, self._portions()) for run in runs]
         yield from plan_runs(runs, task.prefix, high, origin=self.origin())
+
+    def _portions(self) -> Iterator[tuple[Piece, ...]]:
+        """Yield pieces together that make a run."""
+        if not self._is_parquet:
+            sizes = [(Piece(file, self.layout), _rows_of_text(file)) for file in self.files]
+        else:
+            groups = groups_of(self.files, self.layout)
+            sizes = [(group.piece, group.rows) for group in groups]
+        taken: list[Piece] = []
+        count = 0
+        for piece, rows in sizes:
+            if taken and count + rows > RUN_ROWS:
+                yield tuple(taken)
+                taken, count = [], 0
+            taken.append(piece)
+            count += rows
+        if taken:
+            yield tuple(taken)
 
     def origin(self) -> str:
         """Return a digest of all that the objects are a function of."""
         return digest_of([[list(file) for file in self.files], list(self.layout)])
+
+
+def _rows_of_text(file: ManifestFile) -> int:
+    """Guess how many rows a file of text has."""
+    return file.size // (GZIP_ROW_SIZE if file.is_gzip else ROW_SIZE)
 
 
 def open_source(

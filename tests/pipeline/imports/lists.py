@@ -33,7 +33,7 @@ def write_parquet(
     path: Path,
     rows: Iterable[dict[str, Any]],
     *,
-    group: int = 1_000,
+    group: int = 400,
     kinds: Mapping[str, pa.DataType] = MappingProxyType({}),
 ) -> Path:
     table = pa.Table.from_pylist(list(rows))

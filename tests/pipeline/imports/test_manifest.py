@@ -11,7 +11,7 @@ import pytest
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError, IntegrityError, Refused, Unsupported, UsageError
-from lakecli.pipeline.imports import manifest, sorting
+from lakecli.pipeline.imports import manifest, sorting, sources
 from lakecli.pipeline.imports.job import ImportOptions, ImportReport, import_objects, preview
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
@@ -46,6 +46,7 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorting, "RUN_ROWS", 700)
+    monkeypatch.setattr(sources, "RUN_ROWS", 700)
     monkeypatch.setattr(sorting, "BLOCK_ROWS", 16)
     monkeypatch.setattr(sorting, "PART_ROWS", 256)
     monkeypatch.setattr(manifest, "ROWS_PER_PART", 500)

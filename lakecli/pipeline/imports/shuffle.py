@@ -1,0 +1,257 @@
+"""Sorting a listing on Spark: executors read pieces of it, Spark sorts, executors import.
+
+The intervals are chosen here, from a sample of the keys, and kept with the journal: an import that
+goes on after a kill has the same ones, reads the listing again and leaves out what is done. Every
+row carries the number of its interval; Spark partitions by a hash of numbers, so rows carry
+another one instead, whose hash falls on the interval's own partition.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from functools import partial
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.pipeline.imports.arrow import bytes_of, rows_of, schema
+from lakecli.pipeline.imports.part import Item, Part, import_rows
+from lakecli.pipeline.imports.rows import Failures, Rows
+from lakecli.pipeline.spark_runner import Failed, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from lakecli.pipeline.imports.manifest import Piece
+    from lakecli.pipeline.imports.part import PartResult, Task
+    from lakecli.pipeline.spark_runner import SparkRunner
+
+ROWS_PER_INTERVAL: Final = 131_072
+SAMPLED_PIECES: Final = 64
+SAMPLES_PER_PIECE: Final = 1_024
+SAMPLED_ROWS: Final = 131_072
+"""Rows of a piece that are looked at, at most, to take a sample of them."""
+
+MOST_INTERVALS: Final = 20_000
+INTERVALS: Final = "intervals.json"
+PLACE: Final = "place"
+"""The column that says where a row goes."""
+
+
+class Interval(NamedTuple):
+    """An interval as the source of a part: its rows arrive through Spark.
+
+    Attributes:
+        low: the first key.
+        high: the first key that does not belong to it, if there is one.
+        origin: a digest of the listing.
+    """
+
+    low: bytes
+    high: bytes | None
+    origin: str
+
+    def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
+        """Raise: the rows are not here."""
+        raise NotImplementedError
+
+    def identity(self) -> list[Any]:
+        """Return which rows of which listing these are."""
+        return ["sorted", self.origin, self.low.hex(), self.high and self.high.hex()]
+
+    @property
+    def is_live(self) -> bool:
+        """The listing is a function of its digest."""
+        return False
+
+
+def choose_bounds(
+    runner: SparkRunner, pieces: Sequence[Piece], *, size: int, directory: Path
+) -> list[bytes]:
+    """Return keys that divide a listing into about equal parts; the same ones after a restart.
+
+    Args:
+        runner: reads the samples.
+        pieces: of the listing.
+        size: rows of the listing, about.
+        directory: of the import's journal.
+    """
+    kept = directory / INTERVALS
+    try:
+        return [bytes.fromhex(bound) for bound in json.loads(kept.read_bytes())]
+    except (FileNotFoundError, ValueError):
+        pass
+    wanted = min(MOST_INTERVALS, max(-(-size // ROWS_PER_INTERVAL), 2 * runner.parallelism))
+    step = max(1, len(pieces) // SAMPLED_PIECES)
+    samples = sorted(key for _, keys in runner.run(sample, pieces[::step]) for key in keys)
+    bounds = sorted(
+        {samples[at * len(samples) // wanted] for at in range(1, wanted)} if samples else ()
+    )
+    fresh = kept.with_suffix(".new")
+    fresh.write_text(json.dumps([bound.hex() for bound in bounds]))
+    fresh.replace(kept)
+    return bounds
+
+
+def sample(piece: Piece) -> list[bytes]:
+    """Return some keys of a piece."""
+    found: list[bytes] = []
+    seen = 0
+    for keys in piece.iter_keys():
+        found += keys
+        seen += len(keys)
+        if seen >= SAMPLED_ROWS:
+            break
+    step = max(1, len(found) // SAMPLES_PER_PIECE)
+    return found[::step]
+
+
+def plan_intervals(
+    bounds: Sequence[bytes], prefix: bytes, high: bytes | None, *, origin: str
+) -> list[Part]:
+    """Return the parts between some bounds, in order."""
+    parts = []
+    for low, following in pairwise([b"", *bounds, None]):
+        assert low is not None  # only the last one is
+        ends = high if following is None else prefix + following
+        parts.append(Part(prefix + low, ends, Interval(low, following, origin)))
+    return parts
+
+
+def import_shuffled(
+    runner: SparkRunner,
+    task: Task,
+    pieces: Sequence[Piece],
+    parts: Sequence[Part],
+    items: Sequence[Item],
+) -> Iterator[tuple[Item, PartResult]]:
+    """Import intervals, yielding them as they are done.
+
+    Args:
+        runner: of Spark.
+        task: of all parts.
+        pieces: of the listing.
+        parts: all intervals, in order.
+        items: those that are not done yet.
+
+    Raises:
+        LakeError: what an executor raised.
+    """
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    if not items:
+        return
+    session = runner.session
+    count = len(parts)
+    bounds = [part.source.low for part in parts[1:]]  # type: ignore[attr-defined]
+    places = places_of(count)
+    wanted = {item.number for item in items}
+    read = partial(
+        _read,
+        pieces=list(pieces),
+        bounds=bounds,
+        places=[places[number] if number in wanted else None for number in range(count)],
+        now=task.seconds,
+    )
+    rows = session.range(0, len(pieces), 1, len(pieces)).mapInArrow(
+        read, from_arrow_schema(schema().append(pa.field(PLACE, pa.int64())))
+    )
+    ordered = rows.repartition(count, PLACE).sortWithinPartitions("path")
+    results = ordered.mapInArrow(
+        partial(_import, task=task, parts=list(parts)), "number int, body binary"
+    ).rdd
+    by_number = {item.number: item for item in items}
+
+    def job(numbers: list[int]) -> Iterator[tuple[Item, PartResult]]:
+        for row in runner.context.runJob(results, list, numbers):
+            yield by_number[row.number], opened(_taken(bytes(row.body)))
+
+    rest = iter(sorted(wanted))
+    batches = iter(lambda: list(islice(rest, 2 * runner.parallelism)), [])
+    yield from runner.run_jobs(job, batches)
+
+
+def _read(
+    batches: Iterator[Any],
+    *,
+    pieces: list[Piece],
+    bounds: list[bytes],
+    places: list[int | None],
+    now: int,
+) -> Iterator[Any]:
+    """Read pieces of the listing on an executor, and say where each row goes."""
+    import pyarrow as pa
+
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            for found in pieces[number].batches(now):
+                keys = bytes_of(found.column(0))
+                targets = pa.array([places[bisect_right(bounds, key)] for key in keys], pa.int64())
+                placed = found.append_column(PLACE, targets)
+                yield placed.filter(targets.is_valid()) if targets.null_count else placed
+
+
+def _import(batches: Iterator[Any], *, task: Task, parts: list[Part]) -> Iterator[Any]:
+    """Import the interval of a partition on an executor."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    from lakecli.errors import LakeError
+
+    context = TaskContext.get()
+    assert context is not None
+    number = context.partitionId()
+    rows = (rows_of(batch) for batch in batches if batch.num_rows)
+    try:
+        body = _given(import_rows(task, parts[number], rows, Failures()))
+    except LakeError as error:
+        body = _given(Failed(error))
+    yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int32()), "body": [body]})
+
+
+def _given(result: PartResult | Failed) -> bytes:
+    """Return a result as bytes, on their way to the driver."""
+    import pickle
+
+    return pickle.dumps(result)
+
+
+def _taken(body: bytes) -> PartResult | Failed:
+    """Return what `_given` made bytes of."""
+    import pickle
+
+    found: PartResult | Failed = pickle.loads(body)  # noqa: S301 - of our own executors
+    return found
+
+
+def places_of(count: int) -> list[int]:
+    """Return for each partition a number that Spark's hash puts there.
+
+    Spark takes the remainder of 32-bit Murmur3 (seed 42) of a ``bigint``.
+    """
+    found: dict[int, int] = {}
+    number = 0
+    while len(found) < count:
+        found.setdefault(murmur3(number) % count, number)
+        number += 1
+    return [found[partition] for partition in range(count)]
+
+
+def murmur3(number: int) -> int:
+    """Return Spark's hash of a 64-bit integer, as a signed one of 32 bits."""
+    hashed = 42
+    for half in (number & 0xFFFFFFFF, number >> 32 & 0xFFFFFFFF):
+        mixed = half * 0xCC9E2D51 & 0xFFFFFFFF
+        mixed = (mixed << 15 | mixed >> 17) & 0xFFFFFFFF
+        hashed ^= mixed * 0x1B873593 & 0xFFFFFFFF
+        hashed = (hashed << 13 | hashed >> 19) & 0xFFFFFFFF
+        hashed = (hashed * 5 + 0xE6546B64) & 0xFFFFFFFF
+    hashed ^= 8
+    hashed ^= hashed >> 16
+    hashed = hashed * 0x85EBCA6B & 0xFFFFFFFF
+    hashed ^= hashed >> 13
+    hashed = hashed * 0xC2B2AE35 & 0xFFFFFFFF
+    hashed ^= hashed >> 16
+    return hashed - (1 << 32) if hashed >> 31 else hashed

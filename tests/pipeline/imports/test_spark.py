@@ -1,0 +1,168 @@
+"""Imports on Spark make the same trees as in this process."""
+
+from __future__ import annotations
+
+import os
+import random
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.errors import ConflictError
+from lakecli.pipeline.imports import manifest, shuffle, sorting, sources
+from lakecli.pipeline.imports.job import ImportOptions, ImportReport, import_objects
+from lakecli.pipeline.imports.shuffle import murmur3
+from lakecli.pipeline.imports.sources import open_source
+from lakecli.pipeline.runner import LocalRunner
+from lakecli.pipeline.spark_runner import SparkRunner
+from lakecli.repository import branch
+from lakecli.repository.commit import commit
+from lakecli.repository.walk import LinkPolicy
+from tests.pipeline.imports.lists import row_of, write_csv, write_parquet
+from tests.support.lakes import make_repository, open_lake, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.pipeline.runner import Runner
+    from lakecli.repository.lake import Repository
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+COUNT = 3_000
+
+
+class Cluster(SparkRunner):
+    """An embedded Spark that is taken for one on other machines."""
+
+    shares_disk = False
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
+    """A repository whose branches have objects beside and below ``p``."""
+    monkeypatch.setattr(manifest, "ROWS_PER_PART", 500)
+    monkeypatch.setattr(sources, "RUN_ROWS", 700)
+    monkeypatch.setattr(sorting, "PART_ROWS", 1_024)
+    monkeypatch.setattr(shuffle, "ROWS_PER_INTERVAL", 500)
+    with open_lake(tmp_path) as lake:
+        made = make_repository(lake, tmp_path)
+        base = {b"p/%05d" % n: b"%d" % n for n in range(0, COUNT, 3)}
+        stage(made, "main", base | {b"a%03d" % n: b"" for n in range(100)} | {b"q": b"q"})
+        commit(made, "main", message="base", committer="c")
+        yield made
+
+
+def rows() -> list[dict[str, Any]]:
+    return [row_of(f"{n:05d}", n % 50) for n in range(1, COUNT, 2)]
+
+
+def run(
+    repository: Repository, name: str, source: Path, runner: Runner, **options: Any
+) -> ImportReport:
+    branch.create(repository, name, source="main")
+    return import_objects(
+        repository,
+        name,
+        b"p",
+        source=open_source(repository, str(source), links=LinkPolicy.FAIL),
+        runner=runner,
+        committer="c",
+        options=ImportOptions(**options),
+    )
+
+
+@pytest.mark.parametrize(
+    ("form", "replaces"),
+    [("ordered.parquet", True), ("mixed.parquet", False), ("mixed.csv", True)],
+)
+def test_every_runner_makes_the_same_tree(
+    repository: Repository,
+    tmp_path: Path,
+    spark: Any,
+    form: str,
+    replaces: bool,  # noqa: FBT001
+) -> None:
+    found = rows()
+    if form.startswith("mixed"):
+        random.Random(1).shuffle(found)
+    write = write_csv if form.endswith("csv") else write_parquet
+    source = write(tmp_path / form, found)
+    reports = [
+        run(repository, name, source, runner, replaces=replaces)
+        for name, runner in (
+            ("local", LocalRunner()),
+            ("embedded", SparkRunner(spark)),
+            ("cluster", Cluster(spark)),
+        )
+    ]
+    assert len({report.commit.metarange_id for report in reports if report.commit}) == 1
+    assert all(report.tally == reports[0].tally for report in reports)
+    assert reports[0].tally.objects == len(found)
+    assert reports[0].tally.unchanged == 0
+    assert reports[-1].parts > 1
+
+
+def test_a_directory_on_spark(repository: Repository, tmp_path: Path, spark: Any) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for n in range(20):
+        (source / f"{n}").write_bytes(os.urandom(n))
+    (source / "unreadable").symlink_to("nowhere")
+    report = run(repository, "broken", source, SparkRunner(spark))
+    assert [failure.path for failure in report.failures] == [b"p/unreadable"]
+    (source / "unreadable").unlink()
+    reports = [
+        run(repository, f"{name}-{copies}", source, runner, copies=copies)
+        for name, runner in (("local", LocalRunner()), ("spark", SparkRunner(spark)))
+        for copies in (False, True)
+    ]
+    trees = [report.commit.metarange_id for report in reports if report.commit]
+    assert trees[:2] == trees[2:]
+    assert trees[0] != trees[1]
+
+
+def test_duplicates_on_a_cluster(repository: Repository, tmp_path: Path, spark: Any) -> None:
+    source = write_csv(tmp_path / "x.csv", [*rows(), row_of("00007", 3)])
+    with pytest.raises(ConflictError) as caught:
+        run(repository, "x", source, Cluster(spark))
+    assert caught.value.paths == (b"p/00007",)
+
+
+def test_a_cluster_goes_on(repository: Repository, tmp_path: Path, spark: Any) -> None:
+    """What was finished before an interruption is not done again, with the same intervals."""
+    found = rows()
+    random.Random(1).shuffle(found)
+    source = write_parquet(tmp_path / "x.parquet", found)
+    seen = 0
+
+    def interrupt(_tally: object) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 2:
+            raise KeyboardInterrupt
+
+    runner = Cluster(spark)
+    with pytest.raises(KeyboardInterrupt):
+        run(repository, "first", source, runner, on_part=interrupt)
+    report = run(repository, "second", source, runner)
+    assert report.resumed == 2
+    whole = run(repository, "third", source, LocalRunner())
+    assert report.commit is not None
+    assert whole.commit is not None
+    assert report.commit.metarange_id == whole.commit.metarange_id
+    assert report.tally == whole.tally
+
+
+def test_the_hash_is_that_of_spark(spark: Any) -> None:
+    numbers = [0, 1, 2, 42, 2**31, 2**40 + 7, 2**62]
+    frame = spark.createDataFrame([(n,) for n in numbers], "n bigint").selectExpr("hash(n) h")
+    assert [row.h for row in frame.collect()] == [murmur3(n) for n in numbers]
+
+
+def test_places_are_taken_as_asked() -> None:
+    places = shuffle.places_of(37)
+    assert [murmur3(number) % 37 for number in places] == list(range(37))
+    assert list(islice(places, 1))
