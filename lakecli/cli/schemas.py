@@ -230,6 +230,7 @@ RECORDS: Final[dict[str, Record]] = {
     "export": {
         "commit_id": ("id", "what was exported"),
         "since_commit_id": ("id or null", "what an earlier export had brought, with --since"),
+        "since_was_exported": ("boolean or null", "whether the destination has a report of that"),
         "destination": ("text", "a URI"),
         "uncommitted": ("boolean", "whether the branch has changes that are not committed"),
         "new": ("number", "objects that were not there"),

@@ -163,6 +163,27 @@ def fsck(
             yield from checker.tell(Finding("data", key, damaged[key]))
 
 
+def count_entries(repository: Repository) -> int | None:
+    """Return how many entries the largest head has; ``None`` if one of the heads cannot be read.
+
+    Only metaranges are read.
+    """
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        heads = {branch.commit_id for branch in refs.iter_branches()}
+        trees = {commit.metarange_id for head in heads if (commit := refs.find_commit(head))}
+    try:
+        return max(
+            (
+                sum(each.count for each in repository.trees.metarange(tree).records())
+                for tree in trees
+            ),
+            default=0,
+        )
+    except IntegrityError:
+        return None
+
+
 def _sampler(part: float, offset: float) -> Callable[[str], bool]:
     """Choose a part of all digests, another one for each offset."""
     return lambda digest: (int(digest[:12], 16) / 16**12 + offset) % 1 < part

@@ -44,6 +44,7 @@ def test_export(cli: Cli, demo: Demo, out: Path, golden: Golden) -> None:
         cli("export", f"{MAIN}/", out, "--since", "v1", "--dry-run", "--json"),
         cli("export", f"{MAIN}/", out, "--since", "lakefs://demo/v1", "--json"),
         cli("export", f"{MAIN}/t/", out.with_name("table"), "--no-success"),
+        cli("export", f"{MAIN}/", out.with_name("new"), "--since", "v1"),
     )
     assert sorted(path.name for path in out.iterdir() if "export" not in path.name) == [
         "_SUCCESS", "new", "t", "x"

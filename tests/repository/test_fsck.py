@@ -11,7 +11,7 @@ from lakecli.refs.store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.data_index import DataIndex
-from lakecli.repository.fsck import FsckCounts, fsck, summarise
+from lakecli.repository.fsck import FsckCounts, count_entries, fsck, summarise
 from lakecli.repository.upload import UploadOptions, upload_tree
 from tests.support.lakes import stage
 
@@ -107,6 +107,15 @@ def test_every_damage_is_found_and_located(
     assert all(each.commit_id for each in located)
     if kind == "data":
         assert all(each.path for each in located)
+
+
+def test_entries_are_counted_from_metaranges(repository: Repository, namespace: Path) -> None:
+    assert count_entries(repository) == 40
+    sole_object(namespace, "range").unlink()
+    assert count_entries(repository) == 40
+    sole_object(namespace, "metarange").unlink()
+    repository.__dict__.pop("trees")
+    assert count_entries(repository) is None
 
 
 def test_without_hashing_a_flipped_byte_of_data_goes_unnoticed(

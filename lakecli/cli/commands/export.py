@@ -78,7 +78,7 @@ def export(
     What is at DEST already and the same is not copied again, so the same command goes on where it
     was cut off. Nothing at DEST is deleted, except with --since: REF is what an earlier export
     has brought there, only what differs from it is copied, and what REF had and PATH has not is
-    deleted, unless somebody has changed it.
+    deleted, unless somebody has changed it. You are warned where DEST has no report of that.
 
     Objects named _SUCCESS are copied after all others, and an empty _SUCCESS is written last. A
     report, _lakecli_export_COMMIT_TIME_SUCCESS.json or …_FAILURE.json, is left beside it. Where
@@ -115,6 +115,11 @@ def export(
         report = run(repository, ref, prefix, target, runner=runner, options=options)
     if report.uncommitted:
         context.out.note(f"uncommitted changes of {ref_of(path)} are not exported")
+    if report.since_was_exported is False:
+        context.out.warn(
+            f"{report.destination} has no report of an export of {since}: what has not changed "
+            "since is taken to be there"
+        )
     context.out.emit(_record(report, dry_run=dry_run), text=lambda: _lines(report, dry_run=dry_run))
     failures = [(each.path, each.why) for each in report.outcome.failures]
     problem = summarise(report)
@@ -145,6 +150,7 @@ def _record(report: ExportReport, *, dry_run: bool) -> dict[str, object]:
     return {
         "commit_id": report.commit_id,
         "since_commit_id": report.since_commit_id,
+        "since_was_exported": report.since_was_exported,
         "destination": report.destination,
         "uncommitted": report.uncommitted,
         "new": outcome.new.count,

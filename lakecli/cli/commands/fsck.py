@@ -92,7 +92,7 @@ def fsck(
         lakecli fsck lakefs://demo --sample 1%
         lakecli fsck lakefs://demo --data --repair --from ./originals --dry-run
     """
-    from lakecli.repository.fsck import FsckCounts, Thoroughness, summarise
+    from lakecli.repository.fsck import FsckCounts, Thoroughness, count_entries, summarise
     from lakecli.repository.fsck import fsck as check
 
     if not repair and (places or dry_run):
@@ -105,6 +105,7 @@ def fsck(
             engine=engine,
             master=master,
             conf=conf,
+            size=count_entries(opened) if engine is EngineName.AUTO else None,
             parallelism=parallelism(context, opened, None),
         ) as runner,
         progress(context, "fsck", hidden=not reads) as shown,

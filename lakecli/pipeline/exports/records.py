@@ -212,6 +212,7 @@ class ExportReport:
     Attributes:
         commit_id: what was exported.
         since_commit_id: what the earlier export had brought, if one was named.
+        since_was_exported: whether the destination has a report of that; ``None`` without it.
         destination: a normalised URI.
         outcome: the numbers, and the failures in path order.
         status: the key of the status report below the destination; ``""`` in a dry run.
@@ -220,6 +221,7 @@ class ExportReport:
 
     commit_id: CommitId
     since_commit_id: CommitId | None
+    since_was_exported: bool | None
     destination: str
     outcome: Outcome
     status: str

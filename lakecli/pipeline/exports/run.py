@@ -32,7 +32,13 @@ from lakecli.pipeline.exports.records import (
     Outcome,
     Part,
 )
-from lakecli.pipeline.exports.status import Run, clear_success, put_success, write_status
+from lakecli.pipeline.exports.status import (
+    Run,
+    clear_success,
+    put_success,
+    was_exported,
+    write_status,
+)
 from lakecli.pipeline.intervals import intervals
 from lakecli.pipeline.site import Site
 from lakecli.refs.store import RefStore
@@ -100,13 +106,14 @@ def export(
     )
     since_id = None if since is None else since.id
     run = Run(repository, job, ref, commit.id, since_id, repository.lake.now())
+    was_there = None if since_id is None else was_exported(job, since_id)
     outcome = _Rounds(repository, job, runner, options).run(ref)
     status = ""
     if not options.dry_run:
         status = write_status(run, outcome)
         if options.success and not outcome.failed and not holds_success(repository, job):
             put_success(job)
-    return ExportReport(commit.id, since_id, uri, outcome, status, uncommitted)
+    return ExportReport(commit.id, since_id, was_there, uri, outcome, status, uncommitted)
 
 
 def count_entries(repository: Repository, ref: str, prefix: bytes, *, since: str = "") -> int:

@@ -79,6 +79,20 @@ def write_status(run: Run, outcome: Outcome) -> str:
     return name
 
 
+def was_exported(job: Job, commit_id: CommitId) -> bool:
+    """Tell whether the destination has a report of an export of a commit that succeeded."""
+    start = f"_lakecli_export_{commit_id}_"
+    if is_local(job.destination):
+        try:
+            names = os.listdir(parse(job.destination).path)  # noqa: PTH208 - names, and no more
+        except OSError:
+            return False
+    else:
+        found = open_store(job.destination, region=job.region).list(start)
+        names = [info.key for info in found]
+    return any(name.startswith(start) and name.endswith("_SUCCESS.json") for name in names)
+
+
 def put_success(job: Job) -> None:
     """Write the marker: everything is there."""
     _put(job, SUCCESS.decode(), b"")

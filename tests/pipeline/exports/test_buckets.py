@@ -112,7 +112,9 @@ def test_a_round(repository: Repository, buckets: tuple[str, str]) -> None:
 
     since = report.commit_id
     put(repository, {b"t/day=3/p": None, b"t/day=4/p": b"four", b"t/day=40/p": b"40"})
-    outcome = run(repository, uri, since=since).outcome
+    report = run(repository, uri, since=since)
+    assert report.since_was_exported
+    outcome = report.outcome
     assert (outcome.new.count, outcome.changed.count, outcome.deleted.count) == (1, 1, 1)
     assert names(store) == {
         "_SUCCESS", "large", *(f"day={n}/p" for n in range(41) if n != 3)

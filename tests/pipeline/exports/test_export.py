@@ -160,7 +160,8 @@ def test_only_what_changed_since_and_deletions(repository: Repository, tmp_path:
     outcome = report.outcome
     assert (outcome.new.count, outcome.changed.count, outcome.deleted.count) == (1, 1, 3)
     assert outcome.unchanged.count == 0
-    assert report.since_commit_id == first
+    assert (report.since_commit_id, report.since_was_exported) == (first, True)
+    assert run(repository, tmp_path / "new", since=first).since_was_exported is False
     again = run(repository, target, since=first).outcome
     assert (again.new.count, again.changed.count, again.deleted.count) == (0, 0, 0)
     assert again.unchanged.count == 2
