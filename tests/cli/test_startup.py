@@ -91,6 +91,15 @@ def test_local_commands_load_nothing_heavy(cli: Cli, line: str) -> None:
     assert {name.partition(".")[0] for name in modules} & HEAVY == set()
 
 
+def test_a_diff_in_this_process_loads_no_pipeline(cli: Cli) -> None:
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    cli.ok("branch", "create", "lakefs://demo/dev", "-s", "lakefs://demo/main")
+    modules = modules_after("diff", "lakefs://demo/main", "lakefs://demo/dev")
+    assert "lakecli.repository.diff" in modules
+    assert not any(name.startswith("lakecli.pipeline") for name in modules)
+    assert {name.partition(".")[0] for name in modules} & HEAVY == set()
+
+
 @pytest.mark.parametrize("line", ["branch list lakefs://demo", "log lakefs://demo/main"])
 def test_local_commands_need_little_memory(cli: Cli, line: str) -> None:
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
