@@ -101,6 +101,9 @@ CLAIMS: Final = {
     # Entries as a DataFrame, two million of them, on two cores.
     "aggregate of entries": Claim(Bound.AT_MOST, 10, "x", SPARK_PARQUET),
     "aggregate of entries, path and size": Claim(Bound.AT_MOST, 5, "x", SPARK_PARQUET),
+    # Garbage collection, marking 20 commits of 500,000 entries that share most ranges.
+    "gc mark": Claim(Bound.AT_LEAST, 250_000, "entries/s"),
+    "gc mark, reads of a range": Claim(Bound.AT_MOST, 1, "reads"),
     # Point reads in one process, at one million entries.
     "point reads": Claim(Bound.AT_LEAST, 100_000, "reads/s"),
 }

@@ -7,6 +7,7 @@ of them is in memory at a time, as a set; all others wait.
 from __future__ import annotations
 
 import tempfile
+from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -43,11 +44,17 @@ class DigestSet:
         self._directory.cleanup()
 
     def add(self, digests: bytes) -> None:
-        """Add digests of 32 bytes each, one after the other."""
-        buckets = self._buckets
-        for at in range(0, len(digests), DIGEST):
-            buckets[digests[at]] += digests[at : at + DIGEST]
-        self.added += len(digests) // DIGEST
+        """Add digests of 32 bytes each, ascending."""
+        count = len(digests) // DIGEST
+        start = 0
+        while start < count:
+            first = digests[start * DIGEST]
+            end = bisect_right(
+                range(count), first, lo=start, key=lambda number: digests[number * DIGEST]
+            )
+            self._buckets[first] += digests[start * DIGEST : end * DIGEST]
+            start = end
+        self.added += count
         self._buffered += len(digests)
         self._loaded = None
         if self._buffered >= _BUFFERED:

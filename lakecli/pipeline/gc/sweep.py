@@ -117,7 +117,7 @@ class Sweep:
             [each for each, kind in kinds.items() if kind == "ranges"],
             must_exist=False,
         )
-        digests = filter(None, map(data_digest, kept))
+        digests = sorted(filter(None, map(data_digest, kept)))
         live.add(b"".join(map(bytes.fromhex, digests)))
         return reach, kept
 
