@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +20,7 @@ from lakecli.remote import move
 from lakecli.remote.move import Intent, Retries
 from lakecli.repository import branch, packing, repo, tag
 from lakecli.repository.clone import clone, clone_counted
+from lakecli.repository.commits import initial_commit
 from lakecli.repository.commits import make_commit as new_commit
 from lakecli.repository.fetch import Change, fetch
 from lakecli.repository.namespace import NewerRepository
@@ -273,6 +274,44 @@ def test_what_only_newer_versions_may_write_is_cloned_and_not_pushed(
         push(made, "main", options=ME)
     assert list(bucket.list(layout.REFS)) == []
     assert first.record.uuid == made.record.uuid
+
+
+def test_packs_that_were_replaced_go_after_a_day(
+    first: Repository, second: Lake, bucket: FaultyStore
+) -> None:
+    newest = initial(first)
+    written: list[str] = []
+    for number in range(80):
+        bucket.offset += timedelta(hours=6)
+        newest = new_commit(
+            parents=[newest],
+            metarange_id=EMPTY_TREE,
+            message=f"commit {number:04} " + "x" * 500,
+            committer="me",
+            created_at=WHEN,
+            metadata={},
+        )
+        packed = packing.write(first, [newest] if written else [initial(first), newest])
+        assert packed is not None
+        with first.lake.kv.write() as txn:
+            packing.note(txn, first, packed)
+        written.append(packed.id)
+    there = {info.key.removeprefix(layout.COMMITS) for info in bucket.list(layout.COMMITS)}
+    assert len(there) < len(written)
+    assert written[-1] in there
+    # What a slow reader may have listed within the last day is still there.
+    assert there.issuperset(written[-4:])
+    move.apply(
+        first.store,
+        Intent("branch", "main", "0" * 32, None, newest.id, "me", WHEN, "push", written[-1]),
+        retries=Retries(random=lambda: 0.0, sleep=lambda _seconds: None),
+    )
+    made = clone_counted(second, NAMESPACE, "demo")
+    assert (made.left_out, made.commits) == ((), 81)
+
+
+def initial(repository: Repository) -> Commit:
+    return initial_commit(repository.record.created_at)
 
 
 COMMITS = 10_000
