@@ -25,9 +25,15 @@ FIRST_PAGES: Final = 8_000
 """A listing is split only if it is longer than this."""
 
 PROBES: Final = 256
-"""Requests made to split a listing, at most."""
+"""Jumps across a listing to find keys in it, at most, each of which is one request."""
 
-_RECENT: Final = 2_000
+FINER: Final = 4
+"""How often shorter jumps are tried."""
+
+STEPS: Final = 16
+"""Jumps after which they become longer."""
+
+RECENT: Final = 2_000
 """Keys that a jump should skip at least."""
 
 _LAST: Final = "\U0010ffff"
@@ -71,28 +77,25 @@ class ListingSource(NamedTuple):
     def _pages(self) -> Iterator[list[ObjectInfo]]:
         from lakecli.objectstore.registry import open_store
 
-        store = open_store(self.uri)
-        high = key_bytes(self.high)
-        listing = _list_from(store, self.low)
-        while page := list(islice(listing, ROWS_AT_ONCE)):
-            if high and key_bytes(page[-1].key) >= high:
-                page = [info for info in page if key_bytes(info.key) < high]
-                if page:
-                    yield [info for info in page if info.key]
-                return
-            # The prefix itself may be an object, as consoles make them for folders.
-            yield [info for info in page if info.key]
+        found = list_between(open_store(self.uri), self.low, self.high)
+        # The prefix itself may be an object, as consoles make them for folders.
+        named = (info for info in found if info.key)
+        while page := list(islice(named, ROWS_AT_ONCE)):
+            yield page
 
 
-def _list_from(store: ObjectStore, low: str) -> Iterator[ObjectInfo]:
-    """List a store from a key on, that key included."""
-    if not low:
-        return store.list()
+def list_between(store: ObjectStore, low: str, high: str) -> Iterator[ObjectInfo]:
+    """List a store from a key on, that key included, up to another one; ``""`` for no limit."""
+    first, end = key_bytes(low), key_bytes(high)
     # Stores list what comes after a key, so this names one that comes right before `low`.
-    last = low[-1]
+    last = low[-1:]
     before = low[:-1] + (chr(ord(last) - 1) + _LAST if "\0" < last <= "\x7f" else "")
-    first = key_bytes(low)
-    return (info for info in store.list(after=before) if key_bytes(info.key) >= first)
+    for info in store.list(after=before):
+        key = key_bytes(info.key)
+        if end and key >= end:
+            return
+        if key >= first:
+            yield info
 
 
 def _checksum(info: ObjectInfo) -> bytes:
@@ -109,35 +112,33 @@ def split(store: ObjectStore, wanted: int) -> list[str]:
     first = [info.key for info in islice(store.list(), FIRST_PAGES + 1)]
     if len(first) <= FIRST_PAGES:
         return []
-    known = [first[-1]]
-    pairs = enumerate(zip(first[-_RECENT], first[-1], strict=False))
+    pairs = enumerate(zip(first[-RECENT], first[-1], strict=False))
     depth = 1 + next((at for at, (one, other) in pairs if one != other), 0)
-    for count in range(1, PROBES + 1):
-        beginning = known[-1][:depth]
-        found = next(store.list(after=beginning + _LAST), None)
-        if found is None:
-            if depth > 1 and len(known) < wanted:
-                # Even the last key begins like this: look between the ones that are known.
-                depth += 2
-                known = _more(store, known, depth, wanted)
-            break
-        known.append(found.key)
-        if count % wanted == 0 and depth > 1:
+    # First with longer and longer jumps, to learn how long a jump crosses the whole listing in a
+    # few steps; then again from the beginning, with jumps a little shorter.
+    known = [first[-1]]
+    while jump := _jump(store, known[-1], depth):
+        known.append(jump)
+        if len(known) % STEPS == 0 and depth > 1:
             depth -= 1
-    step = max(1, -(-len(known) // wanted))
-    return known[step - 1 :: step][: wanted - 1] if len(known) >= wanted else known
-
-
-def _more(store: ObjectStore, known: list[str], depth: int, wanted: int) -> list[str]:
-    """Look once more, with longer beginnings."""
-    found = list(known)
-    for key in known:
-        after = next(store.list(after=key[:depth] + _LAST), None)
-        if after is not None and after.key not in found:
-            found.append(after.key)
-        if len(found) >= 2 * wanted:
+        if len(known) > PROBES:
             break
-    return sorted(found, key=key_bytes)
+    even: list[str] = []
+    for finer in range(depth + 1, depth + 1 + FINER):
+        if len(even) >= wanted:
+            break
+        even = [first[0]]
+        while len(even) < PROBES and (jump := _jump(store, even[-1], finer)):
+            even.append(jump)
+    even += [key for key in known if not even or key_bytes(key) > key_bytes(even[-1])]
+    step = max(1, -(-len(even) // wanted))
+    return even[step::step]
+
+
+def _jump(store: ObjectStore, key: str, depth: int) -> str | None:
+    """Return the first key after all that begin like a key, if there is one."""
+    found = next(store.list(after=key[:depth] + _LAST), None)
+    return None if found is None else found.key
 
 
 def plan_listing(

@@ -1,0 +1,104 @@
+"""An import that is killed goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.repository.fsck import FsckCounts, fsck
+from tests.pipeline.imports.lists import row_of, write_csv, write_parquet
+from tests.support.lakes import make_repository, open_lake
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COUNT = 4_000
+
+
+def worker(directory: Path, source: Path, step: str = "", passed: int = 0) -> dict[str, Any] | None:
+    """Run the worker; ``None`` if it was killed."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tests.pipeline.imports.import_worker",
+            directory,
+            source,
+            step,
+            str(passed),
+        ],
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode == -signal.SIGKILL:
+        return None
+    assert done.returncode == 0, done.stderr.decode()
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def create(directory: Path) -> Path:
+    directory.mkdir()
+    with open_lake(directory) as lake:
+        make_repository(lake, directory)
+    return directory
+
+
+@pytest.mark.parametrize("form", ["ordered.parquet", "mixed.csv"])
+def test_finished_ranges_are_not_made_again(tmp_path: Path, form: str) -> None:
+    rows = [row_of(f"{n:05d}", n % 50) for n in range(COUNT)]
+    if form == "ordered.parquet":
+        source = write_parquet(tmp_path / form, rows)
+    else:
+        random.Random(1).shuffle(rows)
+        source = write_csv(tmp_path / form, rows)
+    whole = worker(create(tmp_path / "whole"), source)
+    assert whole is not None
+    assert whole["resumed"] == 0
+    assert whole["parts"] >= 4
+
+    killed = create(tmp_path / "killed")
+    # Each run gets one part further, and is killed right after it.
+    for _ in range(3):
+        assert worker(killed, source, "part", 0) is None
+    assert worker(killed, source, "build", 0) is None
+    again = worker(killed, source)
+    assert again is not None
+    assert again["resumed"] == again["parts"] == whole["parts"]
+    assert again["ranges"] == 0
+    assert again["tree"] == whole["tree"]
+    assert again["objects"] == COUNT
+    with open_lake(killed) as lake:
+        counts = FsckCounts()
+        assert not list(fsck(lake.repository("demo"), hash_data=False, counts=counts))
+        assert not list((lake.home.cache / "imports").iterdir())
+    assert counts.entries == COUNT
+
+
+def test_a_part_that_was_not_finished_is_done_again(tmp_path: Path) -> None:
+    rows = [row_of(f"{n:05d}", n % 50) for n in range(COUNT)]
+    source = write_parquet(tmp_path / "x.parquet", rows)
+    directory = create(tmp_path / "killed")
+    assert worker(directory, source, "part", 1) is None
+    for file in sorted((directory / "cache/imports").glob("*/*"))[:1]:
+        file.write_bytes(file.read_bytes()[:-1])  # torn by a machine that died
+    again = worker(directory, source)
+    assert again is not None
+    assert again["resumed"] == 1
+
+
+def test_another_manifest_under_the_same_name(tmp_path: Path) -> None:
+    rows = [row_of(f"{n:05d}", n % 50) for n in range(COUNT)]
+    source = write_parquet(tmp_path / "x.parquet", rows)
+    directory = create(tmp_path / "killed")
+    assert worker(directory, source, "part", 2) is None
+    write_parquet(tmp_path / "x.parquet", [row_of(f"{n:05d}", 7) for n in range(COUNT)])
+    again = worker(directory, source)
+    assert again is not None
+    assert again["resumed"] == 0
