@@ -83,12 +83,12 @@ def publish(
     """
     lake = repository.lake
     check_writable(repository)
-    collection = _settled(repository)
-    commits = [] if after is None else _new_commits(repository, before, after, collection)
-    _check(repository, commits, collection)
     lost = None if since else _lost_already(repository, kind, name, before)
     if lost is not None:
         return lost
+    collection = _settled(repository)
+    commits = [] if after is None else _new_commits(repository, before, after, collection)
+    _check(repository, commits, collection)
     lake.surroundings.on_step("pack")
     packed = None if after is None else _pack(repository, after)
     lake.surroundings.on_step("intent")
@@ -179,8 +179,8 @@ def _lost_already(
 ) -> Result | None:
     """Return that a ref stands elsewhere already; ``None``: it does not, or was sent before.
 
-    Where many commit to one branch, this keeps most of the packs that nobody will need out of the
-    bucket.
+    Where many commit to one branch, this spares most of what a lost race would cost, and keeps
+    most of the packs that nobody will need out of the bucket.
     """
     from lakecli.remote.refs import find_ref
 

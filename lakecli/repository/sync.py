@@ -94,7 +94,6 @@ class Synchroniser:
     ) -> bool:
         """Move a branch in the bucket to a commit, as `Publisher` has it."""
         from lakecli.remote.move import Outcome
-        from lakecli.remote.refs import find_ref
         from lakecli.repository.publish import publish
 
         repository = self._repository
@@ -102,24 +101,20 @@ class Synchroniser:
             tracked = TrackingStore(txn, repository.key).find("branch", branch.name)
             before = None if tracked is None else tracked.commit_id
             self._check_ahead(txn, branch, before)
-        # A race that is lost already costs one request, and leaves no pack behind.
-        present = find_ref(repository.store, "branch", branch.name)
-        if (None if present is None else present.commit_id) == before:
-            with repository.lake.kv.write() as txn:
-                RefStore(txn, repository.key).put_commit(commit)
-            result = publish(
-                repository,
-                "branch",
-                branch.name,
-                before=before,
-                after=commit.id,
-                who=self._who(),
-                why=kind,
-                local={"operation": kind, "sealed": [token.hex() for token in sealed]},
-                since=0 if present is None else present.sequence,
-            )
-            if result.outcome == Outcome.APPLIED:
-                return True
+        with repository.lake.kv.write() as txn:
+            RefStore(txn, repository.key).put_commit(commit)
+        result = publish(
+            repository,
+            "branch",
+            branch.name,
+            before=before,
+            after=commit.id,
+            who=self._who(),
+            why=kind,
+            local={"operation": kind, "sealed": [token.hex() for token in sealed]},
+        )
+        if result.outcome == Outcome.APPLIED:
+            return True
         self._back_off()
         self._fetch_and_follow()
         return False
