@@ -15,6 +15,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LakeError, OutcomeUnknown, Refused
+from lakecli.layout import sstable_key
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.store import RefStore
 from lakecli.remote.move import Intent, Outcome, Result, Retries
@@ -75,6 +76,7 @@ def publish(
     Raises:
         CannotShare: the store has no working compare-and-set.
         NewerRepository: the repository may be written by newer versions only.
+        Swept: garbage was collected meanwhile; nothing was moved.
         NotInBucket: something that `after` refers to is missing there; nothing was moved, unless
             the message says that it was.
         OutcomeUnknown: the next command finds out.
@@ -88,7 +90,13 @@ def publish(
         return lost
     collection = _settled(repository)
     commits = [] if after is None else _new_commits(repository, before, after, collection)
+    if not collection.never_ran:
+        repository.guard.begin()
     _check(repository, commits, collection)
+    if not collection.never_ran:
+        # So that no sweep takes what was just found, before it sees that a ref reaches it.
+        trees = {commit.metarange_id for commit in commits} - {""}
+        repository.guard.claim(sorted(map(sstable_key, trees)))
     lake.surroundings.on_step("pack")
     packed = None if after is None else _pack(repository, after)
     lake.surroundings.on_step("intent")

@@ -33,7 +33,7 @@ def gc_set_config(
 
     Examples:
         lakecli gc set-config lakefs://demo -f rules.json
-        lakecli gc set-config lakefs://demo -f - < rules.json
+        lakecli gc set-config lakefs://demo -f -
     """
     from lakecli.errors import NotFound
     from lakecli.pipeline.gc.rules import parse_rules, put_rules, rules_fields

@@ -10,8 +10,8 @@ explored. Time goes by in ticks; ages stop being counted when they are old for e
 
 What the model assumes, and the program does:
 
-- A writer stages nothing on a reading of the state that is older than `SLACK`, unless the process
-  stands still in between; a push assumes nothing about time.
+- A writer stages nothing, and moves no ref, on a reading of the state that is older than `SLACK`,
+  unless the process stands still in between; then a push looks once more afterwards.
 - A collector deletes right after it has seen that the sweep is still its own.
 """
 
@@ -41,6 +41,9 @@ IDLE, CONDEMNED, SWEEPING = "idle", "condemned", "sweeping"
 
 X = "X"
 
+AT_ONCE = ("keep", "after keep", "refresh", "stage", "keep tree", "after keep tree", "move")
+"""Steps after a reading of the state that rest on it."""
+
 
 class Rules(NamedTuple):
     """The rules of the protocol; each can be broken, to see that it is needed."""
@@ -52,8 +55,8 @@ class Rules(NamedTuple):
     young_tables_are_roots: bool = True
     keeps_reflog: bool = True
     waits_out_stale_readings: bool = True
-    push_verifies_before: bool = True
-    push_verifies_after: bool = True
+    push_verifies: bool = True
+    push_keeps: bool = True
     compares_phases: bool = True
     sweep_has_owner: bool = True
 
@@ -193,9 +196,10 @@ class Model:
         writers = []
         for writer in world.writers:
             read_age = writer.read_age
-            if writer.step in ("put", "flush"):  # may take as long as it likes
+            # Looking and putting may take as long as they like.
+            if writer.step in ("put", "flush", "verify", "claim"):
                 read_age = min(read_age + 1, OLD)
-            elif writer.step in ("keep", "after keep", "refresh", "stage"):
+            elif writer.step in AT_ONCE:
                 read_age += 1
                 if read_age > SLACK:
                     return None
@@ -292,22 +296,33 @@ class Model:
                 touched = OLD if world.objects[0] == GONE else 0
                 yield "commits", at("push", committed=True, touched=touched)
             case "push" if not waits:
-                yield "reads the state", at("verify", reading=state)
+                yield "reads the state", at("verify", reading=state, read_age=0)
             case "verify":
-                if self.rules.push_verifies_before and not self._is_whole(world, table):
+                if self.rules.push_verifies and not self._is_whole(world, table):
                     yield "finds out", at("lost", touched=OLD)
                 else:
-                    yield "moves the ref", at("verify again", pushed=True)
-            case "verify again":
-                if not self.rules.push_verifies_after or not self._may_have_swept(
-                    writer.reading, state
-                ):
-                    yield "is done", at("pushed", touched=OLD)
-                elif not sweeping or not self.rules.compares_phases:
-                    if self._is_whole(world, table):
-                        yield "reads anew", at("verify again", reading=state)
-                    else:
-                        yield "takes it back", at("lost", pushed=False, touched=OLD)
+                    yield "finds all", at("claim")
+            case "claim":
+                condemned = writer.reading[0] == CONDEMNED
+                if (writer.read_age <= SLACK and not condemned) or not self.rules.push_keeps:
+                    yield "trusts its reading", at("move")
+                elif self._may_have_swept(writer.reading, state):
+                    yield "begins anew", at("push")
+                elif state[0] == CONDEMNED:
+                    yield "reads again", at("keep tree", reading=state, read_age=0)
+                else:
+                    yield "reads again", at("move", reading=state, read_age=0)
+            case "keep tree":
+                kept = world.gc.keeps | {(writer.reading[1], f"T{number}")}
+                yield (
+                    "writes a keep",
+                    at("after keep tree", world._replace(gc=world.gc._replace(keeps=kept))),
+                )
+            case "after keep tree":
+                step = "move" if state == writer.reading else "push"
+                yield "reads after the keep", at(step, read_age=0)
+            case "move":
+                yield "moves the ref", at("pushed", pushed=True, touched=OLD)
 
     def _is_whole(self, world: World, table: int) -> bool:
         return world.objects[0] != GONE and world.objects[table] != GONE

@@ -137,11 +137,31 @@ class Collecting(RuleBasedStateMachine):
         lake = self.cleo.lake
         lake.surroundings = lake.surroundings._replace(on_step=meanwhile)
         try:
-            self.shared.collect(self.cleo)
-        except StateMoved:
-            pass
+            with suppress(StateMoved):
+                self.shared.collect(self.cleo)
         finally:
             lake.surroundings = lake.surroundings._replace(on_step=lambda _name: None)
+
+    @rule(
+        actions=st.lists(ACTIONS, max_size=3),
+        hours=st.integers(0, 47),
+        step=st.sampled_from(["", "gc:sweeping", "gc:delete"]),
+        last=ACTIONS,
+    )
+    def go_round(
+        self,
+        actions: list[tuple[str, int, bytes]],
+        hours: int,
+        step: str,
+        last: tuple[str, int, bytes],
+    ) -> None:
+        """Condemn, and sweep as soon as possible; others act some hours before that."""
+        self.collect("", last, wait=True)
+        self.shared.time.pass_by(GRACE + timedelta(hours=1 - hours))
+        for action in actions:
+            self.work(action)
+        self.shared.time.pass_by(timedelta(hours=hours, minutes=1))
+        self.collect(step, last, wait=False)
 
     @rule()
     def take_back(self) -> None:
@@ -164,8 +184,8 @@ class Collecting(RuleBasedStateMachine):
 
 TestCollecting = Collecting.TestCase
 TestCollecting.settings = settings(
-    max_examples=25,
-    stateful_step_count=25,
+    max_examples=20,
+    stateful_step_count=15,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
