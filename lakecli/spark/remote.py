@@ -76,6 +76,11 @@ class Source:
                     f"option {name} does not work for a table in a bucket",
                     hint="download it first: lakecli fs download -r",
                 )
+        if self._flags.get("mode") == "dropmalformed" and format != "parquet":
+            raise Unsupported(
+                "mode DROPMALFORMED does not work for a table in a bucket",
+                hint="PERMISSIVE, and then .where() on the columns; or: lakecli fs download -r",
+            )
 
     def read(
         self,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -71,6 +71,14 @@ def test_staging_is_read_as_everywhere_else(filled: Repository, load: Callable[.
     commit(filled, "main", message="Two", committer="test")
     assert _paths(now) == later
     assert _paths(load(f"{URI}/main")) == read(filled, "main") != later
+
+
+def test_a_branch_at_a_date(filled: Repository, load: Callable[..., Any]) -> None:
+    then = _paths(load(f"{URI}/main@"))
+    filled.lake.surroundings.clock.present += timedelta(days=2)  # type: ignore[attr-defined]
+    stage(filled, "main", {b"t/0001": None})
+    commit(filled, "main", message="Later", committer="test")
+    assert _paths(load(f"{URI}/main@{{2026-03-02}}/")) == then != _paths(load(f"{URI}/main@"))
 
 
 def test_columns_and_schema_prune(filled: Repository, load: Callable[..., Any], spark: Any) -> None:

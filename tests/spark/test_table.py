@@ -191,3 +191,5 @@ def test_only_here(in_bucket: Repository, table: Read, tmp_path: Path) -> None:
     keep(in_bucket, lay(tmp_path / "t", {"a.json": "[1]\n"}))
     with pytest.raises(Unsupported, match="option multiline does not work"):
         table(format="json", options={"multiLine": True})
+    with pytest.raises(Unsupported, match="mode DROPMALFORMED does not work"):
+        table(format="json", options={"mode": "DROPMALFORMED"})
