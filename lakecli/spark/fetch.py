@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import bz2
 import gzip
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
@@ -21,7 +23,8 @@ from lakecli.objectstore.registry import open_store
 from lakecli.repository.address import split_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from concurrent.futures import Future
 
     from typing_extensions import Buffer
 
@@ -43,6 +46,9 @@ READ_AHEAD: Final = 1 << 20
 
 WHOLE: Final = 4 << 20
 """Files up to this size are fetched by one request, whatever is read of them."""
+
+AT_ONCE: Final = 8
+"""Small files that a task fetches at one time: a bucket takes its time for each."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 _PLAIN: Final = frozenset({"csv", "json", "jsonl", "ndjson", "txt", "tsv", ""})
@@ -84,12 +90,12 @@ def gone(site: Site, file: Remote) -> NotFound:
 class ObjectFile(RawIOBase):
     """An object as a file that can be read anywhere, in pieces of `READ_AHEAD` and more."""
 
-    def __init__(self, site: Site, file: Remote) -> None:
+    def __init__(self, site: Site, file: Remote, data: bytes = b"") -> None:
         self._site = site
         self._file = file
         self._store, self._key = locate(site, file.address)
         self._position = 0
-        self._ahead = b""
+        self._ahead = data
         self._ahead_at = 0
 
     def readable(self) -> bool:
@@ -138,12 +144,34 @@ class ObjectFile(RawIOBase):
             raise gone(self._site, self._file) from None
 
 
-def parquet_batches(site: Site, file: Remote, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def fetched(site: Site, files: Sequence[Remote]) -> Iterator[ObjectFile]:
+    """Yield files in order; the small ones among the next few are on their way meanwhile."""
+
+    def fetch(file: Remote) -> ObjectFile:
+        data = b""
+        if file.size <= WHOLE:
+            with ObjectFile(site, file) as whole:
+                data = whole.read()
+        return ObjectFile(site, file, data)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        waiting: deque[Future[ObjectFile]] = deque()
+        for file in files:
+            waiting.append(pool.submit(fetch, file))
+            if len(waiting) > AT_ONCE:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def parquet_batches(
+    source: ObjectFile, file: Remote, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     """Yield a Parquet file's rows with the columns of a schema; those it lacks are null.
 
     Columns are found by name, whatever their case, as Spark does it.
     """
-    with ObjectFile(site, file) as source:
+    with source:
         table = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
         names = {name.lower(): name for name in table.schema_arrow.names}
         wanted = [names[field.name.lower()] for field in schema if field.name.lower() in names]
@@ -266,13 +294,15 @@ class Reader:
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for file in self._tasks[number]:
-                    yield from self._read(file, schema)
+                yield from self._read(self._tasks[number], schema)
 
-    def _read(self, file: Remote, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _read(self, files: list[Remote], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         if self._format == "parquet":
-            return parquet_batches(self._site, file, schema)
-        return line_batches(self._site, file, schema, skip=self._skip)
+            for file, source in zip(files, fetched(self._site, files), strict=True):
+                yield from parquet_batches(source, file, schema)
+            return
+        for file in files:
+            yield from line_batches(self._site, file, schema, skip=self._skip)
 
 
 def serialised(schema: Any) -> bytes:  # noqa: ANN401 - an Arrow schema
