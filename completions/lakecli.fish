@@ -149,7 +149,7 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--at-op' 'Read as of right after this operation' \
                 '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
-                '--engine' 'What does the work: auto, local (this process) or spark' \
+                '--engine' 'What does the work: local (this process), spark, or auto by the number of objects' \
                 '--exit-code' 'Exit with 13 if there are differences' \
                 '--master' 'Where Spark runs; default: local[*], here' \
                 '--prefix' 'Show what begins with this' \
@@ -158,7 +158,7 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
                 '--dry-run' 'Show what would be done, and do nothing' \
-                '--engine' 'What does the work: auto, local (this process) or spark' \
+                '--engine' 'What does the work: local (this process), spark, or auto by the number of objects' \
                 '--master' 'Where Spark runs; default: local[*], here' \
                 '--no-progress' 'Show no progress' \
                 '--no-success' 'Write no _SUCCESS in the end' \
@@ -250,7 +250,7 @@ function __lakecli_options
                 '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
                 '--data' 'Read every data object and compare it with its name' \
                 '--dry-run' 'Show what would be done, and do nothing' \
-                '--engine' 'What does the work: auto, local (this process) or spark' \
+                '--engine' 'What does the work: local (this process), spark, or auto by the number of objects' \
                 '--from' 'Look for lost objects in this directory or copy of the namespace too; may be repeated' \
                 '--master' 'Where Spark runs; default: local[*], here' \
                 '--repair' 'Heal what can be healed, and say what is lost' \
@@ -259,7 +259,7 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
                 '--dry-run' 'Show what would be done, and do nothing' \
-                '--engine' 'What does the work: auto, local (this process) or spark' \
+                '--engine' 'What does the work: local (this process), spark, or auto by the number of objects' \
                 '--force-shared' 'Collect although a lakeFS may work in the namespace' \
                 '--grace' 'How old garbage has to be, and how long it stays condemned; default: gc.grace' \
                 '--master' 'Where Spark runs; default: local[*], here' \
@@ -279,7 +279,7 @@ function __lakecli_options
                 '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
                 '--copy' 'Copy the bytes into the repository\'s namespace' \
                 '--dry-run' 'Show what would be done, and do nothing' \
-                '--engine' 'What does the work: auto, local (this process) or spark' \
+                '--engine' 'What does the work: local (this process), spark, or auto by the number of objects' \
                 '--follow' 'Import what symbolic links in a directory point to' \
                 '--from' 'A directory, a prefix of a bucket, a manifest or an S3 Inventory' \
                 '-m' 'Commit message' \

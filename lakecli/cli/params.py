@@ -380,7 +380,9 @@ Parallelism = Annotated[
 Engine = Annotated[
     EngineName,
     typer.Option(
-        "--engine", metavar="ENGINE", help="What does the work: auto, local (this process) or spark"
+        "--engine",
+        metavar="ENGINE",
+        help="What does the work: local (this process), spark, or auto by the number of objects",
     ),
 ]
 Master = Annotated[

@@ -61,6 +61,13 @@ CLAIMS: Final = {
     # Building a tree from one million staged entries.
     "build": Claim(Bound.AT_LEAST, 150_000, "entries/s"),
     "build, memory": Claim(Bound.BELOW, 300, "MiB"),
+    # Importing two million objects from a manifest without moving them. On Spark, of two cores,
+    # processor time of all its processes counts, divided by two.
+    "import in order": Claim(Bound.AT_LEAST, 120_000, "objects/s"),
+    "import in order, memory": Claim(Bound.BELOW, 400, "MiB"),
+    "import in order, Spark": Claim(Bound.AT_LEAST, 150_000, "objects/s"),
+    "import mixed up, Spark": Claim(Bound.AT_LEAST, 150_000, "objects/s"),
+    "import on Spark, memory": Claim(Bound.BELOW, 1536, "MiB"),
     # Whole processes at one million entries.
     "commit of one change": Claim(Bound.AT_MOST, 2.5, "x", LIST),
     "commit of one change, written": Claim(Bound.BELOW, 5, "MB"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -84,3 +84,36 @@ def test_refusals(cli: Cli, demo: Demo, source: Path, golden: Golden) -> None:
     cli.ok("import", "--from", source, "--to", f"{MAIN}/b", "--follow")
     assert "a/link" not in demo.contents()
     assert demo.contents()["b/link"] == demo.contents()["b/a.txt"]
+
+
+@pytest.mark.xdist_group("spark")
+def test_on_spark(cli: Cli, demo: Demo, source: Path, spark: Any) -> None:
+    del spark  # the session that the command finds
+    local = cli.ok("import", "--from", source, "--to", f"{MAIN}/data", "--json").json
+    demo.branch("other", "main~1")
+    options = ("--engine", "spark", "--json")
+    on_spark = cli.ok("import", "--from", source, "--to", "lakefs://demo/other/data", *options).json
+    assert on_spark["commit"]["metarange_id"] == local["commit"]["metarange_id"]
+
+
+def test_bad_manifests(cli: Cli, demo: Demo, source: Path, golden: Golden) -> None:
+    rows = "path,physical_address,size,checksum\n{0},s3://b/k,1,e\n"
+    files = {
+        "columns.csv": "path,uri\na,s3://b/a\n",
+        "twice.csv": rows.format("a") + "b,s3://b/k,1,e\na,s3://b/l,1,f\n",
+        "failing.csv": rows.format("a" * 2_000) + "b,nowhere,1,e\n",
+        "values.csv": rows.format("a") + "b,s3://b/k,many,e\n",
+        "fine.csv": rows.format("a"),
+    }
+    for name, text in files.items():
+        (cli.directory / name).write_text(text)
+    head = demo.head()
+    golden(
+        "import_manifests",
+        *(
+            cli("import", "--from", cli.directory / name, "--to", f"{MAIN}/m")
+            for name in list(files)[:-1]
+        ),
+        cli("import", "--from", cli.directory / "fine.csv", "--to", f"{MAIN}/m", "--dry-run"),
+    )
+    assert demo.head() == head

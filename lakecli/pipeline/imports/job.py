@@ -260,8 +260,10 @@ class _Run:
                 journal.close()
         if done.duplicates:
             shown = done.duplicates[:_SHOWN]
+            count = len(done.duplicates)
+            which = "one path" if count == 1 else f"each of {count} paths"
             raise ConflictError(
-                f"two sources for one path, {len(done.duplicates)} times",
+                f"two sources for {which}",
                 hint="each path needs exactly one; nothing was imported",
                 paths=shown,
             )

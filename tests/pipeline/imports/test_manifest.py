@@ -211,7 +211,7 @@ def test_two_sources_for_one_path(
 ) -> None:
     found = [*rows(), row_of(KEYS[3], 5), row_of(KEYS[3], 6), row_of(KEYS[9], NUMBERS[KEYS[9]])]
     suffix = "csv" if write is write_csv else "parquet"
-    with pytest.raises(ConflictError, match="two sources for one path, 2 times") as caught:
+    with pytest.raises(ConflictError, match="two sources for each of 2 paths") as caught:
         run(repository, write(tmp_path / f"x.{suffix}", found), path=b"p")
     assert set(caught.value.paths) == {b"p/" + KEYS[3].encode(), b"p/" + KEYS[9].encode()}
     assert contents(repository) == {}
