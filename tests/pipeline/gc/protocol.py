@@ -313,10 +313,10 @@ class Model:
                 else:
                     yield "reads again", at("move", reading=state, read_age=0)
             case "keep tree":
-                kept = world.gc.keeps | {(writer.reading[1], f"T{number}")}
+                wanted = world.gc.keeps | {(writer.reading[1], f"T{number}")}
                 yield (
                     "writes a keep",
-                    at("after keep tree", world._replace(gc=world.gc._replace(keeps=kept))),
+                    at("after keep tree", world._replace(gc=world.gc._replace(keeps=wanted))),
                 )
             case "after keep tree":
                 step = "move" if state == writer.reading else "push"
