@@ -139,7 +139,7 @@ def read_new_packs(
             try:
                 pack = read_pack(store, pack_id)
             except ObjectNotFound:
-                listed = pack_id not in late
+                listed |= pack_id not in late
                 continue
             done.update(pack.replaces)
             yield pack

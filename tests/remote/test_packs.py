@@ -190,6 +190,17 @@ def test_a_pack_that_is_listed_late_is_read_because_a_ref_names_it() -> None:
     assert list(packs.read_new_packs(store, {first, late}, also={late})) == []
 
 
+def test_what_replaced_a_pack_is_read_though_another_that_a_ref_names_is_gone_too() -> None:
+    store = CountingStore()
+    one, two = make("a", metadata={"long": "x" * 5000}), make("b")
+    first, second = (packs.write_pack(store, [commit]) for commit in (one, two))
+    reading = packs.read_new_packs(store, (), also={"ab" * 32})
+    assert next(reading).id == first
+    merged = packs.write_pack(store, [one, two], replaces=[first, second])
+    store.delete([pack_key(first), pack_key(second)])
+    assert [pack.id for pack in reading] == [merged]
+
+
 def test_a_pack_that_goes_while_it_is_read_was_replaced() -> None:
     store = CountingStore()
     one, two = make("a", metadata={"long": "x" * 5000}), make("b")
