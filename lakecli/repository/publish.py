@@ -19,6 +19,7 @@ from lakecli.layout import sstable_key
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.store import RefStore
 from lakecli.remote.move import Intent, Outcome, Result, Retries
+from lakecli.remote.refs import find_ref
 from lakecli.repository import intents, namespace, tracking
 from lakecli.repository.intents import Begun
 
@@ -68,7 +69,7 @@ def publish(
             the next command: `lakecli.repository.transaction.land` with the ``operation`` and the
             ``sealed`` tokens in hex. ``None``: nothing but a ``push`` in the operation log.
         since: the ref's sequence number there when this was decided, or a lower one; 0: unknown,
-            and it is looked first whether the ref stands on `before`.
+            and it is read first, with whether the ref stands on `before`.
 
     Returns:
         ``APPLIED``, or ``LOST`` where the ref did not stand on `before`; and the ref as it is.
@@ -85,9 +86,14 @@ def publish(
     """
     lake = repository.lake
     check_writable(repository)
-    lost = None if since else _lost_already(repository, kind, name, before)
-    if lost is not None:
-        return lost
+    if not since:
+        # Where many commit to one branch, most of what a lost race would cost is spared here, and
+        # most of the packs that nobody would need.
+        ref = find_ref(repository.store, kind, name)
+        is_there = (None if ref is None else ref.commit_id) == before
+        if not is_there and not _was_begun(repository, kind, name):
+            return Result(Outcome.LOST, ref)
+        since = 0 if ref is None else ref.sequence
     collection = _settled(repository)
     commits = [] if after is None else _new_commits(repository, before, after, collection)
     if not collection.never_ran:
@@ -182,25 +188,13 @@ def send(repository: Repository, begun: Begun, *, is_new: bool) -> Result:
         raise
 
 
-def _lost_already(
-    repository: Repository, kind: str, name: str, before: CommitId | None
-) -> Result | None:
-    """Return that a ref stands elsewhere already; ``None``: it does not, or was sent before.
-
-    Where many commit to one branch, this spares most of what a lost race would cost, and keeps
-    most of the packs that nobody will need out of the bucket.
-    """
-    from lakecli.remote.refs import find_ref
-
+def _was_begun(repository: Repository, kind: str, name: str) -> bool:
+    """Whether an earlier command may have sent a move of a ref: then it may be this very one."""
     with repository.lake.kv.read() as txn:
-        refs = [
-            (begun.intent.kind, begun.intent.name) for begun in intents.iter_begun(txn, repository)
-        ]
-    if (kind, name) in refs:
-        return None
-    ref = find_ref(repository.store, kind, name)
-    position = None if ref is None else ref.commit_id
-    return None if position == before else Result(Outcome.LOST, ref)
+        return any(
+            (begun.intent.kind, begun.intent.name) == (kind, name)
+            for begun in intents.iter_begun(txn, repository)
+        )
 
 
 def _settled(repository: Repository) -> GcState:

@@ -107,6 +107,23 @@ def test_the_same_push_after_it_was_interrupted(
     assert (position(repository), intents(repository), pushes(repository)) == (made.id, 0, 1)
 
 
+def test_a_move_costs_the_same_however_many_there_were(
+    repository: Repository, bucket: FaultyStore
+) -> None:
+    before, costs = None, []
+    for number in range(60):
+        made = make_commit(repository, b"%d" % number)
+        bucket.calls.clear()
+        result = publishing.publish(
+            repository, "branch", "main", before=before, after=made.id, who="me", why="commit"
+        )
+        assert result.outcome is Outcome.APPLIED
+        before = made.id
+        costs.append(bucket.calls["get"])
+    assert there(repository) == (before, 60)
+    assert costs[-1] == min(costs)
+
+
 def test_a_move_keeps_its_write_id(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     make_commit(repository, b"a")
     kill_at(repository, monkeypatch, "put")
