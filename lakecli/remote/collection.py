@@ -6,6 +6,7 @@
                                      "grace": 1209600, "write_id": "0f…"}
     _lakecli/gc/rules.json          lakeFS's retention rules
     _lakecli/gc/keep/<epoch>/<id>   keys that writers took into use again while they were condemned
+    _lakecli/gc/expired/<epoch>     metaranges that were deleted, 32 bytes each
     _lakecli/gc/clock               written to learn what time it is by the store's clock
 
 The phases: *idle* → *condemned* (what nothing reaches is listed, nothing is deleted) → *sweeping*
@@ -47,6 +48,7 @@ STATE_KEY: Final = GC + "state"
 RULES_KEY: Final = GC + "rules.json"
 CLOCK_KEY: Final = GC + "clock"
 KEEPS: Final = GC + "keep/"
+EXPIRED: Final = GC + "expired/"
 REFRESHING: Final = GC + "refresh/"
 """Where an object is copied to and back, to get a new time."""
 
@@ -56,6 +58,7 @@ SHORTEST_GRACE: Final = timedelta(hours=24)
 STALE_AFTER: Final = timedelta(hours=1)
 """How long a reading of the state is trusted; a sweep begins that much after the grace period."""
 
+_ID_SIZE: Final = 32
 _POLL: Final = 5.0
 _PATIENCE: Final = 600.0
 _FIELDS: Final = frozenset(("format", "phase", "epoch", "mark", "grace", "write_id"))
@@ -246,6 +249,17 @@ def iter_keeps(store: ObjectStore, epoch: int) -> Iterator[str]:
     """Yield the keys that the sweep of an epoch has to spare, some maybe more than once."""
     for info in store.list(keep_prefix(epoch)):
         yield from store.get(info.key).decode("ascii", "replace").split("\n")[:-1]
+
+
+def iter_expired(store: ObjectStore) -> Iterator[str]:
+    """Yield the metaranges that were ever deleted because no commit kept them.
+
+    Some may have come back since. One that is missing is no damage if it is among them.
+    """
+    for info in store.list(EXPIRED):
+        data = store.get(info.key)
+        for at in range(0, len(data), _ID_SIZE):
+            yield data[at : at + _ID_SIZE].hex()
 
 
 def _parse(data: bytes) -> GcState:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.errors import Refused
 from lakecli.layout import COMMITS, DATA, DOCTOR, INCOMING, LAKEFS_MARKER, REFLOG, SSTABLES
 from lakecli.pipeline.gc.live import DigestSet, total_of
-from lakecli.pipeline.gc.marks import Doomed, iter_expired
+from lakecli.pipeline.gc.marks import Doomed
 from lakecli.pipeline.gc.reach import Reach, batches
 from lakecli.pipeline.gc.roots import Roots, expired_reflog, gather
 from lakecli.pipeline.gc.tasks import DataPart, list_data, read_kinds
 from lakecli.pipeline.site import Site
-from lakecli.remote.collection import STALE_AFTER
+from lakecli.remote.collection import STALE_AFTER, iter_expired
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

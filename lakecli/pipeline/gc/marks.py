@@ -6,7 +6,6 @@
     _lakecli/gc/marks/<epoch>-<id>/others          all other keys, one JSON object a line
     _lakecli/gc/marks/<epoch>-<id>/trees           metaranges that were followed, 32 bytes each
     _lakecli/gc/marks/<epoch>-<id>/ranges          ranges that were read, likewise
-    _lakecli/gc/expired/<epoch>                    metaranges that were deleted, likewise
 
 What was read refers to nothing that is condemned, so a sweep does not read it again.
 """
@@ -20,14 +19,14 @@ from lakecli.errors import IntegrityError
 from lakecli.layout import GC
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.pipeline.gc.reach import ids_of, pack_ids
+from lakecli.remote.collection import EXPIRED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from lakecli.objectstore.base import ObjectStore
 
 MARKS: Final = GC + "marks/"
-EXPIRED: Final = GC + "expired/"
 _DATA: Final = "data-"
 
 
@@ -115,9 +114,3 @@ def add_expired(store: ObjectStore, epoch: int, trees: Iterable[str]) -> None:
     body = pack_ids(trees)
     if body:
         store.put(f"{EXPIRED}{epoch}", body, ANY)
-
-
-def iter_expired(store: ObjectStore) -> Iterator[str]:
-    """Yield the metaranges that were ever deleted on purpose; some may have come back since."""
-    for info in store.list(EXPIRED):
-        yield from ids_of(store.get(info.key))

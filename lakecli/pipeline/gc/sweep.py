@@ -19,12 +19,12 @@ from lakecli.pipeline.gc.mark import (
     part_name,
     part_of,
 )
-from lakecli.pipeline.gc.marks import Marks, add_expired, iter_expired
+from lakecli.pipeline.gc.marks import Marks, add_expired
 from lakecli.pipeline.gc.reach import batches
 from lakecli.pipeline.gc.roots import gather
 from lakecli.pipeline.gc.tasks import list_data
 from lakecli.pipeline.site import Site
-from lakecli.remote.collection import StateMoved, iter_keeps, read_state
+from lakecli.remote.collection import StateMoved, iter_expired, iter_keeps, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -17,6 +17,7 @@ from lakecli.pipeline.gc.run import Action, SharedNamespace, status, undo
 from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import branch, tag
 from lakecli.repository.fetch import fetch
+from lakecli.repository.fsck import fsck
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.references import NotInBucket
 from lakecli.repository.upload import UploadOptions, upload_stream
@@ -131,7 +132,9 @@ def test_rules_let_old_commits_go(shared: Shared) -> None:
     }
     # 0 is kept by the rule of the side branch, 2 is the head, 1 was the head long ago.
     assert shared.data == {key_of(each) for each in (b"0", b"side 1", b"side 2", b"2")}
-    # What was deleted on purpose is no damage to the next run, whatever the rules are then.
+    # What was deleted on purpose is no damage to fsck, nor to the next run, whatever the rules are
+    # then.
+    assert not list(fsck(ada))
     ada.store.delete(["_lakecli/gc/rules.json"])
     assert shared.collect_all(ben).action is Action.FOUND_NOTHING
 
