@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 
     from lakecli.pipeline.imports.part import Part
 
-KEPT_FOR: Final = 7 * 86_400
-"""Seconds after which what an abandoned import left is deleted by the next one."""
+KEPT_FOR: Final = 12 * 3_600
+"""Seconds for which a finished part stands; afterwards it is done again.
+
+Nothing refers to its ranges until the import is committed, so garbage collection may take them
+after its grace period, which is a day at least.
+"""
 
 _FORMAT: Final = 1
 _CHECK_SIZE: Final = 32
@@ -44,18 +48,22 @@ class Journal:
     def __init__(self, directory: Path, identity: Sequence[object]) -> None:
         self._all = directory
         self.directory = directory / digest_of([_FORMAT, *identity])
+        self._oldest = 0.0
 
     def open(self, now: datetime) -> None:
         """Make the directory, and delete those of imports long abandoned."""
+        self._oldest = now.timestamp() - KEPT_FOR
         self._all.mkdir(parents=True, exist_ok=True)
         for other in self._all.iterdir():
-            try:
-                old = now.timestamp() - other.stat().st_mtime > KEPT_FOR
-            except OSError:
-                continue
-            if old:
+            if other != self.directory and not self._is_fresh(other):
                 shutil.rmtree(other, ignore_errors=True)
         self.directory.mkdir(exist_ok=True)
+
+    def _is_fresh(self, path: Path) -> bool:
+        try:
+            return path.stat().st_mtime >= self._oldest
+        except OSError:
+            return False
 
     def put(self, part: Part, result: PartResult) -> Path:
         """Write down a part that is done, and return its file."""
@@ -72,7 +80,9 @@ class Journal:
         return self.directory / digest_of([part.low.hex(), ends, part.source.identity()])
 
     def read(self, path: Path) -> PartResult | None:
-        """Return what a file holds; ``None`` where there is none, or it is damaged."""
+        """Return what a file holds; ``None`` where there is none, or it is old or damaged."""
+        if not self._is_fresh(path):
+            return None
         try:
             data = path.read_bytes()
         except FileNotFoundError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 from lakecli.repository.fsck import FsckCounts, fsck
 from tests.pipeline.imports.lists import row_of, write_csv, write_parquet
-from tests.support.lakes import make_repository, open_lake
+from tests.support.lakes import START, make_repository, open_lake
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,6 +89,19 @@ def test_a_part_that_was_not_finished_is_done_again(tmp_path: Path) -> None:
     assert worker(directory, source, "part", 1) is None
     for file in sorted((directory / "cache/imports").glob("*/*"))[:1]:
         file.write_bytes(file.read_bytes()[:-1])  # torn by a machine that died
+    again = worker(directory, source)
+    assert again is not None
+    assert again["resumed"] == 1
+
+
+def test_what_lay_too_long_is_done_again(tmp_path: Path) -> None:
+    """Garbage collection may have taken its ranges by then."""
+    source = write_parquet(tmp_path / "x.parquet", [row_of(f"{n:05d}", 1) for n in range(COUNT)])
+    directory = create(tmp_path / "killed")
+    assert worker(directory, source, "part", 1) is None
+    first, _ = sorted((directory / "cache/imports").glob("*/*"))
+    old = START.timestamp() - 13 * 3_600
+    os.utime(first, (old, old))
     again = worker(directory, source)
     assert again is not None
     assert again["resumed"] == 1
