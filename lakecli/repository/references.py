@@ -120,10 +120,12 @@ def _with_parents(
     repository: Repository, commits: Iterable[Commit]
 ) -> Iterator[tuple[Commit, list[MetarangeId]]]:
     """Yield commits, each with the trees of its parents."""
-    with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
-        for commit in commits:
-            yield commit, [refs.get_commit(parent).metarange_id for parent in commit.parents]
+    for commit in commits:
+        # One read for each: the bucket is asked in between, and what reads long bloats the store.
+        with repository.lake.kv.read() as txn:
+            refs = RefStore(txn, repository.key)
+            trees = [refs.get_commit(parent).metarange_id for parent in commit.parents]
+        yield commit, trees
 
 
 def _wanted(
