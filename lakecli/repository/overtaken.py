@@ -16,9 +16,9 @@ from lakecli.refs.store import RefStore
 from lakecli.repository import tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from lakecli.model import Commit, StagingToken
+    from lakecli.model import Commit, Difference, StagingToken
     from lakecli.repository.view import View
 
 
@@ -57,19 +57,32 @@ def _overtaken(
     view: View, token: StagingToken, base: Commit, *, newer: tuple[StagingToken, ...]
 ) -> Iterator[tuple[bytes, bytes | None]]:
     from lakecli.committed.diff import diff
-    from lakecli.committed.values import identity_of
     from lakecli.staging import area
 
-    staged = area.scan(view.txn, token)
+    changes = diff(view.repository.trees, base.metarange_id, view.commit.metarange_id)
+    for path, there in iter_crossing(area.scan(view.txn, token), changes):
+        if all(area.get(view.txn, each, path) is None for each in newer):
+            yield path, there
+
+
+def iter_crossing(
+    staged: Iterator[tuple[bytes, bytes]], changes: Iterable[Difference]
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield (path, its value after the change) of what is staged and was changed, differently.
+
+    Args:
+        staged: (path, value or a tombstone), in path order.
+        changes: in path order; none is asked for where nothing is staged.
+    """
+    from lakecli.committed.pairs import is_same
+
     path, value = next(staged, (None, b""))
-    for change in diff(view.repository.trees, base.metarange_id, view.commit.metarange_id):
+    if path is None:
+        return
+    for change in changes:
         while path is not None and path < change.path:
             path, value = next(staged, (None, b""))
         if path is None:
             return
-        if path != change.path or any(area.get(view.txn, each, path) is not None for each in newer):
-            continue
-        ours = None if value == area.TOMBSTONE else identity_of(value)
-        theirs = None if change.right is None else identity_of(change.right)
-        if ours != theirs:
+        if path == change.path and not is_same(value or None, change.right):  # b"": a tombstone
             yield path, change.right
