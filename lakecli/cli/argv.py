@@ -42,6 +42,9 @@ GLOBAL_OPTIONS: Final = (
 )
 VERSION_FLAGS: Final = ("-v", "--version")
 
+SETTINGS_FLAG: Final = "--conf"
+"""What follows it may be a password: a setting of Spark."""
+
 _GLOBALS: Final = {flag: option for option in GLOBAL_OPTIONS for flag in option.flags}
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
@@ -234,3 +237,21 @@ def _set_boolean(flag: str, option: OptionSyntax, done: list[str], *, value: boo
         done.append(option.negative)
     else:
         done[:] = [word for word in done if word not in option.flags]
+
+
+def without_secrets(argv: Sequence[str]) -> list[str]:
+    """Return a command line with dots for the values of settings, as the operation log keeps it."""
+    shown: list[str] = []
+    for word in argv:
+        flag, equals, setting = word.partition("=")
+        if shown and shown[-1] == SETTINGS_FLAG:
+            shown.append(_without_value(word))
+        elif flag == SETTINGS_FLAG and equals:
+            shown.append(f"{flag}={_without_value(setting)}")
+        else:
+            shown.append(word)
+    return shown
+
+
+def _without_value(setting: str) -> str:
+    return setting.partition("=")[0] + "=..."

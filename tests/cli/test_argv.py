@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given as generated
 from hypothesis import strategies as st
 
-from lakecli.cli.argv import Globals, OptionSyntax, normalise, split
+from lakecli.cli.argv import Globals, OptionSyntax, normalise, split, without_secrets
 
 OPTIONS = (
     OptionSyntax(("--message", "-m"), None, takes_value=True),
@@ -138,3 +138,21 @@ def test_values_are_never_lost(values: list[str]) -> None:
     line = [word for value in values for word in ("--message", value)]
     assert normalise(line, given, OPTIONS) == [f"--message={value}" for value in values]
     assert settings(given) == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (
+            "import --conf spark.x.secret.key=a=b --to x",
+            "import --conf spark.x.secret.key=... --to x",
+        ),
+        (
+            "import --conf=spark.x.password=p --conf k=v",
+            "import --conf=spark.x.password=... --conf k=...",
+        ),
+        ("commit lakefs://demo/main -m a=b --conf", "commit lakefs://demo/main -m a=b --conf"),
+    ],
+)
+def test_what_may_be_secret_is_not_kept(line: str, shown: str) -> None:
+    assert without_secrets(line.split()) == shown.split()
