@@ -28,7 +28,7 @@ from lakecli.objectstore.base import ObjectNotFound
 from lakecli.sstable.reader import BytesSource, CorruptTable, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
     from lakecli.committed.cache import SstableCache
@@ -157,7 +157,8 @@ class TreeStore:
         store: the storage namespace.
         cache: of this repository's tables; not used where the namespace is on this machine.
         range_entries: the repository's tree parameter N.
-        guard: is told what is written; ``None`` where nothing is.
+        guard: returns what is told of tables that are written, asked for with the first of them;
+            ``None`` where none are.
 
     Attributes:
         counts: what was opened and written so far.
@@ -170,7 +171,7 @@ class TreeStore:
         *,
         cache: SstableCache | None,
         range_entries: int,
-        guard: Guard | None = None,
+        guard: Callable[[], Guard] | None = None,
     ) -> None:
         self.store = store
         self._guard = guard
@@ -263,9 +264,9 @@ class TreeStore:
         key = layout.sstable_key(table_id)
         self.counts.bytes_written += len(body)
         if self._guard is not None:
-            self._guard.begin()
-            found = self._guard.is_active and self.store.local_path(key) is not None
-            self._written[key] = found
+            guard = self._guard()
+            guard.begin()
+            self._written[key] = guard.is_active and self.store.local_path(key) is not None
         batch.put_new(key, body)
         path = self.store.local_path(key) if self._cache is None else self._cache.find(table_id)
         if path is None and self._cache is not None:
@@ -290,7 +291,7 @@ class TreeStore:
         found = [key for key, is_found in self._written.items() if is_found]
         written = [key for key, is_found in self._written.items() if not is_found]
         self._written.clear()
-        self._guard.settle(found=found, written=written, whole=True)
+        self._guard().settle(found=found, written=written, whole=True)
 
     def drop_copies(self, existing: Iterable[str]) -> None:
         """Forget cached copies of ours where the namespace had the table already: its is read."""

@@ -40,7 +40,7 @@ class Site(NamedTuple):
         from lakecli.committed.store import TreeStore
 
         return TreeStore(
-            _open(self), cache=None, range_entries=self.range_entries, guard=self.guard()
+            _open(self), cache=None, range_entries=self.range_entries, guard=self.guard
         )
 
     def guard(self) -> Guard:

@@ -208,7 +208,7 @@ class Repository:
             self.store,
             cache=cache,
             range_entries=self.record.range_entries,
-            guard=self.guard,
+            guard=lambda: self.guard,
         )
 
     @cached_property

@@ -35,6 +35,15 @@ HEAVY = {
 }
 """Top-level modules that no local command needs at its start."""
 
+SHARING = {
+    *("lakecli.kv." + name for name in ("intents", "packed", "past", "reflog", "tracking")),
+    *("lakecli.repository." + name for name in ("fetch", "intents", "overtaken", "packing")),
+    *("lakecli.repository." + name for name in ("pending", "publish", "push", "reflog", "reuse")),
+    *("lakecli.repository." + name for name in ("sharing", "status", "sync", "tracking")),
+    "lakecli.remote",
+}
+"""Modules that nobody needs who shares nothing."""
+
 PROGRAM = """
 import json, sys
 from lakecli.cli import app
@@ -89,6 +98,25 @@ def test_local_commands_load_nothing_heavy(cli: Cli, line: str) -> None:
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
     modules = modules_after(*line.split())
     assert {name.partition(".")[0] for name in modules} & HEAVY == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "branch create lakefs://demo/dev -s lakefs://demo/main",
+        "branch list lakefs://demo",
+        "diff lakefs://demo/main",
+        "fs cat lakefs://demo/main/a",
+        "fs ls lakefs://demo/main/",
+        "log lakefs://demo/main",
+        "tag list lakefs://demo",
+    ],
+)
+def test_who_shares_nothing_loads_nothing_of_it(cli: Cli, line: str) -> None:
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    (cli.directory / "a").write_text("a")
+    cli.ok("fs", "upload", "-s", cli.directory / "a", "lakefs://demo/main/a")
+    assert modules_after(*line.split()) & SHARING == set()
 
 
 def test_a_diff_in_this_process_loads_no_pipeline(cli: Cli) -> None:
