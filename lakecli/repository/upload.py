@@ -190,10 +190,16 @@ class Upload:
             metadata=metadata,
         )
 
-    def stage(self, changes: list[tuple[bytes, bytes, Ingested]]) -> None:
-        """Stage encoded entries by path; the bytes that they refer to are durable by now."""
-        self.ingest.claim(ingested for _, _, ingested in changes)
-        self._stager.write(sorted([(path, value) for path, value, _ in changes]))
+    def stage(self, changes: list[tuple[bytes, bytes]], ingested: Iterable[Ingested]) -> None:
+        """Stage encoded entries by path.
+
+        Args:
+            changes: the entries.
+            ingested: what was brought in, and is durable by now; also for entries that are the
+                same as before: whoever uploads an object again still wants it.
+        """
+        self.ingest.claim(ingested)
+        self._stager.write(sorted(changes))
         self._save_hashes()
 
     def record_one(self, path: bytes, entry: Entry, ingested: Ingested) -> None:
@@ -201,7 +207,7 @@ class Upload:
         value = encode_entry(entry)
         (present,) = self.present([path])
         self.ingest.flush()
-        self.stage([] if is_same(present, value) else [(path, value, ingested)])
+        self.stage([] if is_same(present, value) else [(path, value)], [ingested])
 
     def _save_hashes(self) -> None:
         hashes, self._new_hashes = self._new_hashes, []
@@ -431,25 +437,21 @@ class TreeUpload:
                 changes = self._changes(pending)
             finally:
                 flushing.wait()
-            self._upload.stage(changes)
+            self._upload.stage(changes, [ingested for _, ingested, _ in pending])
             self._report.uploaded += len(changes)
             self._report.unchanged += len(pending) - len(changes)
             self._report.size += sum(ingested.size for _, ingested, _ in pending)
 
     def _changes(
         self, pending: list[tuple[bytes, Ingested, bytes | None]]
-    ) -> list[tuple[bytes, bytes, Ingested]]:
+    ) -> list[tuple[bytes, bytes]]:
         """Return what differs from what the branch has, as encoded entries by path."""
         entry = partial(self._upload.entry, at=self._now(), has_mtime=True)
         encoded = (
-            (path, encode_entry(entry(path, ingested)), ingested, present)
+            (path, encode_entry(entry(path, ingested)), present)
             for path, ingested, present in pending
         )
-        return [
-            (path, value, ingested)
-            for path, value, ingested, present in encoded
-            if not is_same(present, value)
-        ]
+        return [(path, value) for path, value, present in encoded if not is_same(present, value)]
 
 
 def check_tree(repository: Repository, branch: str, prefix: bytes, source: Path) -> bytes:

@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -28,7 +29,7 @@ from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.push import PushOptions, push_deletion
 from lakecli.repository.references import NotInBucket
-from lakecli.repository.reuse import Swept
+from lakecli.repository.reuse import Guard, Swept
 from lakecli.repository.sharing import ensure_shareable
 from tests.pipeline.gc.shared import GRACE, Shared, push, upload
 from tests.pipeline.gc.test_crashes import STEPS
@@ -184,8 +185,28 @@ class Collecting(RuleBasedStateMachine):
 
 TestCollecting = Collecting.TestCase
 TestCollecting.settings = settings(
-    max_examples=20,
+    max_examples=15,
     stateful_step_count=15,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_the_model_notices_what_it_should(
+    monkeypatch: pytest.MonkeyPatch, *, guarded: bool
+) -> None:
+    if not guarded:
+        monkeypatch.setattr(Guard, "settle", lambda _self, **_keys: None)
+    model = Collecting()
+    try:
+        upload = ("upload", 1, CONTENTS[0])
+        model.act(upload)
+        model.go_round([upload], 24, "", upload)
+        if guarded:
+            model.what_was_touched_lately_is_there()
+        else:
+            with pytest.raises(AssertionError):
+                model.what_was_touched_lately_is_there()
+    finally:
+        model.teardown()
