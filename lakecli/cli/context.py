@@ -220,9 +220,14 @@ class Context:
 
         synchroniser = Synchroniser(repository, who=self.committer, sleep=sleep)
         try:
-            synchroniser.begin()
+            resumed = synchroniser.begin()
         except Unreachable as error:
             self.out.warn(f"not fetched, this is as of the last time: {error.message}")
+        else:
+            if resumed.finished or resumed.unsent:
+                from lakecli.cli.sharing import tell_resumed
+
+                tell_resumed(self, resumed)
         self._synchronisers.append(synchroniser)
 
     def finish(self) -> None:
@@ -240,7 +245,9 @@ class Context:
         """Return the command as the operation log records it."""
         import shlex
 
-        return shlex.join(self._argv)[:_MAX_COMMAND]
+        from lakecli.cli.argv import without_secrets
+
+        return shlex.join(without_secrets(self._argv))[:_MAX_COMMAND]
 
     def run(self, argv: Sequence[str]) -> int:
         """Run another command line in the same world, and return its exit code.

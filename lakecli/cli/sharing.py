@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from lakecli.cli.context import Context
     from lakecli.cli.progress import Progress
@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from lakecli.repository.lake import Repository
     from lakecli.repository.pending import Finished
     from lakecli.repository.push import Pushed
+    from lakecli.repository.sync import Resumed
     from lakecli.uri import LakeUri
 
-UP_TO_DATE = "everything up to date"
+UP_TO_DATE: Final = "everything up to date"
+
+_SHOWN: Final = 12
+"""Digits of a commit ID in a line."""
 
 
 def ref_of(uri: LakeUri, repository: Repository) -> str:
@@ -31,9 +35,25 @@ def counting(progress: Progress) -> Callable[[int], None]:
 
 def finish_interrupted(context: Context, repository: Repository) -> list[Finished]:
     """Finish what an interrupted command left, and tell what became of it."""
-    from lakecli.repository.pending import State, finish_pending
+    from lakecli.repository.pending import finish_pending
 
     finished = finish_pending(repository)
+    _tell(context, finished)
+    return finished
+
+
+def tell_resumed(context: Context, resumed: Resumed) -> None:
+    """Tell what became of that which earlier commands left, where sharing is automatic."""
+    _tell(context, resumed.finished)
+    for error in resumed.unsent:
+        context.out.warn(error.message)
+        if error.hint is not None:
+            context.out.hint(error.hint)
+
+
+def _tell(context: Context, finished: Sequence[Finished]) -> None:
+    from lakecli.repository.pending import State
+
     for kind, name, state in (
         (each.intent.kind, each.intent.name, each.state) for each in finished
     ):
@@ -45,7 +65,6 @@ def finish_interrupted(context: Context, repository: Repository) -> list[Finishe
             )
         else:
             context.out.note(f"an interrupted push of {kind} {name} has not reached the bucket")
-    return finished
 
 
 def move_record(finished: Finished) -> dict[str, object]:
@@ -58,6 +77,11 @@ def move_record(finished: Finished) -> dict[str, object]:
         "after": intent.after,
         "state": finished.state,
     }
+
+
+def short(commit_id: CommitId | None) -> str:
+    """Return the beginning of a commit ID, for a line that people read."""
+    return "" if commit_id is None else commit_id[:_SHOWN]
 
 
 def update_record(update: RefUpdate) -> dict[str, object]:
@@ -78,7 +102,7 @@ def update_lines(updates: tuple[RefUpdate, ...]) -> Iterator[str]:
         Change.DIFFERS: "at {after}, another one of this name is here and stays",
     }
     for update in updates:
-        shown = told[update.change].format(before=update.before, after=update.after)
+        shown = told[update.change].format(before=short(update.before), after=short(update.after))
         yield f"{update.kind} {update.name}: {shown}"
 
 
@@ -100,7 +124,7 @@ def pushed_line(pushed: Pushed, *, dry_run: bool) -> str:
         Pushing.BEHIND: "nothing to push, the bucket is ahead: {after}",
     }
     would = "would be " if dry_run and pushed.before != pushed.after else ""
-    shown = told[pushed.state].format(before=pushed.before, after=pushed.after)
+    shown = told[pushed.state].format(before=short(pushed.before), after=short(pushed.after))
     return f"{pushed.kind} {pushed.name}: {would}{shown}"
 
 

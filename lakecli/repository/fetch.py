@@ -234,7 +234,9 @@ def _track(
         if change is not None:
             updated.append(RefUpdate(ref.kind, ref.name, before, ref.commit_id, change))
     if tags:
-        operations.append(txn, repository, kind="fetch", refs=tags, is_shared=True)
+        # What nobody asked for is not theirs to undo.
+        kind = "fetch" if repository.publisher is None else operations.FOLLOWED
+        operations.append(txn, repository, kind=kind, refs=tags, is_shared=True)
     return tuple(updated)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import NotFound, UsageError
 from lakecli.kv import operations as log
-from lakecli.repository import records
+from lakecli.repository import operations, records
 from lakecli.repository.housekeeping import KEPT_FOR
 from lakecli.repository.lake import Repository
 
@@ -28,9 +28,6 @@ REDOES: Final = "redoes"
 
 UNDO: Final = "undo"
 REDO: Final = "redo"
-
-FOLLOWED: Final = "sync"
-"""The kind of operation by which branches followed the bucket, see `lakecli.repository.sync`."""
 
 SHORT_ID: Final = 12
 """Digits of an ID that are shown."""
@@ -72,7 +69,7 @@ def is_passed_over(operation: Operation) -> bool:
     """Whether `undo` and `redo` look past an operation: it changed nothing, or nobody asked."""
     if REDOES in operation.metadata:  # as what it did again, which was not passed over
         return False
-    return operation.kind == FOLLOWED or not changes_something(operation)
+    return operation.kind == operations.FOLLOWED or not changes_something(operation)
 
 
 def iter_log(repository: Repository) -> Iterator[Logged]:

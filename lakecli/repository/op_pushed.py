@@ -16,7 +16,7 @@ from lakecli.model import CommitId
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.remote.known import iter_moves
-from lakecli.repository.op_log import FOLLOWED
+from lakecli.repository.operations import FOLLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from lakecli.model import Branch, StagingToken, Tag
     from lakecli.repository.lake import Repository
 
+FOLLOWED: Final = "sync"
+"""The kind of operation by which refs followed the bucket by themselves."""
+
 UNSENT: Final = "unsent"
 """Marks a row among the intents as a note: a ref moved here that is still to move in the bucket."""
 

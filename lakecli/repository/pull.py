@@ -23,11 +23,12 @@ from lakecli.repository.branch import check_free
 from lakecli.repository.fetch import fetch
 from lakecli.repository.pending import finish_pending
 from lakecli.repository.push import NonFastForward
+from lakecli.repository.tag import create as create_tag
 from lakecli.repository.transaction import MAX_ATTEMPTS, follow_head
-from lakecli.repository.view import View, view_of_branch
+from lakecli.repository.view import view_of_branch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.kv.tracking import Tracked
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lakecli.repository.fetch import FetchReport
     from lakecli.repository.lake import Repository
     from lakecli.repository.merge import MergeOptions
+    from lakecli.repository.view import View
 
 MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""
@@ -108,7 +110,7 @@ def pull(
 ) -> PullReport:
     """Fetch, then bring a branch up to where it stands in the bucket.
 
-    A branch that is only there is made here; a tag is fetched.
+    A branch or a tag that is only there is made here.
 
     Args:
         repository: whose.
@@ -126,28 +128,58 @@ def pull(
     """
     finish_pending(repository)
     fetched = fetch(repository, on_object=on_object)
+    with repository.lake.kv.read() as txn:
+        tracked = _tracked(txn, repository, name)
+    if tracked.kind == "tag":
+        return _pull_tag(repository, fetched, tracked, dry_run=options.dry_run)
     for _ in range(MAX_ATTEMPTS):
-        with repository.lake.kv.read() as txn:
-            tracked = _tracked(txn, repository, name)
-            if tracked.kind == "tag":
-                assert tracked.commit_id is not None
-                return _pulled_tag(txn, repository, fetched, name, tracked.commit_id)
-            plan = _plan(txn, repository, name, tracked.commit_id)
-        report = PullReport(fetched, name, plan.before, plan.there, plan.state)
-        if plan.state is Pulling.UP_TO_DATE:
-            return report
-        if plan.state is Pulling.AHEAD:
-            assert plan.before is not None
-            return report._replace(after=plan.before)
-        if plan.state is Pulling.MERGED:
-            return _merge(repository, report, options)
-        if options.dry_run:
-            if plan.before is not None:
-                _check_staged(repository, name, plan)
-            return report
-        if _follow(repository, name, plan):
+        report = _pull_branch(repository, fetched, name, options)
+        if report is not None:
             return report
     raise LostRace(f"branch {name} moved {MAX_ATTEMPTS} times meanwhile", hint="try again")
+
+
+def _pull_branch(
+    repository: Repository, fetched: FetchReport, name: str, options: PullOptions
+) -> PullReport | None:
+    """Bring a branch up to the bucket's once; return ``None`` where it moved meanwhile."""
+    with repository.lake.kv.read() as txn:
+        plan = _plan(txn, repository, name, _tracked(txn, repository, name).commit_id)
+    report = PullReport(fetched, name, plan.before, plan.there, plan.state)
+    if plan.state is Pulling.UP_TO_DATE:
+        return report
+    if plan.state is Pulling.AHEAD:
+        assert plan.before is not None
+        return report._replace(after=plan.before)
+    if plan.state is Pulling.MERGED:
+        return _merge(repository, report, options)
+    if options.dry_run:
+        if plan.before is not None:
+            _check_staged(repository, name, plan)
+        return report
+    return report if _follow(repository, name, plan) else None
+
+
+def _pull_tag(
+    repository: Repository, fetched: FetchReport, there: Tracked, *, dry_run: bool
+) -> PullReport:
+    """Make a tag here that a fetch had brought and somebody has deleted since."""
+    assert there.commit_id is not None
+    with repository.lake.kv.read() as txn:
+        tag = RefStore(txn, repository.key).find_tag(there.name)
+    if tag is None:
+        if not dry_run:
+            create_tag(repository, there.name, there.commit_id)
+        return PullReport(fetched, there.name, None, there.commit_id, Pulling.CREATED)
+    if tag.commit_id != there.commit_id:
+        uri = f"{repository.uri}/{there.name}"
+        raise ConflictError(
+            f"tag {there.name} stands on {tag.commit_id} here, and on {there.commit_id} in the "
+            "bucket",
+            hint=f"take that one: lakecli tag create --force {uri} "
+            f"{repository.uri}/{there.commit_id}",
+        )
+    return PullReport(fetched, there.name, there.commit_id, there.commit_id, Pulling.TAG)
 
 
 class _Plan(NamedTuple):
@@ -171,25 +203,14 @@ def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked
             f"{name} was deleted in the bucket",
             hint=f"what is here stays; bring it back there: lakecli push {uri}",
         )
+    refs = RefStore(txn, repository.key)
+    is_here = refs.find_branch(name) is not None or refs.find_tag(name) is not None
     raise NotFound(
         f"no branch or tag {name!r} in the bucket",
-        hint=f"see what differs: lakecli status {repository.uri}; bring it there: "
-        f"lakecli push {uri}",
+        hint=f"bring it there: lakecli push {uri}"
+        if is_here
+        else f"see what there is: lakecli status {repository.uri}",
     )
-
-
-def _pulled_tag(
-    txn: ReadTransaction, repository: Repository, fetched: FetchReport, name: str, there: CommitId
-) -> PullReport:
-    tag = RefStore(txn, repository.key).find_tag(name)
-    if tag is None or tag.commit_id != there:
-        what = "is not here" if tag is None else f"stands on {tag.commit_id} here"
-        raise ConflictError(
-            f"tag {name} {what}, and on {there} in the bucket",
-            hint=f"take that one: lakecli tag create --force {repository.uri}/{name} "
-            f"{repository.uri}/{there}",
-        )
-    return PullReport(fetched, name, there, there, Pulling.TAG)
 
 
 def _plan(txn: ReadTransaction, repository: Repository, name: str, there: CommitId | None) -> _Plan:
@@ -233,10 +254,15 @@ def _follow(repository: Repository, name: str, plan: _Plan) -> bool:
 
 def _check_staged(repository: Repository, name: str, plan: _Plan) -> bytes:
     """Refuse to move under staged changes of paths that come in; return what is staged, hashed."""
+    from lakecli.committed.diff import diff
+    from lakecli.repository.overtaken import iter_crossing
+
     with repository.lake.kv.read() as txn:
         view = view_of_branch(repository, txn, name)
         there = RefStore(txn, repository.key).get_commit(plan.there)
-        paths = list(islice(_overlaps(view, there.metarange_id), MAX_LISTED))
+        changes = diff(repository.trees, view.commit.metarange_id, there.metarange_id)
+        crossing = iter_crossing(view.staged(), changes)
+        paths = [path for path, _ in islice(crossing, MAX_LISTED)]
         if paths:
             more = " or more" if len(paths) == MAX_LISTED else ""
             count = f"{len(paths)}{more} staged paths" if len(paths) > 1 else "a staged path"
@@ -249,30 +275,6 @@ def _check_staged(repository: Repository, name: str, plan: _Plan) -> bytes:
                 paths=paths,
             )
         return _fingerprint(view)
-
-
-def _overlaps(view: View, there: str) -> Iterator[bytes]:
-    """Yield the staged paths that come in differently, in order."""
-    from lakecli.committed.diff import diff
-    from lakecli.committed.values import identity_of
-    from lakecli.model import MetarangeId
-    from lakecli.staging.area import TOMBSTONE
-
-    staged = view.staged()
-    path, value = next(staged, (None, b""))
-    if path is None:
-        return
-    trees = view.repository.trees
-    for change in diff(trees, view.commit.metarange_id, MetarangeId(there)):
-        while path is not None and path < change.path:
-            path, value = next(staged, (None, b""))
-        if path is None:
-            return
-        if path == change.path:
-            ours = None if value == TOMBSTONE else identity_of(value)
-            theirs = None if change.right is None else identity_of(change.right)
-            if ours != theirs:
-                yield path
 
 
 def _fingerprint(view: View) -> bytes:

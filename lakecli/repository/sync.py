@@ -8,7 +8,7 @@ in between leaves its note, or the intent of its move, to the next one.
 
 A branch follows where it has nothing of its own: where it stands at an ancestor of the bucket's
 position, or where the bucket itself once stood. Uncommitted changes stay on it; those that others
-have overtaken are found when they are committed.
+have overtaken are found when they are committed. A tag follows where the bucket's once stood.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.errors import LostRace
+from lakecli.errors import LakeError, LostRace, OutcomeUnknown, Unreachable
 from lakecli.kv.intents import IntentStore
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import Branch
+from lakecli.model import Branch, Tag
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.remote.known import iter_moves
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from lakecli.kv.tracking import Tracked
     from lakecli.model import Commit, CommitId, StagingToken
     from lakecli.repository.lake import Repository
-
-FOLLOWED: Final = "sync"
-"""The kind of operation by which a branch followed the bucket."""
+    from lakecli.repository.pending import Finished
 
 BASE: Final = 0.2
 CAP: Final = 20.0
@@ -63,31 +61,45 @@ class Synchroniser:
         self._who = who
         self._sleep = sleep
         self._lost = 0
+        self._left: dict[_Note, CommitId | None] = {}
         repository.publisher = self
 
-    def begin(self) -> None:
-        """Finish what was interrupted, fetch, and let local branches follow.
+    def begin(self) -> Resumed:
+        """Finish what was interrupted, fetch, and let local refs follow.
+
+        What earlier commands moved and could not send is sent. Where that fails it is told, and
+        keeps nobody from going on.
 
         Raises:
             Unreachable: the store does not answer; everything here is as it was.
-            OutcomeUnknown: it is still not known whether an earlier move took place.
+            PermissionDenied: reading or listing is not allowed, likewise.
         """
         from lakecli.repository.pending import finish_pending
 
-        finish_pending(self._repository)
-        self.end()
+        self._left = {note: self._position(note) for note in self._notes()}
+        finished = finish_pending(self._repository)
+        unsent: list[LakeError] = []
+        for note in self._left:
+            try:
+                self._send(note)
+            except Unreachable:
+                raise
+            except LakeError as error:
+                unsent.append(error)
         self._fetch_and_follow()
+        return Resumed(tuple(finished), tuple(unsent))
 
     def end(self) -> None:
-        """Send what refs were moved here and not yet in the bucket.
+        """Send what refs this command moved here.
 
         Raises:
             LostRace: somebody else moved one of them first; that one was not sent.
             OutcomeUnknown: the next command finds out.
-            Unreachable: nothing was sent; the next command tries again.
+            Unreachable, PermissionDenied, …: it was not sent; the next command tries again.
         """
         for note in self._notes():
-            self._send(note)
+            if note not in self._left or self._left[note] != self._position(note):
+                self._send(note)
 
     def publish(
         self, branch: Branch, commit: Commit, *, kind: str, sealed: tuple[StagingToken, ...]
@@ -160,25 +172,26 @@ class Synchroniser:
 
         repository = self._repository
         with repository.lake.kv.read() as txn:
-            refs = RefStore(txn, repository.key)
-            found = (
-                refs.find_branch(note.name) if note.kind == "branch" else refs.find_tag(note.name)
-            )
-            after = None if found is None else found.commit_id
             tracked = TrackingStore(txn, repository.key).find(note.kind, note.name)
             before = None if tracked is None else tracked.commit_id
+        after = self._position(note)
         lost = False
         if before != after:
-            result = publish(
-                repository,
-                note.kind,
-                note.name,
-                before=before,
-                after=after,
-                who=self._who(),
-                why=note.operation,
-                local=None,
-            )
+            try:
+                result = publish(
+                    repository,
+                    note.kind,
+                    note.name,
+                    before=before,
+                    after=after,
+                    who=self._who(),
+                    why=note.operation,
+                    local=None,
+                )
+            except OutcomeUnknown:
+                raise
+            except LakeError as error:
+                raise _unsent(repository, note, error) from error
             lost = result.outcome != Outcome.APPLIED
         # Whatever came of it, it is not tried again: what was lost is told, and stays here.
         with repository.lake.kv.write() as txn:
@@ -188,6 +201,26 @@ class Synchroniser:
                 f"somebody else moved {note.kind} {note.name} first; what was done here stays here",
                 hint=f"see how they differ: lakecli status {repository.uri}",
             )
+
+    def _position(self, note: _Note) -> CommitId | None:
+        """Return where a ref stands here."""
+        with self._repository.lake.kv.read() as txn:
+            refs = RefStore(txn, self._repository.key)
+            find = refs.find_branch if note.kind == "branch" else refs.find_tag
+            found = find(note.name)
+        return None if found is None else found.commit_id
+
+
+class Resumed(NamedTuple):
+    """What became of that which earlier commands left.
+
+    Attributes:
+        finished: moves whose outcome was not written down.
+        unsent: why refs that were moved here are not in the bucket.
+    """
+
+    finished: tuple[Finished, ...]
+    unsent: tuple[LakeError, ...]
 
 
 class _Note(NamedTuple):
@@ -199,10 +232,20 @@ class _Note(NamedTuple):
     operation: str
 
 
-def follow(repository: Repository) -> int:
-    """Let local branches that have nothing of their own go where the bucket's are.
+def _unsent(repository: Repository, note: _Note, error: LakeError) -> LakeError:
+    """Return an error that says that a ref moved here, though not in the bucket."""
+    error.message = f"{note.kind} {note.name} moved here, not yet in the bucket: {error.message}"
+    error.args = (error.message,)
+    error.hint = (
+        f"the next command tries again to send it; or take it back: lakecli undo {repository.uri}"
+    )
+    return error
 
-    New branches appear, deleted ones go unless something is staged on them.
+
+def follow(repository: Repository) -> int:
+    """Let local refs that have nothing of their own go where the bucket's are.
+
+    New ones appear, deleted ones go, but no branch that something is staged on.
 
     Returns:
         How many moved.
@@ -210,7 +253,7 @@ def follow(repository: Repository) -> int:
     with repository.lake.kv.read() as txn:
         behind = [
             tracked
-            for tracked in TrackingStore(txn, repository.key).iter("branch")
+            for tracked in TrackingStore(txn, repository.key).iter()
             if _differs(RefStore(txn, repository.key), tracked)
         ]
     if not behind:
@@ -223,27 +266,32 @@ def follow(repository: Repository) -> int:
         changes = [
             change
             for tracked in behind
-            if ("branch", tracked.name) not in unsent
-            and (change := _follow(txn, repository, tracked)) is not None
+            if (tracked.kind, tracked.name) not in unsent
+            and (change := _FOLLOW[tracked.kind](txn, repository, tracked)) is not None
         ]
         if changes:
-            operations.append(txn, repository, kind=FOLLOWED, refs=changes, is_shared=True)
+            operations.append(
+                txn, repository, kind=operations.FOLLOWED, refs=changes, is_shared=True
+            )
     return len(changes)
 
 
 def _differs(refs: RefStore, tracked: Tracked) -> bool:
-    local = refs.find_branch(tracked.name)
+    find = refs.find_branch if tracked.kind == "branch" else refs.find_tag
+    local = find(tracked.name)
     return (None if local is None else local.commit_id) != tracked.commit_id
 
 
-def _follow(txn: WriteTransaction, repository: Repository, tracked: Tracked) -> RefChange | None:
-    """Let one branch follow; return what changed, or ``None`` where it stays as it is."""
+def _follow_branch(
+    txn: WriteTransaction, repository: Repository, tracked: Tracked
+) -> RefChange | None:
+    """Let a branch follow; return what changed, or ``None`` where it stays as it is."""
     from lakecli.staging import area
 
     refs = RefStore(txn, repository.key)
     before = refs.find_branch(tracked.name)
     if before is None:
-        if tracked.commit_id is None:
+        if tracked.commit_id is None or refs.find_tag(tracked.name) is not None:
             return None
         token = tokens.start(txn, repository, tracked.name, tracked.commit_id)
         after = Branch(tracked.name, tracked.commit_id, token)
@@ -264,6 +312,28 @@ def _follow(txn: WriteTransaction, repository: Repository, tracked: Tracked) -> 
     return operations.branch_change(before, after)
 
 
+def _follow_tag(
+    txn: WriteTransaction, repository: Repository, tracked: Tracked
+) -> RefChange | None:
+    """Let a tag follow; return what changed, or ``None`` where it stays as it is."""
+    refs = RefStore(txn, repository.key)
+    before = refs.find_tag(tracked.name)
+    if before is None:
+        if tracked.commit_id is None or refs.find_branch(tracked.name) is not None:
+            return None
+    elif not _was_in_bucket(txn, repository, "tag", before):
+        return None
+    if tracked.commit_id is None:
+        refs.delete_tag(tracked.name)
+        return operations.tag_change(before, None)
+    after = Tag(tracked.name, tracked.commit_id)
+    refs.put_tag(after)
+    return operations.tag_change(before, after)
+
+
+_FOLLOW: Final = {"branch": _follow_branch, "tag": _follow_tag}
+
+
 def _has_nothing_of_its_own(
     txn: WriteTransaction, repository: Repository, local: Branch, tracked: Tracked
 ) -> bool:
@@ -275,5 +345,12 @@ def _has_nothing_of_its_own(
         if is_ancestor(refs, local.commit_id, tracked.commit_id):
             return True
     # Somebody took a move back, or deleted the branch.
-    moves = iter_moves(txn, repository.key, "branch", local.name)
+    return _was_in_bucket(txn, repository, "branch", local)
+
+
+def _was_in_bucket(
+    txn: WriteTransaction, repository: Repository, kind: str, local: Branch | Tag
+) -> bool:
+    """Whether the bucket's ref once stood where the one here does, as far as is known."""
+    moves = iter_moves(txn, repository.key, kind, local.name)
     return any(local.commit_id in (move.before, move.after) for move in moves)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 README = Path(__file__).parents[2] / "README.md"
 NAMESPACE = "s3://my-bucket/sales"
-_ID = re.compile(r"[0-9a-f]{64}|[0-9a-f]{12}…")
+_ID = re.compile(r"[0-9a-f]{64}|[0-9a-f]{12}…?")
 
 
 class Typed(NamedTuple):

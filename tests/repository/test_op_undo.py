@@ -15,13 +15,12 @@ from lakecli.committed.values import encode_entry
 from lakecli.errors import AlreadyExists, LostRace, NotFound, NothingToDo, Refused
 from lakecli.kv.env import Table
 from lakecli.refs.store import RefStore
-from lakecli.repository import branch, housekeeping, repo, sync, tag, tokens
+from lakecli.repository import branch, housekeeping, operations, repo, tag, tokens
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.fetch import fetch
 from lakecli.repository.housekeeping import KEPT_FOR
 from lakecli.repository.op_log import (
-    FOLLOWED,
     find_operation,
     find_undo,
     iter_log,
@@ -163,14 +162,11 @@ class TestHere:
             undo(first)
 
     def test_what_followed_the_bucket_is_passed_over(self, repository: Repository) -> None:
-        assert sync.FOLLOWED == FOLLOWED
         branch.create(repository, "dev", source="main")
         with repository.lake.kv.write() as txn:
-            from lakecli.repository import operations
-
             found = RefStore(txn, repository.key).get_branch("main")
             change = operations.branch_change(found, found)
-            operations.append(txn, repository, kind=FOLLOWED, refs=[change])
+            operations.append(txn, repository, kind=operations.FOLLOWED, refs=[change])
         assert undo(repository).operation.kind == "branch create"
         assert redo(repository).operation.kind == "branch create"
 

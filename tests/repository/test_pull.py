@@ -239,12 +239,23 @@ def test_tags(clones: tuple[Repository, ...]) -> None:
     with pytest.raises(ConflictError, match="tag v1 stands on") as raised:
         pull(two, "v1", PULL)
     assert made.id in str(raised.value.hint)
+    tag.delete(two, "v1")
+    report = pull(two, "v1", DRY)
+    assert (report.state, report.before, report.after) == (Pulling.CREATED, None, made.id)
+    with pytest.raises(NotFound):
+        tag.show(two, "v1")
+    assert pull(two, "v1", PULL).state is Pulling.CREATED
+    assert tag.show(two, "v1").commit_id == made.id
 
 
 def test_what_is_not_there(clones: tuple[Repository, ...]) -> None:
     one, two = clones
-    with pytest.raises(NotFound, match="no branch or tag 'main' in the bucket"):
+    with pytest.raises(NotFound, match="no branch or tag 'main' in the bucket") as raised:
         pull(one, "main", PULL)
+    assert raised.value.hint == "bring it there: lakecli push lakefs://demo/main"
+    with pytest.raises(NotFound) as raised:
+        pull(one, "nowhere", PULL)
+    assert raised.value.hint == "see what there is: lakecli status lakefs://demo"
     branch.create(one, "side", source="main")
     share(one, b"a", "side")
     pull(two, "side", PULL)

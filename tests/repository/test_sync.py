@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.errors import LostRace, NotFound, NothingToDo
+from lakecli.errors import LakeError, LostRace, NotFound, NothingToDo, PermissionDenied, Unreachable
 from lakecli.kv.intents import IntentStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import Overtaken, commit
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.op_undo import undo
 from lakecli.repository.transaction import check_clean
 from lakecli.repository.view import view_of_branch
 from tests.support.clones import Clones, synchronise
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import Commit
+    from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.lake import Repository
 
 
@@ -227,3 +229,79 @@ def test_a_branch_that_has_parted_says_so(clones: tuple[Repository, ...]) -> Non
     assert caught.value.hint is not None
     assert "lakecli pull" in caught.value.hint
     assert messages(ada) == ["by myself"]
+
+
+def test_tags_follow_where_the_bucket_once_stood(clones: tuple[Repository, ...]) -> None:
+    ada, bob, eve = clones
+    first = put(ada, {b"a": b"1"}, "first")
+    tag.create(eve, "v1", first.parents[0])  # eve's own, of another commit
+    with command(ada):
+        tag.create(ada, "v1", "main")
+    with command(bob):
+        assert tag.show(bob, "v1").commit_id == first.id
+    second = put(ada, {b"a": b"2"}, "second")
+    with command(ada):
+        tag.create(ada, "v1", "main", force=True)
+    with command(bob):
+        assert tag.show(bob, "v1").commit_id == second.id
+        tag.delete(bob, "v1")
+    with command(ada), pytest.raises(NotFound):
+        tag.show(ada, "v1")
+    with command(eve):
+        assert tag.show(eve, "v1").commit_id == first.parents[0]
+
+
+def test_what_nobody_asked_for_is_not_undone(clones: tuple[Repository, ...]) -> None:
+    ada, bob, _ = clones
+    with command(bob):
+        branch.create(bob, "mine", source="main")
+    with command(ada):
+        tag.create(ada, "v1", "main")
+    with command(bob):
+        tag.show(bob, "v1")
+    with command(bob):
+        assert undo(bob, remote=True, committer="bob").operation.kind == "branch create"
+        assert tag.show(bob, "v1")
+
+
+class Refusing:
+    """A store that lets nobody write, whatever it says to that."""
+
+    def __init__(self, inner: ObjectStore, error: LakeError) -> None:
+        self._inner = inner
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("put", "put_new"):
+            raise self._error
+        return getattr(self._inner, name)
+
+
+@pytest.mark.parametrize("kind", [PermissionDenied, Unreachable])
+def test_a_ref_that_cannot_be_sent_keeps_nobody_from_going_on(
+    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch, kind: type[LakeError]
+) -> None:
+    ada, bob, _ = clones
+    put(ada, {b"a": b"1"}, "first")
+    with command(bob), monkeypatch.context() as patch:
+        error = kind("not now", hint="wait and repeat the command")
+        patch.setitem(bob.__dict__, "store", Refusing(bob.store, error))
+        branch.create(bob, "dev", source="main")
+        with pytest.raises(kind, match="branch dev moved here, not yet in the bucket") as told:
+            raise_at_end(bob)
+        assert told.value.hint is not None
+        assert "lakecli undo lakefs://demo" in told.value.hint
+
+        synchroniser = synchronise(bob, "bob")
+        if kind is Unreachable:
+            with pytest.raises(kind):
+                synchroniser.begin()
+        else:
+            assert [type(each) for each in synchroniser.begin().unsent] == [kind]
+        synchroniser.end()  # it did nothing that would have to be sent
+        assert notes(bob)
+        # While it was refused, nothing was lost; now it goes there.
+    with command(bob):
+        assert not notes(bob)
+    with command(ada):
+        assert branch.show(ada, "dev").commit_id == branch.show(ada, "main").commit_id

@@ -72,6 +72,7 @@ def pull(
 
 
 def _line(report: PullReport, *, dry_run: bool) -> str:
+    from lakecli.cli.sharing import short
     from lakecli.repository.pull import Pulling
 
     told = {
@@ -84,5 +85,5 @@ def _line(report: PullReport, *, dry_run: bool) -> str:
     }
     would = "would be " if dry_run and report.before != report.after else ""
     return f"{report.name}: {would}" + told[report.state].format(
-        before=report.before, after=report.after
+        before=short(report.before), after=short(report.after)
     )
