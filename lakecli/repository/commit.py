@@ -52,6 +52,7 @@ def commit(
             commits that a pull or an automatic fetch brought: staged changes are the source.
 
     Raises:
+        UsageError: message, committer or metadata are not UTF-8.
         Overtaken: there are such paths, and no strategy decides.
         NotFound: no such branch.
         NothingToDo: there is no change.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.errors import UsageError
 from lakecli.identity import commit_id
 from lakecli.model import EMPTY_TREE, Commit, CommitId
 
@@ -62,6 +63,26 @@ def make_commit(
         metadata=dict(metadata),
         generation=1 + max((parent.generation for parent in counted), default=0),
     )
+
+
+def check_text(*, message: str, committer: str, metadata: Mapping[str, str]) -> None:
+    """Refuse what the shared form of a commit cannot hold: bytes that are no text.
+
+    Raises:
+        UsageError: the message, the committer or the metadata hold bytes that are not UTF-8.
+    """
+    texts = [("message", message), ("committer", committer)]
+    texts += [("metadata", text) for pair in metadata.items() for text in pair]
+    for what, text in texts:
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise UsageError(
+                f"the {what} of a commit has to be UTF-8: {text!r}",
+                hint="set user.name and user.email: lakecli config set user.name NAME"
+                if what == "committer"
+                else "write it in UTF-8, as a terminal with a UTF-8 locale does",
+            ) from None
 
 
 def initial_commit(created_at: datetime) -> Commit:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from lakecli.errors import DirtyBranch, LostRace
 from lakecli.refs.store import RefStore
 from lakecli.repository import housekeeping, operations, tokens
-from lakecli.repository.commits import make_commit
+from lakecli.repository.commits import check_text, make_commit
 from lakecli.repository.view import View, branch_at
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def commit_staged(
         kind: of the operation, as the log shows it.
 
     Raises:
+        UsageError: message, committer or metadata are not UTF-8.
         NotFound: no such branch.
         LostRace: another commit took the staged changes, or the branch kept moving.
     """
@@ -122,6 +123,7 @@ def commit_clean(
     What is staged while this runs stays staged, on top of the new head.
 
     Raises:
+        UsageError: message, committer or metadata are not UTF-8.
         NotFound: no such branch.
         DirtyBranch: it has uncommitted changes.
         LostRace: the branch kept moving.
@@ -178,6 +180,7 @@ def _try(
             everything = (branch.staging_token, *branch.sealed_tokens)
             check_clean(View(repository, txn, commit=head, tokens=everything, name=branch.name))
         draft = build(View(repository, txn, commit=head, tokens=sealed, name=branch.name))
+    check_text(message=draft.message, committer=draft.committer, metadata=draft.metadata)
     commit = make_commit(
         parents=draft.parents,
         generation_parents=[*draft.parents, *draft.also_counts],

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.errors import LostRace, NotFound, NothingToDo
+from lakecli.errors import LostRace, NotFound, NothingToDo, UsageError
 from lakecli.kv import operations as log
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.log import LogOptions
 from lakecli.repository.log import log as open_log
+from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.rev_parse import show_commit
 from tests.support.lakes import checksums, make_repository, open_lake, read, stage
 
@@ -50,6 +51,31 @@ def test_the_same_contents_again_are_nothing_to_commit(repository: Repository) -
         commit(repository, "main", message="second", committer="me")
     empty = commit(repository, "main", message="second", committer="me", allow_empty=True)
     assert empty.metarange_id == first.metarange_id
+
+
+@pytest.mark.parametrize(
+    ("what", "fields"),
+    [
+        ("message", {"message": "caf\udce9"}),
+        ("committer", {"committer": "Ren\udce9 <rene@example.com>"}),
+        ("metadata", {"metadata": {"key": "\udcff"}}),
+        ("metadata", {"metadata": {"\udcff": "value"}}),
+    ],
+)
+def test_what_could_never_be_pushed_is_no_commit(
+    repository: Repository, what: str, fields: dict[str, Any]
+) -> None:
+    stage(repository, "main", {b"a": b"1"})
+    head = show_commit(repository, "main").id
+    given = {"message": "first", "committer": "me"} | fields
+    with pytest.raises(UsageError, match=f"the {what} of a commit has to be UTF-8") as raised:
+        commit(repository, "main", **given)
+    assert raised.value.hint is not None
+    assert show_commit(repository, "main").id == head
+    commit(repository, "main", message="café", committer="René")
+    options = MergeOptions("me", message="caf\udce9", allow_empty=True)
+    with pytest.raises(UsageError, match="message"):
+        merge(repository, "main", branch.create(repository, "side", source="main~").name, options)
 
 
 def test_an_unknown_branch_is_not_found(repository: Repository) -> None:
