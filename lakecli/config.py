@@ -88,7 +88,10 @@ def parse_sync(text: str) -> bool:
     """
     word = text.strip().lower()
     if word not in ("auto", "manual"):
-        raise UsageError(f"neither auto nor manual: {text!r}")
+        raise UsageError(
+            f"neither auto nor manual: {text!r}",
+            hint="auto fetches before and pushes after each command; manual leaves it to you",
+        )
     return word == "auto"
 
 

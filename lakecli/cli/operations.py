@@ -85,8 +85,13 @@ def operation_lines(operation: Operation, *, undone: bool) -> Iterator[str]:
         yield f"Command:   {one_line(operation.command)}"
     if undone:
         yield "Undone:    yes"
-    for name in sorted(operation.metadata):
-        yield f"{name.capitalize() + ':':<10} {one_line(operation.metadata[name])}"
+    metadata = dict(operation.metadata)
+    if "ref" in metadata:  # a move in the bucket
+        yield f"Ref:       {metadata.pop('kind', '')} {one_line(metadata.pop('ref'))}"
+        for name in ("before", "after"):
+            yield f"{name.capitalize() + ':':<10} {metadata.pop(name, '') or '-'}"
+    for name in sorted(metadata):
+        yield f"{name.capitalize() + ':':<10} {one_line(metadata[name])}"
     for change in operation.refs:
         before, after = position(change, change.before), position(change, change.after)
         yield ""

@@ -19,6 +19,7 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.store import RefStore
 from lakecli.remote import known
+from lakecli.repository.operations import FOLLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
     from lakecli.repository.lake import Repository
 
 KINDS: Final = ("branch", "tag")
+
+_MAKE_NO_COMMIT: Final = frozenset(
+    {"repo create", "branch create", "tag create", "clone", "fetch", "pull", FOLLOWED}
+    | {"undo", "redo", "op restore"}
+)
+"""Operations that only move refs, to commits of anybody."""
 
 _READ_AHEAD: Final = 64
 """Moves that are read from the bucket, and kept, at a time."""
@@ -229,7 +236,7 @@ def _moves_of(operation: Operation, kind: str, name: str) -> Iterator[LoggedMove
 
 def _who(refs: RefStore, move: LoggedMove) -> str:
     """Return the committer of the commit that a move made, or ``""`` if it made none."""
-    if move.after is None or move.why in ("repo create", "branch create", "tag create"):
+    if move.after is None or move.why in _MAKE_NO_COMMIT:
         return ""
     commit = refs.find_commit(move.after)
     return commit.committer if commit is not None and move.before in commit.parents else ""

@@ -313,6 +313,7 @@ def test_what_was_pushed(cli: Cli, demo: Demo, golden: Golden) -> None:
             cli("redo", REPOSITORY),
             cli("push", MAIN, "--json"),
             cli("op", "log", REPOSITORY, "--amount", "3"),
+            cli("op", "show", REPOSITORY, operations(cli)[-1]),
         ),
     )
 

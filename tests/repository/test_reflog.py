@@ -15,6 +15,7 @@ from lakecli.remote.move import Intent, Retries, apply
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
+from lakecli.repository.op_undo import redo, undo
 from lakecli.repository.reflog import iter_reflog
 from lakecli.repository.rev_parse import rev_parse
 from lakecli.repository.tracking import track
@@ -107,6 +108,18 @@ def test_a_tag_that_was_moved(repository: Repository) -> None:
     assert [move.after for move in iter_reflog(repository, "v1")] == ids[::-1]
     assert stood(repository, "v1@{1}") == ids[0]
     assert stood(repository, f"v1@{{{after_days(1.5)}}}") == ids[0]
+
+
+def test_who_did_a_commit_again_is_not_known(repository: Repository) -> None:
+    make(repository, 1)
+    undo(repository)
+    redo(repository)
+    moves = list(iter_reflog(repository, "main"))
+    assert [(move.why, move.who) for move in moves[:3]] == [
+        ("redo", ""),
+        ("undo", ""),
+        ("commit", "ada"),
+    ]
 
 
 def test_staging_is_no_move(repository: Repository) -> None:

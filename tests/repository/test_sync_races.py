@@ -34,8 +34,8 @@ def namespace(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def race(namespace: str, tmp_path: Path) -> Callable[[int, int], None]:
-    def run(machines: int, rounds: int) -> None:
+def race(namespace: str, tmp_path: Path) -> Callable[[int, int, float], None]:
+    def run(machines: int, rounds: int, timeout: float) -> None:
         names = [f"machine-{number}" for number in range(machines)]
         for number, name in enumerate(names):
             with machine(tmp_path, name, clock=system_now) as lake:
@@ -50,7 +50,11 @@ def race(namespace: str, tmp_path: Path) -> Callable[[int, int], None]:
             )
             for name in names
         ]
-        answers = [worker.communicate(timeout=250)[0] for worker in workers]
+        try:
+            answers = [worker.communicate(timeout=timeout)[0] for worker in workers]
+        finally:
+            for worker in workers:
+                worker.kill()
         assert [worker.returncode for worker in workers] == [0] * machines
         # Bounded: nobody came near the limit of one commit, let alone of all of them.
         assert max(map(int, answers)) < MAX_ATTEMPTS + rounds
@@ -68,11 +72,13 @@ def race(namespace: str, tmp_path: Path) -> Callable[[int, int], None]:
     return run
 
 
-def test_eight_machines_commit_five_times_each(race: Callable[[int, int], None]) -> None:
-    race(8, 5)
+def test_eight_machines_commit_five_times_each(race: Callable[[int, int, float], None]) -> None:
+    race(8, 5, 250)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1200)
-def test_thirty_two_machines_commit_ten_times_each(race: Callable[[int, int], None]) -> None:
-    race(32, 10)
+def test_thirty_two_machines_commit_ten_times_each(
+    race: Callable[[int, int, float], None],
+) -> None:
+    race(32, 10, 1100)

@@ -64,14 +64,14 @@ def reflog(
 def _numbered(
     name: str, moves: Iterable[LoggedMove], *, shared: bool
 ) -> Iterator[tuple[str, LoggedMove, bool]]:
-    """Yield moves with the ref that names each, and whether they are still to be pushed."""
+    """Yield moves with the ref that names each, and whether the bucket has not seen them."""
     for index, move in enumerate(moves):
         shared = shared and not move.shared
         yield f"{name}@{{{index}}}", move, shared
 
 
 def _row(ref: str, move: LoggedMove, unpushed: bool) -> tuple[str, ...]:
-    what = f"{move.why} (not pushed)" if unpushed else move.why
+    what = f"{move.why} (here only)" if unpushed else move.why
     return (ref, move.after or "deleted", local_date(move.at), one_line(what), one_line(move.who))
 
 
