@@ -4,53 +4,36 @@ Parts go out as RDDs of one slice each, in small jobs of which two are under way
 come back while later parts wait their turn, and no more of them are in memory than two jobs hold.
 An executor that dies, or a part that fails in an unexpected way, is Spark's to repeat; what
 lakecli itself has to say (a `LakeError`) is said at once, as it would be in this process.
-
-Spark talks a lot while it starts; all of it goes to a log file.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import re
-import sys
+from base64 import b64decode, b64encode
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, Self, TypeVar
 
-from lakecli.errors import LakeError, Unreachable, Unsupported, UsageError
-from lakecli.pipeline.java import INSTALL, java_settings
+from lakecli.errors import LakeError, Unreachable, Unsupported
+from lakecli.pipeline.session import gist, start_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from concurrent.futures import Future
+    from pathlib import Path
     from types import TracebackType
 
 P = TypeVar("P")
 R = TypeVar("R")
 
-EMBEDDED: Final = "local[*]"
-"""The master where none is named: all cores of this machine, in this process's care."""
-
-ATTEMPTS: Final = 4
-"""Times that a part of an embedded Spark is tried; on a cluster ``spark.task.maxFailures`` says."""
-
 JOBS_AT_ONCE: Final = 2
 SLICES_PER_CORE: Final = 2
 
-_DEFAULTS: Final = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.python.filterPushdown.enabled": "true",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.log.level": "WARN",
-}
-_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-_RAISED: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
-"""What Python raised on an executor: the line after its traceback."""
+_CARRIED: Final = re.compile(r"lakecli:([A-Za-z0-9+/]+=*):")
 
 
 class Unfinished(LakeError):
@@ -204,6 +187,11 @@ def _first_done(waiting: deque[Future[list[R]]]) -> list[R]:
     return done.result()
 
 
+def carried(error: LakeError) -> Exception:
+    """Return an exception whose text brings an error through Spark, where no result can."""
+    return RuntimeError(f"lakecli:{b64encode(pickle.dumps(error)).decode()}:")
+
+
 def opened(result: R | Failed) -> R:
     """Return a result that came from an executor.
 
@@ -219,11 +207,16 @@ def raise_translated(error: Exception) -> NoReturn:
     """Say what Spark says of a job that failed, in one line.
 
     Raises:
+        LakeError: what was `carried`.
         NoLakecli: executors miss lakecli, or run another Python.
         Unreachable: they died, or Spark itself did.
         Unfinished: anything else.
     """
     text = str(error)
+    found = _CARRIED.search(text)
+    if found:
+        raised: LakeError = pickle.loads(b64decode(found[1]))  # noqa: S301 - of our own executors
+        raise raised from error
     if "No module named 'lakecli" in text or "PYTHON_VERSION_MISMATCH" in text:
         what = "lacks lakecli" if "No module" in text else "is another version than here"
         raise NoLakecli(
@@ -234,138 +227,9 @@ def raise_translated(error: Exception) -> NoReturn:
     dead = ("Python worker exited", "ExecutorLostFailure", "Connection refused", "Answer from Java")
     if any(word in text for word in dead):
         raise Unreachable(
-            f"Spark's executors died, as often as they were tried: {_gist(text)}",
+            f"Spark's executors died, as often as they were tried: {gist(text)}",
             hint="give them more memory (--conf spark.executor.memory=4g), or --engine local",
         ) from error
     raise Unfinished(
-        f"Spark failed: {_gist(text)}", hint="run it again with --verbose, or --engine local"
+        f"Spark failed: {gist(text)}", hint="run it again with --verbose, or --engine local"
     ) from error
-
-
-def _gist(text: str) -> str:
-    """Return the line of an error of Spark that says what happened."""
-    raised = _RAISED.findall(text)
-    if raised:
-        return str(raised[-1]).strip()
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
-
-
-def start_session(
-    *,
-    master: str,
-    conf: Mapping[str, str],
-    environ: Mapping[str, str],
-    cache: Path | None,
-    quick_start: bool,
-) -> tuple[Any, bool]:
-    """Return a session of Spark and whether it was started here: one that is active is taken.
-
-    Raises:
-        Unsupported: pyspark, pandas, pyarrow or Java is missing.
-        UsageError: Spark refuses the master or a setting.
-    """
-    try:
-        import pandas as pd  # noqa: F401 - Spark asks for both only when it needs them
-        import pyarrow as pa  # noqa: F401
-        from pyspark import SparkContext
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise Unsupported(f"Spark is not installed: {error}", hint=INSTALL) from error
-    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - there is no other way
-        return SparkSession.builder.getOrCreate(), False
-    master = with_attempts(master or conf.get("spark.master", "") or EMBEDDED)
-    is_embedded = master.startswith("local")
-    settings = {"spark.app.name": "lakecli", **_DEFAULTS, **conf, "spark.master": master}
-    if is_embedded and quick_start:
-        settings[_JAVA_OPTIONS] = f"{_QUICK} {settings.get(_JAVA_OPTIONS, '')}".strip()
-    directory = cache or Path(_temporary())
-    variables = java_settings(environ, directory)
-    variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or sys.executable
-    if is_embedded:
-        # Not to look up what this machine is called saves seconds, and works without a network.
-        variables |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
-        settings.setdefault("spark.driver.host", "localhost")
-    log = directory / "spark.log"
-    with _set(variables), _own_interrupts():
-        return _launch(settings, log), True
-
-
-def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
-    from pyspark import SparkConf, SparkContext
-    from pyspark.errors import PySparkException
-    from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
-
-    conf = SparkConf(loadDefaults=False)
-    for name, value in settings.items():
-        conf.set(name, value)
-    try:
-        if SparkContext._gateway is None:  # noqa: SLF001 - a JVM of an earlier session goes on
-            log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("wb") as output:
-                # Its standard output is nobody's either: an answer of ours may be JSON.
-                streams = {"stdout": output, "stderr": output}
-                gateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
-        else:
-            gateway = None
-        context = SparkContext(conf=conf, gateway=gateway)
-    except (PySparkException, OSError, ValueError) as error:
-        raise Unsupported(
-            f"Spark does not start: {_gist(str(error))}", hint=f"see {log}"
-        ) from error
-    except Exception as error:
-        raise UsageError(
-            f"Spark does not start: {_gist(str(error))}", hint=f"see --master, --conf and {log}"
-        ) from error
-    return SparkSession(context)
-
-
-def with_attempts(master: str) -> str:
-    """Return a master that tries parts again, as clusters do; an embedded one would not."""
-    if master == "local":
-        return f"local[1,{ATTEMPTS}]"
-    inside = master.removeprefix("local[").removesuffix("]")
-    if master == f"local[{inside}]" and "," not in inside:
-        return f"local[{inside},{ATTEMPTS}]"
-    return master
-
-
-def _temporary() -> str:
-    from tempfile import gettempdir
-
-    return os.path.join(gettempdir(), f"lakecli-{os.getuid()}")  # noqa: PTH118
-
-
-@contextmanager
-def _set(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set variables of this process, which PySpark reads nowhere else; ``""`` takes one away."""
-    before = {name: os.environ.get(name) for name in variables}
-    try:
-        _update(variables)
-        yield
-    finally:
-        _update({name: text or "" for name, text in before.items()})
-
-
-def _update(variables: Mapping[str, str]) -> None:
-    for name, text in variables.items():
-        if text:
-            os.environ[name] = text
-        else:
-            os.environ.pop(name, None)
-
-
-@contextmanager
-def _own_interrupts() -> Iterator[None]:
-    """Keep what an interrupt does: Spark would have it cancel everybody's jobs."""
-    import signal
-    import threading
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -14,7 +14,8 @@ import pytest
 from lakecli.committed.store import MissingTable
 from lakecli.errors import ConflictError, LakeError, Unreachable
 from lakecli.pipeline.runner import LocalRunner
-from lakecli.pipeline.spark_runner import NoLakecli, SparkRunner, raise_translated, with_attempts
+from lakecli.pipeline.session import gist, with_attempts
+from lakecli.pipeline.spark_runner import NoLakecli, SparkRunner, raise_translated
 from tests.pipeline import tasks
 
 if TYPE_CHECKING:
@@ -129,6 +130,12 @@ def test_executors_run_our_python(spark: Any) -> None:
 )
 def test_embedded_parts_are_tried_as_on_a_cluster(master: str, becomes: str) -> None:
     assert with_attempts(master) == becomes
+
+
+def test_what_java_threw_is_told_in_one_line() -> None:
+    told = "An error occurred while calling o1.x.\n: java.lang.Foo: not so\n\tat org.apache"
+    assert gist(told) == "not so"
+    assert gist("\n") == "no reason given"
 
 
 def test_executors_without_lakecli_are_told() -> None:

@@ -14,10 +14,11 @@ from functools import partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lakecli.errors import LakeError
 from lakecli.pipeline.imports.arrow import bytes_of, rows_of, schema
 from lakecli.pipeline.imports.part import Item, Part, import_rows
 from lakecli.pipeline.imports.rows import Failures, Rows
-from lakecli.pipeline.spark_runner import Failed, opened
+from lakecli.pipeline.spark_runner import Failed, carried, opened, raise_translated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -159,9 +160,11 @@ def import_shuffled(
         read, from_arrow_schema(schema().append(pa.field(PLACE, pa.int64())))
     )
     ordered = rows.repartition(count, PLACE).sortWithinPartitions("path")
-    results = ordered.mapInArrow(
-        partial(_import, task=task, parts=list(parts)), "number int, body binary"
-    ).rdd
+    write = partial(_import, task=task, parts=list(parts))
+    try:  # Spark shuffles right here, before any job of ours
+        results = ordered.mapInArrow(write, "number int, body binary").rdd
+    except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
+        raise_translated(error)
     by_number = {item.number: item for item in items}
 
     def job(numbers: list[int]) -> Iterator[tuple[Item, PartResult]]:
@@ -186,19 +189,25 @@ def _read(
 
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            for found in pieces[number].batches(now):
+            for found in _carrying(pieces[number].batches(now)):
                 keys = bytes_of(found.column(0))
                 targets = pa.array([places[bisect_right(bounds, key)] for key in keys], pa.int64())
                 placed = found.append_column(PLACE, targets)
                 yield placed.filter(targets.is_valid()) if targets.null_count else placed
 
 
+def _carrying(batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield batches; an error of ours goes home through Spark."""
+    try:
+        yield from batches
+    except LakeError as error:
+        raise carried(error) from error
+
+
 def _import(batches: Iterator[Any], *, task: Task, parts: list[Part]) -> Iterator[Any]:
     """Import the interval of a partition on an executor."""
     import pyarrow as pa
     from pyspark import TaskContext
-
-    from lakecli.errors import LakeError
 
     context = TaskContext.get()
     assert context is not None

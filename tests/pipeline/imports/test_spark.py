@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.errors import ConflictError
+from lakecli.errors import ConflictError, IntegrityError
 from lakecli.pipeline.imports import manifest, shuffle, sorting, sources
 from lakecli.pipeline.imports.job import ImportOptions, ImportReport, import_objects
 from lakecli.pipeline.imports.shuffle import murmur3
@@ -129,6 +129,12 @@ def test_duplicates_on_a_cluster(repository: Repository, tmp_path: Path, spark: 
     with pytest.raises(ConflictError) as caught:
         run(repository, "x", source, Cluster(spark))
     assert caught.value.paths == (b"p/00007",)
+
+
+def test_bad_values_on_a_cluster(repository: Repository, tmp_path: Path, spark: Any) -> None:
+    source = write_csv(tmp_path / "x.csv", [row_of("a", 1) | {"size": "many"}])
+    with pytest.raises(IntegrityError, match="does not hold whole numbers"):
+        run(repository, "x", source, Cluster(spark))
 
 
 def test_a_cluster_goes_on(repository: Repository, tmp_path: Path, spark: Any) -> None:
