@@ -165,6 +165,26 @@ def iter_unreached(
         frontier.add_parents(commit, reached)
 
 
+def iter_reached(
+    reader: CommitReader, starts: Iterable[CommitId]
+) -> Iterator[tuple[CommitId, Commit | None]]:
+    """Yield what some commits reach, themselves too, each once and in no order.
+
+    For whoever examines a history that may be broken: ``None`` stands for a commit that is missing.
+    """
+    waiting = list(starts)
+    seen: set[CommitId] = set()
+    while waiting:
+        commit_id = waiting.pop()
+        if commit_id in seen:
+            continue
+        seen.add(commit_id)
+        commit = reader.find_commit(commit_id)
+        yield commit_id, commit
+        if commit is not None:
+            waiting += commit.parents
+
+
 class _Frontier:
     """Commits found and not yet visited, and how they were reached.
 

@@ -16,6 +16,7 @@ from lakecli.committed.check import CheckedEntry, Problem, check_metarange, chec
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
 from lakecli.layout import REPOSITORY
+from lakecli.refs.graph import iter_reached
 from lakecli.refs.store import RefStore
 from lakecli.repository.commits import make_commit
 from lakecli.repository.data_index import DataIndex
@@ -362,21 +363,12 @@ class _Checker:
 
 def _all_ranges(repository: Repository, refs: RefStore) -> Iterator[RangeRecord]:
     """Yield every range that a ref reaches, each once; what cannot be read is passed over."""
-    waiting = [branch.commit_id for branch in refs.iter_branches()]
-    waiting += [tag.commit_id for tag in refs.iter_tags()]
-    seen: set[CommitId] = set()
+    heads = [branch.commit_id for branch in refs.iter_branches()]
+    heads += [tag.commit_id for tag in refs.iter_tags()]
     trees: set[MetarangeId] = set()
     ranges: set[RangeId] = set()
-    while waiting:
-        commit_id = waiting.pop()
-        if commit_id in seen:
-            continue
-        seen.add(commit_id)
-        commit = refs.find_commit(commit_id)
-        if commit is None:
-            continue
-        waiting += commit.parents
-        if commit.metarange_id in trees:
+    for _, commit in iter_reached(refs, heads):
+        if commit is None or commit.metarange_id in trees:
             continue
         trees.add(commit.metarange_id)
         for record in check_metarange(repository.trees, commit.metarange_id)[0]:

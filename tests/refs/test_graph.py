@@ -11,6 +11,8 @@ from lakecli.refs.graph import (
     DamagedHistory,
     count_ahead_behind,
     is_ancestor,
+    iter_reached,
+    iter_unreached,
     merge_base,
     merge_bases,
 )
@@ -73,6 +75,23 @@ def test_against_all_reachable_commits(refs: FakeRefs, data: st.DataObject) -> N
     assert is_ancestor(refs, left, right) == (left in reached[right])
     expected = len(reached[left] - reached[right]), len(reached[right] - reached[left])
     assert count_ahead_behind(refs, left, right) == expected
+    assert {commit.id for commit in iter_unreached(refs, left, {right})} == (
+        reached[left] - reached[right]
+    )
+    everything = [commit_id for commit_id, _ in iter_reached(refs, (left, right))]
+    assert len(everything) == len(set(everything))
+    assert set(everything) == reached[left] | reached[right]
+
+
+def test_a_missing_commit_is_told_and_ends_nothing_else() -> None:
+    refs = graph("a-b, x, b+x-c")
+    del refs.commits[id_of("b")]
+    found = dict(iter_reached(refs, [id_of("c")]))
+    assert found == {
+        id_of("c"): refs.commits[id_of("c")],
+        id_of("b"): None,
+        id_of("x"): refs.commits[id_of("x")],
+    }
 
 
 def _reachable(refs: FakeRefs, start: CommitId) -> set[CommitId]:

@@ -12,6 +12,7 @@ from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.layout import REFS, pack_key, ref_key
 from lakecli.objectstore.base import ABSENT, ConditionFailed, Match, ObjectNotFound, Version
+from lakecli.refs.graph import iter_reached
 from lakecli.refs.store import RefStore
 from lakecli.repository.fsck import problems_of_commit
 from lakecli.repository.fsck_shared import iter_packs, read_packs
@@ -67,22 +68,15 @@ def mend_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
 def _wrong_commits(repository: Repository, txn: ReadTransaction) -> Iterator[CommitId]:
     """Yield the commits that refs reach and that are missing, or are not what their ID says."""
     refs = RefStore(txn, repository.key)
-    waiting = [branch.commit_id for branch in refs.iter_branches()]
-    waiting += [tag.commit_id for tag in refs.iter_tags()]
-    seen: set[CommitId] = set()
-    while waiting:
-        commit_id = waiting.pop()
-        if commit_id in seen:
-            continue
-        seen.add(commit_id)
-        commit = refs.find_commit(commit_id)
+    heads = [branch.commit_id for branch in refs.iter_branches()]
+    heads += [tag.commit_id for tag in refs.iter_tags()]
+    for commit_id, commit in iter_reached(refs, heads):
         if commit is None:
             yield commit_id
             continue
         has_parents = all(refs.find_commit(parent) for parent in commit.parents)
         if has_parents and next(iter(problems_of_commit(refs, commit)), None) is not None:
             yield commit_id
-        waiting += commit.parents
 
 
 def mend_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
@@ -125,27 +119,18 @@ def _needed(
     from lakecli.remote.refs import find_ref, iter_refs
 
     refs, known = RefStore(txn, repository.key), PackedStore(txn, repository.key)
-    waiting: list[CommitId] = []
+    starts: list[CommitId] = []
     for listed in iter_refs(repository.store):
         with suppress(IntegrityError):
             ref = find_ref(repository.store, listed.kind, listed.name)
             if ref is not None and ref.commit_id is not None:
-                waiting.append(ref.commit_id)
-    waiting += [each.id for each in refs.iter_commits() if known.find_pack(each.id) is not None]
-    found: dict[CommitId, Commit] = {}
-    seen: set[CommitId] = set()
-    while waiting:
-        commit_id = waiting.pop()
-        if commit_id in seen:
-            continue
-        seen.add(commit_id)
-        commit = refs.find_commit(commit_id)
-        if commit is None:
-            continue
-        if commit_id not in packed:
-            found[commit_id] = commit
-        waiting += commit.parents
-    return found
+                starts.append(ref.commit_id)
+    starts += [each.id for each in refs.iter_commits() if known.find_pack(each.id) is not None]
+    return {
+        commit_id: commit
+        for commit_id, commit in iter_reached(refs, starts)
+        if commit is not None and commit_id not in packed
+    }
 
 
 def _believed(repository: Repository, txn: ReadTransaction) -> dict[str, set[CommitId]]:
