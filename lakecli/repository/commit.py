@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import ConflictError, NothingToDo
 from lakecli.model import MergeStrategy
+from lakecli.repository import tokens
 from lakecli.repository.transaction import Draft, commit_staged
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _changes(
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Return (path, value; ``None``: removed) of what is to be committed, in path order."""
     changes = ((path, value or None) for path, value in view.staged())  # b"": a tombstone
-    if strategy == MergeStrategy.SOURCE_WINS:
+    if strategy == MergeStrategy.SOURCE_WINS or _is_current(view):
         return changes
     from lakecli.repository.overtaken import iter_overtaken
 
@@ -105,6 +106,13 @@ def _changes(
             paths=paths,
         )
     return changes
+
+
+def _is_current(view: View) -> bool:
+    """Whether all that is staged was staged on top of the head, so that nobody came between."""
+    return all(
+        tokens.started_on(view.txn, token) in (None, view.commit.id) for token in view.tokens
+    )
 
 
 def _without(
