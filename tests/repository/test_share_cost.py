@@ -1,0 +1,96 @@
+"""What sharing costs: the requests that each verb sends, pinned, so that more of them are noticed.
+
+A bucket is far away: each request is some ten milliseconds, and most wait for the one before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.memory.store import MemoryBucket
+from lakecli.repository.commit import commit
+from lakecli.repository.fetch import fetch
+from lakecli.repository.push import PushOptions, push
+from tests.support.clones import Clones, make_commit, synchronise
+from tests.support.counting import CountingStore
+from tests.support.lakes import stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+ME = PushOptions(who="Me <me@example.com>")
+
+
+@pytest.fixture
+def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
+    """Two clones that have shared before, on a bucket that counts."""
+    with Clones.make(tmp_path, "one", "two") as made:
+        one, two = made.repositories
+        bucket = MemoryBucket()
+        for each in made.repositories:
+            files = each.store
+            each.__dict__["store"] = CountingStore(bucket)
+        for info in files.list():
+            one.store.put(info.key, files.get(info.key), ANY)
+        make_commit(one, b"a")
+        push(one, "main", options=ME)
+        fetch(two)
+        make_commit(two, b"b", "main")
+        yield made.repositories
+
+
+def sent(repository: Repository) -> dict[str, int]:
+    """Return the requests since the last call, by kind."""
+    store = repository.store
+    assert isinstance(store, CountingStore)
+    counts = dict(store.counts)
+    store.reset()
+    return counts
+
+
+def test_fetch_with_nothing_new(clones: tuple[Repository, ...]) -> None:
+    _, two = clones
+    sent(two)
+    fetch(two)
+    # What the repository is and the state of collection; refs and packs.
+    assert sent(two) == {"get": 2, "list": 2}
+
+
+def test_fetch_of_one_commit(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    make_commit(one, b"c")
+    push(one, "main", options=ME)
+    sent(two)
+    fetch(two)
+    assert sent(two) == {"get": 4, "list": 2}
+
+
+def test_push_of_one_commit(clones: tuple[Repository, ...]) -> None:
+    one, _ = clones
+    make_commit(one, b"c")
+    sent(one)
+    push(one, "main", options=ME)
+    # What the repository is, twice; the ref before and behind its pack; collection, twice. Its
+    # range and its metarange are looked for.
+    assert sent(one) == {"get": 6, "head": 2, "list": 1, "put": 2}
+    push(one, "main", options=ME)
+    assert sent(one) == {"get": 2}
+
+
+def test_a_commit_that_shares_by_itself(clones: tuple[Repository, ...]) -> None:
+    one, _ = clones
+    synchroniser = synchronise(one, "me")
+    stage(one, "main", {b"c": b"c"})
+    sent(one)
+    synchroniser.begin()
+    assert sent(one) == {"get": 2, "list": 2}
+    commit(one, "main", message="shared", committer="me")
+    assert sent(one) == {"get": 5, "head": 2, "list": 1, "put": 4}
+    synchroniser.end()
+    assert sent(one) == {}
