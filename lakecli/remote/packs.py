@@ -52,7 +52,8 @@ class DamagedPack(IntegrityError):
     def __init__(self, pack_id: str, what: str) -> None:
         super().__init__(
             f"damaged commit pack {pack_key(pack_id)}: {what}",
-            hint="restore this object from a backup, or from the versions that the bucket keeps",
+            hint="a clone that has its commits writes them anew: lakecli fsck --repair REPOSITORY; "
+            "else restore this object from a backup",
         )
 
 

@@ -190,6 +190,8 @@ def _load(data: bytes, what: str) -> dict[str, Any]:
 
 def _not_ours(what: str, error: Exception) -> NotOurs:
     reason = f"no field {error}" if isinstance(error, KeyError) else str(error)
+    if isinstance(error, json.JSONDecodeError):
+        reason = "no JSON"
     return NotOurs(
         f"{what} is nothing that lakecli wrote: {reason}",
         hint="something else writes into this namespace: restore the object from a backup",

@@ -149,6 +149,11 @@ def test_what_is_no_ref(data: bytes) -> None:
         parse_ref("branch", "main", data, V)
 
 
+def test_what_is_no_json() -> None:
+    with pytest.raises(NotOurs, match=r"wrote: no JSON$"):
+        parse_ref("branch", "main", b"", V)
+
+
 def test_a_ref_of_another_name_or_format() -> None:
     with pytest.raises(NotOurs, match=r"refs/tags/main says that it is branch 'main'"):
         parse_ref("tag", "main", changed(), V)
