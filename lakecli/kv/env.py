@@ -163,6 +163,14 @@ class ReadTransaction:
         if isinstance(error, self._environment.lmdb_error):
             raise self._environment.translate(error) from error
 
+    def for_writing(self) -> WriteTransaction:
+        """Return this transaction, if it is one that writes.
+
+        Raises:
+            TypeError: it only reads; whoever wants to write has been given the wrong one.
+        """
+        raise TypeError("what is written needs a write transaction")
+
     def get(self, table: Table, key: bytes) -> bytes | None:
         """Return the value of a key, or ``None``."""
         return self._txn.get(table + key)
@@ -245,6 +253,10 @@ class WriteTransaction(ReadTransaction):
             self._environment.commit(self._txn)
         else:
             super().__exit__(kind, error, traceback)
+
+    def for_writing(self) -> WriteTransaction:
+        """Return this transaction."""
+        return self
 
     def put(self, table: Table, key: bytes, value: bytes) -> None:
         """Write a record over whatever the key had."""

@@ -14,7 +14,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lakecli.errors import IntegrityError
-from lakecli.kv.env import Table, WriteTransaction
+from lakecli.kv.env import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ class IntentStore:
     def put(self, id: bytes, fields: Mapping[str, Any]) -> None:
         """Write down a move; `fields` are what JSON takes."""
         data = json.dumps(dict(fields), separators=(",", ":")).encode("ascii")
-        self._writable().put(Table.INTENTS, self._repository + id, data)
+        self._txn.for_writing().put(Table.INTENTS, self._repository + id, data)
 
     def find(self, id: bytes) -> dict[str, Any] | None:
         """Return the fields of one move, or ``None``."""
@@ -52,12 +52,7 @@ class IntentStore:
 
     def delete(self, id: bytes) -> bool:
         """Forget a move whose outcome is written down; return whether there was one."""
-        return self._writable().delete(Table.INTENTS, self._repository + id)
-
-    def _writable(self) -> WriteTransaction:
-        if not isinstance(self._txn, WriteTransaction):
-            raise TypeError("intents are written in a write transaction")
-        return self._txn
+        return self._txn.for_writing().delete(Table.INTENTS, self._repository + id)
 
 
 def _load(data: bytes) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lakecli.kv.env import Table, WriteTransaction
+from lakecli.kv.env import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,7 +42,7 @@ class PackedStore:
 
         The packs that it replaces are known from now on as well: it has all that they have.
         """
-        txn = self._writable()
+        txn = self._txn.for_writing()
         pack = bytes.fromhex(pack_id)
         txn.put_new(Table.PACKED, self._repository + _PACK + pack, b"")
         for replaced in replaces:
@@ -69,8 +69,3 @@ class PackedStore:
         for key, value in self._txn.scan(Table.PACKED, prefix=under):
             if value != _REPLACED:
                 yield key[len(under) :].hex()
-
-    def _writable(self) -> WriteTransaction:
-        if not isinstance(self._txn, WriteTransaction):
-            raise TypeError("packs are noted in a write transaction")
-        return self._txn

@@ -13,7 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import IntegrityError
-from lakecli.kv.env import Table, WriteTransaction
+from lakecli.kv.env import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ class ReflogStore:
 
     def put_moves(self, kind: str, name: str, moves: Iterable[Mapping[str, Any]]) -> None:
         """Write moves of a ref, each what JSON takes with its ``sequence``; known ones stay."""
-        txn = self._writable()
+        txn = self._txn.for_writing()
         under = self._prefix(kind, name)
         for fields in moves:
             key = under + int(fields["sequence"]).to_bytes(_SEQUENCE_SIZE)
@@ -57,15 +57,10 @@ class ReflogStore:
 
     def delete(self, kind: str, name: str) -> None:
         """Forget the moves of a ref."""
-        self._writable().delete_prefix(Table.REFLOG, self._prefix(kind, name))
+        self._txn.for_writing().delete_prefix(Table.REFLOG, self._prefix(kind, name))
 
     def _prefix(self, kind: str, name: str) -> bytes:
         from lakecli.identity import h  # a name may be as long as a key
 
         ref = kind.encode() + b"\0" + name.encode("utf-8", "surrogateescape")
         return self._repository + h(ref)
-
-    def _writable(self) -> WriteTransaction:
-        if not isinstance(self._txn, WriteTransaction):
-            raise TypeError("moves are written in a write transaction")
-        return self._txn

@@ -13,7 +13,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import IntegrityError
-from lakecli.kv.env import Table, WriteTransaction
+from lakecli.kv.env import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,19 +81,14 @@ class TrackingStore:
             "version": tracked.version,
         }
         data = json.dumps(fields, separators=(",", ":")).encode("ascii")
-        self._writable().put(Table.TRACKING, self._key(tracked.kind, tracked.name), data)
+        self._txn.for_writing().put(Table.TRACKING, self._key(tracked.kind, tracked.name), data)
 
     def delete(self, kind: str, name: str) -> bool:
         """Forget a ref; return whether it was tracked."""
-        return self._writable().delete(Table.TRACKING, self._key(kind, name))
+        return self._txn.for_writing().delete(Table.TRACKING, self._key(kind, name))
 
     def _key(self, kind: str, name: str) -> bytes:
         return self._repository + kind.encode() + b"\0" + name.encode("utf-8", "surrogateescape")
-
-    def _writable(self) -> WriteTransaction:
-        if not isinstance(self._txn, WriteTransaction):
-            raise TypeError("tracked refs are written in a write transaction")
-        return self._txn
 
 
 def _load(kind: str, name: str, data: bytes) -> Tracked:

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import IntegrityError, LostRace, NotFound, UsageError
-from lakecli.kv.env import MAX_KEY_SIZE, Table, WriteTransaction
+from lakecli.kv.env import MAX_KEY_SIZE, Table
 from lakecli.model import Branch, Commit, CommitId, MetarangeId, StagingToken, Tag
 
 if TYPE_CHECKING:
@@ -148,11 +148,11 @@ class RefStore:
             "generation": commit.generation,
         }
         key = self._repository + bytes.fromhex(commit.id)
-        self._writable().put(Table.COMMITS, key, _dump(fields))
+        self._txn.for_writing().put(Table.COMMITS, key, _dump(fields))
 
     def delete_commit(self, id: CommitId) -> bool:
         """Delete a commit; return whether there was one."""
-        return self._writable().delete(Table.COMMITS, self._repository + bytes.fromhex(id))
+        return self._txn.for_writing().delete(Table.COMMITS, self._repository + bytes.fromhex(id))
 
     def iter_commit_ids(self, prefix: str) -> Iterator[CommitId]:
         """Yield the IDs that start with `prefix` (lowercase hex digits), ascending."""
@@ -194,17 +194,12 @@ class RefStore:
         present = self._txn.get(table, self._repository + key)
         if present is not None:
             fields = {**_parse(present, name), **fields}
-        self._writable().put(table, self._repository + key, _dump(fields))
+        self._txn.for_writing().put(table, self._repository + key, _dump(fields))
 
     def _delete(self, table: Table, name: str) -> bool:
         if self._find(table, name) is None:
             return False
-        return self._writable().delete(table, self._repository + _encode(name))
-
-    def _writable(self) -> WriteTransaction:
-        if not isinstance(self._txn, WriteTransaction):
-            raise TypeError("refs are written in a write transaction")
-        return self._txn
+        return self._txn.for_writing().delete(table, self._repository + _encode(name))
 
 
 def _what_moved(expected: Branch, present: Branch | None) -> str:
