@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli import layout
 from lakecli.errors import AlreadyExists, NotFound, Refused
 from lakecli.kv.env import Table
 from lakecli.kv.operations import RefChange
 from lakecli.model import Branch, RepositoryRecord, Tag
-from lakecli.objectstore.base import ObjectNotFound
 from lakecli.refs.store import RefStore
 from lakecli.repository import namespace, operations, records, tokens, tracking
 from lakecli.repository.commits import initial_commit
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.model import CommitId, StagingToken
-    from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.fetch import Remote
     from lakecli.repository.incoming import Incoming
     from lakecli.repository.lake import Lake
@@ -139,7 +136,12 @@ def _describe(uri: str, name: str) -> RepositoryRecord:
     store = open_store(uri, region=region)
     description = namespace.describe(store)
     if description is None:
-        _refuse_lakefs(store)
+        marker = namespace.find_lakefs_marker(store)
+        if marker is not None:
+            raise Refused(
+                f"{store.uri} belongs to a lakeFS repository (found {marker})",
+                hint="clone reads what lakecli wrote; of others, import the objects",
+            )
         raise NotFound(
             f"no repository in {uri}",
             hint=f"create one there: lakecli repo create lakefs://{name} {uri}",
@@ -154,18 +156,6 @@ def _describe(uri: str, name: str) -> RepositoryRecord:
         range_entries=description.range_entries,
         region=region,
     )
-
-
-def _refuse_lakefs(store: ObjectStore) -> None:
-    for marker in (layout.LAKEFS_MARKER, layout.LEGACY_LAKEFS_MARKER):
-        try:
-            store.head(marker)
-        except ObjectNotFound:
-            continue
-        raise Refused(
-            f"{store.uri} belongs to a lakeFS repository (found {marker})",
-            hint="clone reads what lakecli wrote; of others, import the objects",
-        )
 
 
 def _register(

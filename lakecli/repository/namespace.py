@@ -146,7 +146,9 @@ def claim(store: ObjectStore, record: RepositoryRecord) -> None:
     """
     owner = owner_of(store)
     if owner is None:
-        _refuse_lakefs(store)
+        marker = find_lakefs_marker(store)
+        if marker is not None:
+            raise _taken(store, f"a lakeFS repository (found {marker})")
         try:
             store.put(layout.REPOSITORY, _document(record), ABSENT, content_type="application/json")
         except ConditionFailed:
@@ -173,13 +175,15 @@ def restore(store: ObjectStore, record: RepositoryRecord) -> None:
         store.put(layout.REPOSITORY, _document(record), ANY, content_type="application/json")
 
 
-def _refuse_lakefs(store: ObjectStore) -> None:
+def find_lakefs_marker(store: ObjectStore) -> str | None:
+    """Return the key by which lakeFS marks a namespace as its own, or ``None`` if it does not."""
     for marker in (layout.LAKEFS_MARKER, layout.LEGACY_LAKEFS_MARKER):
         try:
             store.head(marker)
         except ObjectNotFound:
             continue
-        raise _taken(store, f"a lakeFS repository (found {marker})")
+        return marker
+    return None
 
 
 def _taken(store: ObjectStore, owner: str) -> NamespaceTaken:
