@@ -58,6 +58,15 @@ class Entry:
     content_type: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def file_mtime(self) -> int:
+        """When the file that was uploaded was modified, else when it was uploaded; unix seconds."""
+        recorded = self.metadata.get(CLIENT_MTIME, "")
+        digits = recorded.removeprefix("-")
+        if digits.isascii() and digits.isdecimal():
+            return int(recorded)
+        return int(self.modified_at.timestamp())
+
 
 @dataclass(frozen=True, slots=True)
 class Commit:

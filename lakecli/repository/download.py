@@ -18,7 +18,6 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.model import CLIENT_MTIME
 from lakecli.objectstore.base import BucketNotFound
 from lakecli.objectstore.uploads import PART_SIZE
 from lakecli.objectstore.uri import is_local
@@ -93,14 +92,6 @@ class DownloadReport:
 
 
 _DEFAULTS = DownloadOptions()
-
-
-def _mtime(entry: Entry) -> int:
-    recorded = entry.metadata.get(CLIENT_MTIME, "")
-    digits = recorded.removeprefix("-")
-    if digits.isascii() and digits.isdecimal():
-        return int(recorded)
-    return int(entry.modified_at.timestamp())
 
 
 def download_object(
@@ -199,7 +190,7 @@ class _Download:
             )
 
     def fetch(self, destination: Destination, name: bytes, entry: Entry) -> int:
-        mtime = _mtime(entry)
+        mtime = entry.file_mtime
         if self._fetcher is not None and self._fetcher.takes(entry):
             try:
                 self._fetcher.fetch(entry, destination, name, mtime=mtime)
@@ -215,7 +206,7 @@ class _Download:
             name,
             size=entry.size,
             digest=digest_of(entry),
-            mtime=_mtime(entry),
+            mtime=entry.file_mtime,
             on_piece=self.workers.check,
         )
         return state is State.SAME

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol, cast
 
 from lakecli.errors import Refused, UsageError
-from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME
+from lakecli.model import CLIENT_METADATA_PREFIX
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.copying import can_copy, copy_across
 from lakecli.objectstore.registry import open_store
@@ -142,7 +142,7 @@ class DirectoryTarget:
         if item.name.endswith(b"/"):
             self._destination.make_directory(item.name[:-1])
         else:
-            self._destination.write(item.name, pieces, mtime=_mtime(item.entry))
+            self._destination.write(item.name, pieces, mtime=item.entry.file_mtime)
         return True
 
     def may_copy(self, source: ObjectStore) -> bool:
@@ -179,7 +179,7 @@ class DirectoryTarget:
             name,
             size=entry.size,
             digest=digest_of(entry),
-            mtime=_mtime(entry),
+            mtime=entry.file_mtime,
             trusts_time=True,
             on_piece=self._on_piece,
         )
@@ -341,11 +341,3 @@ class _Held(ReadStream):
             self._current = self._current[size:]
             size -= len(taken[-1])
         return b"".join(taken)
-
-
-def _mtime(entry: Entry) -> int:
-    recorded = entry.metadata.get(CLIENT_MTIME, "")
-    digits = recorded.removeprefix("-")
-    if digits.isascii() and digits.isdecimal():
-        return int(recorded)
-    return int(entry.modified_at.timestamp())
