@@ -81,6 +81,11 @@ class Tally:
         self.count += 1
         self.size += size
 
+    def join(self, other: Tally) -> None:
+        """Count those of another tally too."""
+        self.count += other.count
+        self.size += other.size
+
 
 @dataclass(slots=True)
 class Plan:

@@ -13,7 +13,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.differences import stream_differences
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.params import (
-    NO_METADATA,
+    NO_CONF,
     AtOp,
     Completes,
     Conf,
@@ -61,7 +61,7 @@ def diff(
     at_op: AtOp = "",
     engine: Engine = EngineName.AUTO,
     master: Master = "",
-    conf: Conf = NO_METADATA,
+    conf: Conf = NO_CONF,
 ) -> ExitCode:
     """Show what differs, path by path.
 

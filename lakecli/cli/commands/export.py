@@ -10,7 +10,7 @@ import typer
 from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner
 from lakecli.cli.params import (
-    NO_METADATA,
+    NO_CONF,
     Completes,
     Conf,
     DryRun,
@@ -64,7 +64,7 @@ def export(
     no_progress: NoProgress = False,
     engine: Engine = EngineName.AUTO,
     master: Master = "",
-    conf: Conf = NO_METADATA,
+    conf: Conf = NO_CONF,
 ) -> None:
     """Copy the committed objects of a ref to another bucket or directory, under their names.
 

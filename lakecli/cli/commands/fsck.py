@@ -11,7 +11,7 @@ import typer
 from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner
 from lakecli.cli.params import (
-    NO_METADATA,
+    NO_CONF,
     Conf,
     DryRun,
     Engine,
@@ -65,7 +65,7 @@ def fsck(
     dry_run: DryRun = False,
     engine: Engine = EngineName.AUTO,
     master: Master = "",
-    conf: Conf = NO_METADATA,
+    conf: Conf = NO_CONF,
 ) -> None:
     """Check that everything a repository refers to is there and is what it should be.
 

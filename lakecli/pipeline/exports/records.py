@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.repository.selection import Tally
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -88,24 +90,6 @@ class Failure(NamedTuple):
     path: bytes
     why: str
     may_pass: bool = False
-
-
-@dataclass(slots=True)
-class Tally:
-    """Objects and their bytes."""
-
-    count: int = 0
-    size: int = 0
-
-    def add(self, size: int) -> None:
-        """Count one object."""
-        self.count += 1
-        self.size += size
-
-    def join(self, other: Tally) -> None:
-        """Count those of another tally too."""
-        self.count += other.count
-        self.size += other.size
 
 
 @dataclass(slots=True)
