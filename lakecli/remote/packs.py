@@ -24,7 +24,7 @@ from lakecli.layout import COMMITS, pack_key
 from lakecli.objectstore.base import ObjectNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from lakecli.model import Commit
@@ -144,6 +144,29 @@ def read_new_packs(
                 continue
             done.update(pack.replaces)
             yield pack
+
+
+def read_named_packs(store: ObjectStore, ids: Iterable[str]) -> Iterator[Pack]:
+    """Yield packs, without those that are gone or replaced by one that was read before them.
+
+    Args:
+        store: of the namespace.
+        ids: of the packs, the newest first.
+
+    Raises:
+        DamagedPack: one is not what its name says.
+    """
+    done: set[str] = set()
+    for pack_id in ids:
+        if pack_id in done:
+            continue
+        done.add(pack_id)
+        try:
+            pack = read_pack(store, pack_id)
+        except ObjectNotFound:
+            continue
+        done.update(pack.replaces)
+        yield pack
 
 
 def write_pack(

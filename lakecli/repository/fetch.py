@@ -1,15 +1,15 @@
 """Learning where the refs in the bucket stand: Git's ``fetch``.
 
-One listing of refs and one of packs; read are the refs that moved since they were last seen and
-the packs that are new. Local branches never move. Tags that are new are made here too, where their
-name is free; one that differs is reported and stays.
+One listing of refs, and one of packs where much is new; read are the refs that moved since they
+were last seen and the packs that have their commits. Local branches never move. Tags that are new
+are made here too, where their name is free; one that differs is reported and stays.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
@@ -17,11 +17,11 @@ from lakecli.model import Tag
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations, tracking
-from lakecli.repository.incoming import take_in
+from lakecli.repository.incoming import Incoming, take_in
 from lakecli.repository.publish import check_readable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from lakecli.kv.env import WriteTransaction
     from lakecli.kv.operations import RefChange
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from lakecli.model import CommitId
     from lakecli.remote.records import RemoteRef
     from lakecli.remote.refs import Listed
-    from lakecli.repository.incoming import Incoming
     from lakecli.repository.lake import Repository
+
+
+MAX_NAMED: Final = 16
+"""Packs that are read by the names that refs have for them, without a look at the others."""
 
 
 class Change(StrEnum):
@@ -170,24 +173,55 @@ def take_packs(
     *,
     on_object: Callable[[int], None] = _nothing,
 ) -> Incoming:
-    """Take in the packs that are new; if refs still lack commits, those that their moves name.
+    """Take in the packs that bring the commits of refs.
 
-    A store may list a pack late, and a ref names the packs of its last moves. They are not asked
-    for otherwise: most were merged into larger ones long ago.
+    A ref names the packs of its last moves. Where they are few, as in a fetch every now and then,
+    they are all that is read: packs of those who lost a race are nobody's business. Else, or if
+    that is not enough, packs are listed and all new ones are read, the largest first. A store may
+    list a pack late, so those that moves name are asked for in the end; not before, since most
+    were merged into larger ones long ago.
     """
-    incoming = _take_in(repository, (), on_object)
+    from lakecli.remote.packs import read_named_packs
+
     with repository.lake.kv.read() as txn:
-        named = {
+        packed = PackedStore(txn, repository.key)
+        lacking = [ref for ref in refs if ref.commit_id and packed.find_pack(ref.commit_id) is None]
+        named = list(dict.fromkeys(pack for ref in lacking for pack in _unseen(packed, ref)))
+    incoming = Incoming()
+    if not lacking:
+        return incoming
+    if len(named) <= MAX_NAMED:
+        incoming = take_in(
+            repository, read_named_packs(repository.store, named), on_commits=on_object
+        )
+        with repository.lake.kv.read() as txn:
+            packed = PackedStore(txn, repository.key)
+            lacking = [ref for ref in lacking if packed.find_pack(ref.commit_id or "") is None]
+        if not lacking:
+            return incoming
+    incoming = _add(incoming, _take_in(repository, (), on_object))
+    with repository.lake.kv.read() as txn:
+        late = {
             move.pack
-            for ref in refs
+            for ref in lacking
             if ref.commit_id and not incoming.has(txn, repository, ref.commit_id)
             for move in ref.moves
             if move.pack
         }
-    if not named:
-        return incoming
-    late = _take_in(repository, named, on_object)
-    return replace(late, packs=incoming.packs + late.packs, commits=incoming.commits + late.commits)
+    return _add(incoming, _take_in(repository, late, on_object)) if late else incoming
+
+
+def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[str]:
+    """Yield the packs of a ref's moves, newest first, back to one whose commit is here."""
+    for move in ref.moves:
+        if move.after is not None and packed.find_pack(move.after) is not None:
+            return
+        if move.pack:
+            yield move.pack
+
+
+def _add(before: Incoming, after: Incoming) -> Incoming:
+    return replace(after, packs=before.packs + after.packs, commits=before.commits + after.commits)
 
 
 def _take_in(

@@ -12,8 +12,9 @@ from lakecli.errors import ErrorKind, LakeError
 from lakecli.objectstore.base import ANY
 from lakecli.refs.store import RefStore
 from lakecli.remote.known import iter_moves
+from lakecli.remote.packs import write_pack
 from lakecli.repository import branch, tag
-from lakecli.repository.fetch import Change, fetch
+from lakecli.repository.fetch import MAX_NAMED, Change, fetch
 from lakecli.repository.push import Lease, PushOptions, push, push_deletion
 from tests.support.clones import Clones, make_commit, position
 from tests.support.faulty import denied
@@ -112,13 +113,43 @@ def test_only_what_is_new_is_read(clones: tuple[Repository, ...], bucket: Faulty
     fetch(two)
     bucket.calls.clear()
     assert changes(two) == []
-    # What the repository is, and the state of collection; one LIST of refs and one of packs.
-    assert (bucket.calls["get"], bucket.calls["list"]) == (2, 2)
+    # What the repository is, and the state of collection; one LIST of refs.
+    assert (bucket.calls["get"], bucket.calls["list"]) == (2, 1)
     make_commit(one, b"b", "b1")
     share(one, "b1")
     bucket.calls.clear()
     assert changes(two) == [("b1", Change.MOVED)]
-    assert (bucket.calls["get"], bucket.calls["list"]) == (4, 2)
+    assert (bucket.calls["get"], bucket.calls["list"]) == (4, 1)
+
+
+def test_packs_that_no_ref_needs_are_not_read(
+    clones: tuple[Repository, ...], bucket: FaultyStore
+) -> None:
+    one, two = clones
+    make_commit(one, b"a")
+    share(one, "main")
+    fetch(two)
+    made = make_commit(one, b"b")
+    for number in range(5):  # those of others, who lost a race
+        write_pack(bucket, [replace(made, message=f"lost {number}")])
+    share(one, "main")
+    bucket.calls.clear()
+    report = fetch(two)
+    assert (report.packs, bucket.calls["get"], bucket.calls["list"]) == (1, 4, 1)
+
+
+def test_of_much_that_is_new_packs_are_listed(
+    clones: tuple[Repository, ...], bucket: FaultyStore
+) -> None:
+    one, two = clones
+    for number in range(MAX_NAMED + 1):
+        make_commit(one, b"%d" % number)
+        share(one, "main")
+    bucket.calls.clear()
+    report = fetch(two)
+    assert bucket.calls["list"] == 2
+    assert report.packs < MAX_NAMED
+    assert position(two) == position(one)
 
 
 class LatePacks:
