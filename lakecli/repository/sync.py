@@ -24,7 +24,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.repository import operations, tokens
-from lakecli.repository.transaction import follow_head
+from lakecli.repository.transaction import follow_head, is_as_built
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,6 +110,9 @@ class Synchroniser:
 
         repository = self._repository
         with repository.lake.kv.read() as txn:
+            present = RefStore(txn, repository.key).find_branch(branch.name)
+            if present is None or not is_as_built(present, branch, sealed):
+                return False  # another process of this machine has moved it, and may have fetched
             tracked = TrackingStore(txn, repository.key).find("branch", branch.name)
             before = None if tracked is None else tracked.commit_id
             self._check_ahead(txn, branch, before)

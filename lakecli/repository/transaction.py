@@ -64,8 +64,8 @@ class Publisher(Protocol):
     ) -> bool:
         """Move a branch in the bucket to a commit, and `land` it here; tell whether it moved.
 
-        If it did not, somebody else moved it first: this machine's branch has followed by then, as
-        far as it could.
+        If it did not, somebody else moved it first, there or here: this machine's branch has
+        followed by then, as far as it could.
 
         Args:
             branch: as it was built from.
@@ -220,10 +220,9 @@ def _move(
 ) -> None:
     refs = RefStore(txn, repository.key)
     before = branch_at(repository, txn, built_from.name)
-    # Tokens sealed meanwhile are newer, so ours must still be the oldest ones.
-    newer = before.sealed_tokens[: len(before.sealed_tokens) - len(sealed)]
-    if before.commit_id != built_from.commit_id or (*newer, *sealed) != before.sealed_tokens:
+    if not is_as_built(before, built_from, sealed):
         raise _BranchMoved(f"branch {built_from.name} moved meanwhile")
+    newer = before.sealed_tokens[: len(before.sealed_tokens) - len(sealed)]
     after = replace(before, commit_id=commit.id, sealed_tokens=newer)
     refs.put_commit(commit)
     refs.put_branch(after)
@@ -231,6 +230,15 @@ def _move(
     operations.append(
         txn, repository, kind=kind, refs=[operations.branch_change(before, after)], sealed=sealed
     )
+
+
+def is_as_built(present: Branch, built_from: Branch, sealed: Sequence[StagingToken]) -> bool:
+    """Tell whether a branch still is what a commit was built from: its head, and these tokens.
+
+    Tokens sealed meanwhile are newer, so ours must still be the oldest ones.
+    """
+    newer = present.sealed_tokens[: len(present.sealed_tokens) - len(sealed)]
+    return present.commit_id == built_from.commit_id and (*newer, *sealed) == present.sealed_tokens
 
 
 def land(

@@ -98,6 +98,31 @@ def test_a_lost_race_builds_again_on_the_new_head(clones: tuple[Repository, ...]
     assert is_clean(ada)
 
 
+def test_another_process_of_the_machine_that_fetched_meanwhile(
+    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, bob, _ = clones
+    other = type(ada)(ada.lake, ada.record)
+    fetches = [True]
+
+    def on_step(name: str) -> None:
+        if name == "build" and fetches:
+            fetches.clear()
+            put(bob, {b"b": b"2"}, "bob's")
+            with command(other):  # any command does
+                pass
+
+    with command(ada):
+        stage(ada, "main", {b"a": b"1"})
+    with command(ada):
+        surroundings = ada.lake.surroundings._replace(on_step=on_step)
+        monkeypatch.setattr(ada.lake, "surroundings", surroundings)
+        commit(ada, "main", message="ada's", committer="me")
+    assert messages(ada) == ["ada's", "bob's"]
+    assert read(ada, "main@") == checksums({b"a": b"1", b"b": b"2"})
+    assert is_clean(ada)
+
+
 def test_a_path_that_both_changed_is_a_conflict(clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
     put(ada, {b"a": b"1"}, "first")
