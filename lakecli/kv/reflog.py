@@ -55,10 +55,6 @@ class ReflogStore:
                     hint="the store may be damaged: move it away and start a new one",
                 ) from error
 
-    def delete(self, kind: str, name: str) -> None:
-        """Forget the moves of a ref."""
-        self._txn.for_writing().delete_prefix(Table.REFLOG, self._prefix(kind, name))
-
     def _prefix(self, kind: str, name: str) -> bytes:
         from lakecli.identity import h  # a name may be as long as a key
 

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 TOMBSTONE: Final = b""
 """A staged record meaning "deleted here"; encoded values are never empty."""
 
-BATCH_SIZE: Final = 10_000
-"""Records to write in one transaction, at most: about as long as others should have to wait."""
-
 
 def get(txn: ReadTransaction, token: StagingToken, path: bytes) -> bytes | None:
     """Return what is staged at a path, maybe a `TOMBSTONE`; ``None`` if nothing is."""
