@@ -284,7 +284,7 @@ __lakecli_argument() {
     'repo delete 1') REPLY='repository' ;;
     'rev-parse '*) REPLY='ref' ;;
     'show commit 1') REPLY='ref' ;;
-    'status 1') REPLY='ref' ;;
+    'status 1') REPLY='branch' ;;
     'tag create 1') REPLY='tag' ;;
     'tag create 2') REPLY='ref' ;;
     'tag delete 1') REPLY='tag' ;;

@@ -797,7 +797,7 @@ function __lakecli_argument
         case 'show commit 1'
             echo 'ref'
         case 'status 1'
-            echo 'ref'
+            echo 'branch'
         case 'tag create 1'
             echo 'tag'
         case 'tag create 2'

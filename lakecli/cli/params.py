@@ -275,6 +275,18 @@ RefUri = Annotated[
     Reads(read_ref),
     Completes(Kind.REF),
 ]
+RepositoryOrBranchUri = Annotated[
+    LakeUri,
+    typer.Argument(metavar="BRANCH", help="lakefs://REPOSITORY/BRANCH; without one every branch"),
+    Reads(read_repository_or_ref),
+    Completes(Kind.BRANCH),
+]
+BranchOrTagUri = Annotated[
+    LakeUri,
+    typer.Argument(metavar="REF", help="lakefs://REPOSITORY/BRANCH-OR-TAG"),
+    Reads(read_ref),
+    Completes(Kind.REF),
+]
 RefUris = Annotated[
     list[LakeUri],
     typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF, with modifiers such as ~2"),

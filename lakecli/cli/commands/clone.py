@@ -28,8 +28,8 @@ def clone(
     Every branch and every tag of the bucket becomes one here, at once usable; no data is copied.
     The name is this machine's own. A clone that was interrupted is finished by the same command.
 
-    What only the machine has that pushed does not come back: staged changes, commits that were
-    never pushed, and the operation log.
+    What only other machines have does not come along: what is staged there, commits that were never
+    pushed, and their operation logs.
 
     Examples:
         lakecli clone s3://my-bucket/sales lakefs://sales
@@ -48,10 +48,6 @@ def clone(
     record = made.repository.record
     for line in update_lines(made.left_out):
         context.out.warn(f"left out: {line}")
-    context.out.note(
-        "not among it: staged changes, commits that were never pushed and the operation log of "
-        "other clones"
-    )
     context.out.emit(
         {
             "repository": made.repository.uri,
@@ -70,4 +66,8 @@ def clone(
             f"commits: {made.commits}",
             f"default branch: {record.default_branch}",
         ],
+    )
+    context.out.note(
+        "not among it: staged changes, commits that were never pushed and the operation log of "
+        "other clones"
     )

@@ -32,7 +32,7 @@ def pull(
     without uncommitted changes. Where both sides changed a path differently, that is a conflict:
     the paths are listed and nothing moves, unless --strategy decides; the source is the bucket.
 
-    A branch that is only in the bucket is made here; a tag is fetched.
+    A branch or a tag that is only in the bucket is made here.
 
     Examples:
         lakecli pull lakefs://demo

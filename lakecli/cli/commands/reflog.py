@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Amount, RefUri
+from lakecli.cli.params import Amount, BranchOrTagUri
 from lakecli.cli.text import local_date, one_line
 from lakecli.errors import UsageError
 from lakecli.uri import ref_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def reflog(
     context: Context,
-    ref: RefUri,
+    ref: BranchOrTagUri,
     *,
     amount: Amount = 100,
     after: Annotated[

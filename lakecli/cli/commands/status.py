@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import AtOp, RepositoryOrRefUri
+from lakecli.cli.params import AtOp, RepositoryOrBranchUri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from lakecli.repository.status import BranchStatus
 
 
-def status(context: Context, ref: RepositoryOrRefUri, *, at_op: AtOp = "") -> None:
+def status(context: Context, branch: RepositoryOrBranchUri, *, at_op: AtOp = "") -> None:
     """Show how branches differ from the bucket's, and what is not committed on them.
 
-    Of one branch, or of all. The bucket is not asked: it is compared with where it stood at the
-    last fetch, pull or push. Uncommitted changes are this clone's own: nobody else sees them, and
-    a push does not take them along.
+    Of one branch, or of all. The bucket is not asked, unless sync is auto: it is compared with
+    where it stood at the last fetch, pull or push. Uncommitted changes are this clone's own: nobody
+    else sees them, and a push does not take them along.
 
     Examples:
         lakecli status lakefs://demo
@@ -32,21 +32,21 @@ def status(context: Context, ref: RepositoryOrRefUri, *, at_op: AtOp = "") -> No
     from lakecli.cli.sharing import move_record
     from lakecli.repository import status as states
 
-    repository = context.repository(ref, at_op=at_op)
+    repository = context.repository(branch, at_op=at_op)
     pending = [] if at_op else _finish(context, repository)
-    branches = list(states.status(repository, ref.ref))
+    found = list(states.status(repository, branch.ref))
     fetched_at = states.last_fetched(repository)
-    missing = list(states.only_in_bucket(repository)) if ref.ref is None else []
+    missing = list(states.only_in_bucket(repository)) if branch.ref is None else []
     context.out.emit(
         {
             "repository": repository.uri,
             "storage_namespace": repository.record.storage_namespace,
             "fetched_at": fetched_at,
-            "branches": [_record(branch) for branch in branches],
+            "branches": [_record(each) for each in found],
             "only_in_bucket": [ref_record(name, commit_id) for name, commit_id in missing],
             "pending": [move_record(each) for each in pending],
         },
-        text=lambda: _lines(branches, missing, fetched_at, now=context.now()),
+        text=lambda: _lines(found, missing, fetched_at, now=context.now()),
     )
 
 
