@@ -215,13 +215,13 @@ class Context:
     def _synchronise(self, repository: Repository) -> None:
         from time import sleep
 
-        from lakecli.errors import Unreachable
+        from lakecli.errors import NotFound, Unreachable
         from lakecli.repository.sync import Synchroniser
 
         synchroniser = Synchroniser(repository, who=self.committer, sleep=sleep)
         try:
             resumed = synchroniser.begin()
-        except Unreachable as error:
+        except (Unreachable, NotFound) as error:  # not found: a disk that is not mounted
             self.out.warn(f"not fetched, this is as of the last time: {error.message}")
         else:
             if resumed.finished or resumed.unsent:

@@ -206,3 +206,20 @@ def test_a_ref_object_that_is_not_ours(cli: Cli, demo: Demo) -> None:
     result = cli("push", MAIN, "--json")
     assert result.exit_code == ExitCode.INTEGRITY
     assert "refs/branches/main" in result.error["message"]
+
+
+def test_sharing_by_itself_without_the_bucket(
+    cli: Cli, colleague: Colleague, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
+    monkeypatch.setenv("LAKECLI_SYNC", "auto")
+    place, elsewhere = colleague.namespace, colleague.namespace.with_name("unmounted")
+    place.rename(elsewhere)
+    without = [
+        cli("status", DEMO),
+        cli("tag", "create", "lakefs://demo/v1", MAIN),
+        cli("tag", "list", DEMO),
+        cli("commit", MAIN, "-m", "nothing", "--allow-empty-commit"),
+    ]
+    elsewhere.rename(place)
+    golden("sync_unreachable", *without, cli("tag", "list", DEMO))
+    assert colleague.run("tag", "list", DEMO).stdout == cli("tag", "list", DEMO).stdout != ""
