@@ -24,7 +24,7 @@ from lakecli.layout import COMMITS, pack_key
 from lakecli.objectstore.base import ObjectNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from lakecli.model import Commit
@@ -47,9 +47,10 @@ _PROPERTIES: Final = {"type": b"commits", "entity": b"commit", "writer": b"lakec
 
 
 class DamagedPack(IntegrityError):
-    """A commit pack that cannot be read, or does not hold what its name says."""
+    """A commit pack that cannot be read, or does not hold what its name says; `pack_id` is that."""
 
     def __init__(self, pack_id: str, what: str) -> None:
+        self.pack_id = pack_id
         super().__init__(
             f"damaged commit pack {pack_key(pack_id)}: {what}",
             hint="a clone that has its commits writes them anew: lakecli fsck --repair REPOSITORY; "
@@ -111,7 +112,11 @@ def read_pack(store: ObjectStore, pack_id: str) -> Pack:
 
 
 def read_new_packs(
-    store: ObjectStore, known: Collection[str], *, also: Collection[str] = ()
+    store: ObjectStore,
+    known: Collection[str],
+    *,
+    also: Collection[str] = (),
+    on_damage: Callable[[DamagedPack], None] | None = None,
 ) -> Iterator[Pack]:
     """Yield the packs that are not known and not replaced by one that was read, largest first.
 
@@ -123,6 +128,8 @@ def read_new_packs(
         known: IDs of packs whose commits this clone has.
         also: IDs that the moves of refs name: they are read though a late listing lacks them, and
             passed over where they are gone, replaced by another.
+        on_damage: told of each that is not what its name says, which is then passed over; without
+            it that is raised.
 
     Raises:
         DamagedPack: one is not what its name says.
@@ -141,6 +148,11 @@ def read_new_packs(
                 pack = read_pack(store, pack_id)
             except ObjectNotFound:
                 listed |= pack_id not in late
+                continue
+            except DamagedPack as error:
+                if on_damage is None:
+                    raise
+                on_damage(error)
                 continue
             done.update(pack.replaces)
             yield pack

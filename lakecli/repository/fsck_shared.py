@@ -12,7 +12,6 @@ from lakecli.errors import IntegrityError
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.layout import pack_key, ref_key
-from lakecli.objectstore.base import ObjectNotFound
 from lakecli.refs.store import RefStore
 from lakecli.repository.fsck import Finding
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Commit, CommitId
+    from lakecli.model import CommitId
     from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.lake import Repository
 
@@ -51,45 +50,16 @@ class Packs(NamedTuple):
 
 def read_packs(store: ObjectStore) -> Packs:
     """Read every pack that no other one replaces."""
+    from lakecli.remote.packs import DamagedPack, read_new_packs
+
     parents: dict[CommitId, tuple[CommitId, ...]] = {}
-    damaged: list[tuple[str, str]] = []
+    damaged: list[DamagedPack] = []
     replaced: set[str] = set()
-    for pack in iter_packs(store, damaged, replaced):
-        parents |= {commit.id: commit.parents for commit in pack}
-    bad = [BadPack(pack_id, what, pack_id in replaced) for pack_id, what in damaged]
+    for pack in read_new_packs(store, (), on_damage=damaged.append):
+        parents |= {commit.id: commit.parents for commit in pack.commits}
+        replaced.update(pack.replaces)
+    bad = [BadPack(each.pack_id, each.message, each.pack_id in replaced) for each in damaged]
     return Packs(parents, bad)
-
-
-def iter_packs(
-    store: ObjectStore, damaged: list[tuple[str, str]], replaced: set[str]
-) -> Iterator[list[Commit]]:
-    """Yield the commits of every pack that no pack before it replaces, the largest first.
-
-    Args:
-        store: the namespace.
-        damaged: gets the ID of each that cannot be read, and why.
-        replaced: gets the IDs of those that another one replaces.
-    """
-    from lakecli.remote.packs import list_packs, read_pack
-
-    done: set[str] = set()
-    is_changing = True
-    while is_changing:
-        is_changing = False
-        for info in sorted(list_packs(store), key=lambda info: (-info.size, info.id)):
-            if info.id in done or info.id in replaced:
-                continue
-            done.add(info.id)
-            try:
-                pack = read_pack(store, info.id)
-            except ObjectNotFound:
-                is_changing = True  # replaced since it was listed: by what, another listing knows
-                continue
-            except IntegrityError as error:
-                damaged.append((info.id, error.message))
-                continue
-            replaced.update(pack.replaces)
-            yield pack.commits
 
 
 def check_shared(repository: Repository, txn: ReadTransaction) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from lakecli.objectstore.base import ABSENT, ConditionFailed, Match, ObjectNotFo
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.store import RefStore
 from lakecli.repository.fsck import problems_of_commit
-from lakecli.repository.fsck_shared import iter_packs, read_packs
+from lakecli.repository.fsck_shared import read_packs
 from lakecli.repository.repair.records import Repaired
 
 if TYPE_CHECKING:
@@ -33,13 +33,14 @@ BATCH = 2_000
 
 def mend_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
     """Take commits that are missing or wrong here from the packs in the bucket."""
+    from lakecli.remote.packs import read_new_packs
+
     with repository.lake.kv.read() as txn:
         wanted = set(_wrong_commits(repository, txn))
     if not wanted:
         return
-    there = {
-        commit.id: commit for pack in iter_packs(repository.store, [], set()) for commit in pack
-    }
+    packs = read_new_packs(repository.store, (), on_damage=lambda _damaged: None)
+    there = {commit.id: commit for pack in packs for commit in pack.commits}
     taken: dict[CommitId, Commit] = {}
     waiting = [commit_id for commit_id in wanted if commit_id in there]
     with repository.lake.kv.read() as txn:
