@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -48,6 +50,16 @@ def test_every_package_has_its_place_in_the_layers() -> None:
         if (path / "__init__.py").exists() or path.suffix == ".py"
     }
     assert present - {"__init__", "__main__"} == placed
+
+
+@pytest.mark.parametrize("package", ["repository", "remote"])
+def test_the_map_of_a_package_names_its_modules(package: str) -> None:
+    folder = PROJECT / "lakecli" / package
+    docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    named = set(re.findall(r"\w+", docstring))
+    modules = {path.stem for path in folder.iterdir() if path.suffix == ".py"} - {"__init__"}
+    packages = {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert (modules | packages) - named == set()
 
 
 def test_the_top_level_is_fixed() -> None:

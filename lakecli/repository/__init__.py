@@ -1,5 +1,26 @@
 """The operations: one module per verb, named as its command.
 
 The only package where committed trees, refs and staging meet. May import everything below it;
-re-exports nothing. Start at `lakecli.repository.lake`.
+re-exports nothing. Start at `lakecli.repository.lake`. Which module is about what::
+
+    repositories      lake, repo, records, namespace; doctor
+    branches, tags    branch, tag; tokens: their staging areas
+    commits           transaction: the one way a branch moves, for commit, merge and pick (revert
+                      and cherry-pick); commits: how one is made; overtaken: what others changed
+    reading           view: what a ref reads as, for log, diff, objects, find_merge_base, rev_parse;
+                      read, address, presign: the bytes of an object
+    staging           stage: the one way into a staging area, for rearrange (rm, cp, mv) and deposit
+    uploading         upload, upload_plan; ingest and send bring bytes in, leftovers of which are
+                      dropped; walk, content_types
+    downloading       download; destination and receive write files
+    both              selection: patterns; parallel: many at once, in bounded memory
+    sharing           clone, fetch, push, pull, status, sync: the verbs
+                      publish: the one way a ref moves in the bucket; sharing: whether it may;
+                      intents and pending: moves begun and finished; tracking: what was seen there;
+                      packing and incoming: commits out and in; references: what they need
+    taking back       operations: the log; op_log reads it, op_undo takes back, by op_apply here
+                      and op_pushed in the bucket; reflog: how refs moved; housekeeping: expiry
+    checking          fsck, fsck_shared, data_index; repair heals
+    collecting        reuse and unpushed: what writers do about garbage collection
+    handoff           for people who have no lakecli
 """
