@@ -1,4 +1,8 @@
-"""The file system itself: what fsspec asks, answered from refs, entries and stores."""
+"""The file system itself: what fsspec asks, answered from refs, entries and stores.
+
+fsspec asks everything of one class, which is why this one module is as long as it is; what can be
+said without that class is beside it.
+"""
 
 from __future__ import annotations
 
