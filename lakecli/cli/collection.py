@@ -32,16 +32,7 @@ def report_record(report: GcReport, *, dry_run: bool) -> dict[str, Any]:
         "objects": sum(each.objects for each in report.garbage),
         "size": sum(each.size for each in report.garbage),
         "spared": report.spared,
-        "garbage": [
-            {
-                "kind": each.kind,
-                "prefix": each.prefix,
-                "why": each.why,
-                "objects": each.objects,
-                "size": each.size,
-            }
-            for each in report.garbage
-        ],
+        "garbage": [each.fields() for each in report.garbage],
         "commits": report.commits,
         "ranges": report.ranges,
         "entries": report.entries,

@@ -75,6 +75,16 @@ class Tally(NamedTuple):
         """Why it is garbage."""
         return KINDS[self.kind][1]
 
+    def fields(self) -> dict[str, str | int]:
+        """Return what reports tell of it."""
+        return {
+            "kind": self.kind,
+            "prefix": self.prefix,
+            "why": self.why,
+            "objects": self.objects,
+            "size": self.size,
+        }
+
 
 class Times(NamedTuple):
     """What is old.

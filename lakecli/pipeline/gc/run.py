@@ -324,16 +324,7 @@ class _Run:
             "action": report.action,
             "at": self.now.isoformat(),
             "spared": report.spared,
-            "garbage": [
-                {
-                    "kind": each.kind,
-                    "prefix": each.prefix,
-                    "why": each.why,
-                    "objects": each.objects,
-                    "size": each.size,
-                }
-                for each in report.garbage
-            ],
+            "garbage": [each.fields() for each in report.garbage],
         }
         body = json.dumps(fields, indent=2).encode("ascii") + b"\n"
         self._store.put(f"{REPORTS}{epoch}-{name}.json", body, ANY)
