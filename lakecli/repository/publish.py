@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from lakecli.model import Commit, CommitId
     from lakecli.remote.collection import GcState
+    from lakecli.remote.records import RemoteRef
     from lakecli.repository.lake import Repository
     from lakecli.repository.packing import Packed
 
@@ -87,11 +88,9 @@ def publish(
     lake = repository.lake
     check_writable(repository)
     if not since:
-        # Where many commit to one branch, most of what a lost race would cost is spared here, and
-        # most of the packs that nobody would need.
+        # Where many commit to one branch, most of what a lost race would cost is spared here.
         ref = find_ref(repository.store, kind, name)
-        is_there = (None if ref is None else ref.commit_id) == before
-        if not is_there and not _was_begun(repository, kind, name):
+        if _is_lost(repository, kind, name, before=before, ref=ref):
             return Result(Outcome.LOST, ref)
         since = 0 if ref is None else ref.sequence
     collection = _settled(repository)
@@ -103,6 +102,12 @@ def publish(
         # So that no sweep takes what was just found, before it sees that a ref reaches it.
         trees = {commit.metarange_id for commit in commits} - {""}
         repository.guard.claim(sorted(map(sstable_key, trees)))
+    if local is not None:
+        # A commit that shares by itself is one of many: all that was looked for took a while, and
+        # here most of the packs are spared that nobody would need.
+        ref = find_ref(repository.store, kind, name)
+        if _is_lost(repository, kind, name, before=before, ref=ref):
+            return Result(Outcome.LOST, ref)
     lake.surroundings.on_step("pack")
     packed = None if after is None else _pack(repository, after)
     lake.surroundings.on_step("intent")
@@ -188,10 +193,17 @@ def send(repository: Repository, begun: Begun, *, is_new: bool) -> Result:
         raise
 
 
-def _was_begun(repository: Repository, kind: str, name: str) -> bool:
-    """Whether an earlier command may have sent a move of a ref: then it may be this very one."""
+def _is_lost(
+    repository: Repository, kind: str, name: str, *, before: CommitId | None, ref: RemoteRef | None
+) -> bool:
+    """Whether a ref stands elsewhere than where its move was to start.
+
+    Not where an earlier command may have sent a move of it: then it may be this very one.
+    """
+    if (None if ref is None else ref.commit_id) == before:
+        return False
     with repository.lake.kv.read() as txn:
-        return any(
+        return not any(
             (begun.intent.kind, begun.intent.name) == (kind, name)
             for begun in intents.iter_begun(txn, repository)
         )
@@ -200,7 +212,7 @@ def _was_begun(repository: Repository, kind: str, name: str) -> bool:
 def _settled(repository: Repository) -> GcState:
     from lakecli.remote.collection import settle
 
-    return settle(repository.store, sleep=sleep)
+    return settle(repository.store, sleep=repository.guard.sleep)
 
 
 def _new_commits(

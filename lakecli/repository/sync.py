@@ -239,8 +239,10 @@ def _unsent(repository: Repository, note: _Note, error: LakeError) -> LakeError:
     """Return an error that says that a ref moved here, though not in the bucket."""
     error.message = f"{note.kind} {note.name} moved here, not yet in the bucket: {error.message}"
     error.args = (error.message,)
+    help_first = "" if error.hint is None or isinstance(error, Unreachable) else f"{error.hint}; "
     error.hint = (
-        f"the next command tries again to send it; or take it back: lakecli undo {repository.uri}"
+        f"{help_first}the next command tries again to send it; or take it back: "
+        f"lakecli undo {repository.uri}"
     )
     return error
 

@@ -91,6 +91,6 @@ def test_a_commit_that_shares_by_itself(clones: tuple[Repository, ...]) -> None:
     synchroniser.begin()
     assert sent(one) == {"get": 2, "list": 1}
     commit(one, "main", message="shared", committer="me")
-    assert sent(one) == {"get": 5, "head": 2, "list": 1, "put": 4}
+    assert sent(one) == {"get": 6, "head": 2, "list": 1, "put": 4}
     synchroniser.end()
     assert sent(one) == {}

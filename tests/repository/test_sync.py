@@ -316,6 +316,7 @@ def test_a_ref_that_cannot_be_sent_keeps_nobody_from_going_on(
             raise_at_end(bob)
         assert told.value.hint is not None
         assert "lakecli undo lakefs://demo" in told.value.hint
+        assert told.value.hint.startswith("wait and repeat") == (kind is PermissionDenied)
 
         synchroniser = synchronise(bob, "bob")
         if kind is Unreachable:
@@ -325,7 +326,7 @@ def test_a_ref_that_cannot_be_sent_keeps_nobody_from_going_on(
             assert [type(each) for each in synchroniser.begin().unsent] == [kind]
         synchroniser.end()  # it did nothing that would have to be sent
         assert notes(bob)
-        # While it was refused, nothing was lost; now it goes there.
+    # While it was refused, nothing was lost; now it goes there.
     with command(bob):
         assert not notes(bob)
     with command(ada):
