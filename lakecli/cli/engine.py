@@ -57,6 +57,7 @@ def open_runner(
         return
     from lakecli.pipeline.spark_runner import SparkRunner
 
+    silence_py4j()
     with SparkRunner(
         master=master,
         conf=conf,
@@ -65,6 +66,15 @@ def open_runner(
         quick_start=size is not None and size < SPARK_FROM,
     ) as spark:
         yield spark
+
+
+def silence_py4j() -> None:
+    """Keep tracebacks of Py4J from people, who get our error: it logs where nobody listens yet."""
+    import logging
+
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(logging.NullHandler())
 
 
 def _takes_spark(engine: EngineName, *, named: bool, size: int | None) -> bool:

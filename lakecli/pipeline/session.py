@@ -13,6 +13,7 @@ from lakecli.errors import Unreachable, Unsupported, UsageError
 from lakecli.pipeline.java import INSTALL, java_settings
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator, Mapping
 
 EMBEDDED: Final = "local[*]"
@@ -30,6 +31,11 @@ _DEFAULTS: Final = {
 }
 _QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_GONE: Final = "JAVA_GATEWAY_EXITED"
+_UNCAUGHT: Final = re.compile(r'Exception in thread "main" [\w.$]+: (.+)')
+_CHATTER: Final = re.compile(
+    r"WARNING: |Using Spark's default|\d\d/\d\d/\d\d [\d:]+ (WARN|INFO) |\s+at "
+)
 _RAISED: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
 """What Python raised on an executor: the line after its traceback."""
 
@@ -93,11 +99,18 @@ def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
             with log.open("wb") as output:
                 # Its standard output is nobody's either: an answer of ours may be JSON.
                 streams = {"stdout": output, "stderr": output}
-                gateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
+                with _uninterrupted() as started:
+                    gateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
+                    started.append(gateway.proc)
         else:
             gateway = None
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
     except (PySparkException, OSError, ValueError) as error:
+        if isinstance(error, PySparkException) and error.getCondition() == _GONE:
+            # Java is there and new enough, so it is what it was told that it does not like.
+            raise UsageError(
+                f"Spark does not start: {_last_words(log)}", hint=f"see --master, --conf and {log}"
+            ) from error
         raise Unsupported(f"Spark does not start: {gist(str(error))}", hint=f"see {log}") from error
     except Exception as error:
         master = settings["spark.master"]
@@ -109,6 +122,14 @@ def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
         raise UsageError(
             f"Spark does not start: {told}", hint=f"see --master, --conf and {log}"
         ) from error
+
+
+def _last_words(log: Path) -> str:
+    """Return the line of Spark's log that says why it did not even begin."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    raised = [found[1] for line in lines if (found := _UNCAUGHT.match(line))]
+    told = [line for line in lines if line.strip() and not _CHATTER.match(line)]
+    return next(iter(raised + told), "Java ended without a word").strip()
 
 
 def with_attempts(master: str) -> str:
@@ -144,6 +165,44 @@ def _update(variables: Mapping[str, str]) -> None:
             os.environ[name] = text
         else:
             os.environ.pop(name, None)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Let an interrupt wait until Java answers, and end the Java that is in the list with it.
+
+    PySpark forgets a Java that has not answered yet, which then would never end. Who cannot wait
+    interrupts once more.
+    """
+    import signal
+    import threading
+
+    started: list[subprocess.Popen[bytes]] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield started
+        return
+    before = signal.getsignal(signal.SIGINT)
+    came = False
+
+    def note(_number: int, _frame: object) -> None:
+        nonlocal came
+        if came:
+            raise KeyboardInterrupt
+        came = True
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield started
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except BaseException:
+            for process in started:
+                process.kill()
+                process.wait()
+            raise
 
 
 @contextmanager
