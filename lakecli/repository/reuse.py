@@ -16,9 +16,10 @@ A reading of the state is trusted for `STALE_AFTER`: the collector waits that mu
 from __future__ import annotations
 
 import os
+import time
 from datetime import timedelta
 from threading import Lock
-from time import monotonic, sleep
+from time import sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakecli.errors import LostRace, PermissionDenied
@@ -38,6 +39,14 @@ PARALLELISM: Final = 16
 """Objects looked at, or given a new time, at once."""
 
 
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+
+
+def elapsed() -> float:
+    """Return seconds that only ever grow, by a clock that goes on while the machine is asleep."""
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
+
+
 class Swept(LostRace):
     """Garbage collection deleted something that was about to be referred to."""
 
@@ -53,20 +62,23 @@ class Guard:
 
     Args:
         store: the namespace.
-        monotonic: seconds that only ever grow.
+        monotonic: seconds that only ever grow, also while the machine is asleep.
         sleep: waits for some seconds.
+
+    Attributes:
+        sleep: as given.
     """
 
     def __init__(
         self,
         store: ObjectStore,
         *,
-        monotonic: Callable[[], float] = monotonic,
+        monotonic: Callable[[], float] = elapsed,
         sleep: Callable[[float], None] = sleep,
     ) -> None:
         self._store = store
         self._monotonic = monotonic
-        self._sleep = sleep
+        self.sleep = sleep
         self._lock = Lock()
         self._state: GcState | None = None
         self._read_at = 0.0
@@ -107,13 +119,14 @@ class Guard:
         from lakecli.remote.collection import Phase, may_have_swept
 
         with self._lock:
+            before = self._state
+            is_stale = before is not None and self._is_stale()
             while True:
-                before = self._state
                 if before is None:
                     self._settle()
+                    before = self._state
                     continue
                 keys = set(found)
-                is_stale = self._is_stale()
                 if is_stale or before.phase is not Phase.IDLE:
                     now = self._read()
                     if may_have_swept(before, now):
@@ -121,13 +134,15 @@ class Guard:
                         if whole:
                             raise Swept(self._store.uri)
                         self._ages([*keys, *written])  # raises where one is gone
-                    elif is_stale:
-                        # What was put long before this reading may be condemned itself by now.
-                        keys.update(written)
+                if is_stale:
+                    # What was put long before this reading may be condemned itself by now.
+                    keys.update(written)
                 state = self._state
                 if state is None or state.never_ran or not keys:
                     return
                 if state.phase is Phase.CONDEMNED and not self._keep(state, keys):
+                    # What went by between the two readings is looked at like a sweep before them.
+                    before = state
                     continue
                 self._refresh(keys, state.grace / 2)
                 return
@@ -174,7 +189,7 @@ class Guard:
         from lakecli.remote.collection import Phase, settle
 
         if self._read().phase is Phase.SWEEPING:
-            settle(self._store, sleep=self._sleep)
+            settle(self._store, sleep=self.sleep)
             self._read()
 
     def _keep(self, state: GcState, keys: set[str]) -> bool:
