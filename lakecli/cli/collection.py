@@ -51,7 +51,7 @@ def status_lines(status: GcStatus, uri: str) -> Iterator[str]:
         assert status.sweep_at is not None
         yield f"Garbage is condemned since {local_date(status.since)}; nothing is deleted yet."
         yield f"It can be swept from {local_date(status.sweep_at)} on: lakecli gc run {uri}"
-        yield f"Until then it can be taken back: lakecli gc undo {uri}"
+        yield f"Until a sweep begins it can be taken back: lakecli gc undo {uri}"
     else:
         yield f"A sweep is under way or was interrupted; finish it: lakecli gc run {uri}"
 
@@ -62,22 +62,37 @@ def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
 
     if report.commits or report.action in (Action.CONDEMNED, Action.FOUND_NOTHING):
         yield (
-            f"In use: {report.commits} commits, {report.ranges} ranges, {report.entries} entries"
+            f"In use: {_count(report.commits, 'commit')}, {_count(report.ranges, 'range')}, "
+            f"{_count(report.entries, 'entry', 'entries')}"
         )
     if report.lost:
         yield (
-            f"Unpushed work needs {len(report.lost)} ranges or metaranges that are gone; "
+            f"Unpushed work has lost {_count(len(report.lost), 'range or metarange')}; "
             "pushing it says which"
         )
     yield from _garbage_lines(report, dry_run=dry_run)
     if report.spared:
-        yield f"Spared, for in use again: {_count(report.spared)}"
-    if not dry_run:
+        yield f"Spared, for it is in use again: {_count(report.spared, 'object')}"
+    if dry_run:
+        yield from _next_lines(report, uri)
+    else:
         yield from status_lines(report.status, uri)
 
 
-def _count(number: int) -> str:
-    return f"{number} object{'' if number == 1 else 's'}"
+def _next_lines(report: GcReport, uri: str) -> Iterator[str]:
+    """Yield what comes after a dry run."""
+    from lakecli.pipeline.gc.run import Action
+
+    if report.action is Action.CONDEMNED:
+        yield f"Nothing is changed; condemn it: lakecli gc run {uri}"
+    elif report.action is Action.SWEPT:
+        at = report.status.sweep_at
+        when = "" if at is None else f" from {local_date(at)} on"
+        yield f"Nothing is changed; it can be swept{when}: lakecli gc run {uri}"
+
+
+def _count(number: int, one: str, several: str = "") -> str:
+    return f"{number} {one if number == 1 else several or f'{one}s'}"
 
 
 def _garbage_lines(report: GcReport, *, dry_run: bool) -> Iterator[str]:
@@ -92,6 +107,14 @@ def _garbage_lines(report: GcReport, *, dry_run: bool) -> Iterator[str]:
     if dry_run:
         verb = {"Condemned": "Would condemn", "Deleted": "Would delete"}[verb]
     size = human_size(sum(each.size for each in report.garbage))
-    yield f"{verb}: {_count(sum(each.objects for each in report.garbage))}, {size}"
-    for each in report.garbage:
-        yield (f"  {each.prefix}  {each.kind}: {each.objects}, {human_size(each.size)}: {each.why}")
+    yield f"{verb}: {_count(sum(each.objects for each in report.garbage), 'object')}, {size}"
+    rows = [
+        (each.prefix, each.kind, str(each.objects), human_size(each.size), each.why)
+        for each in report.garbage
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for prefix, kind, objects, amount, why in rows:
+        yield (
+            f"  {prefix:{widths[0]}}  {kind:{widths[1]}}  {objects:>{widths[2]}}  "
+            f"{amount:>{widths[3]}}  {why}"
+        )

@@ -75,12 +75,16 @@ def gc_run(
 
     Run it from the clone that holds unpushed work, or push first.
 
+    With --engine spark, Spark reads ranges and lists data objects. --engine auto takes it where a
+    master is named, or where the largest branch of this clone has 20,000,000 objects or more.
+
     Examples:
         lakecli gc run lakefs://demo --dry-run
         lakecli gc run lakefs://demo
         lakecli gc run lakefs://demo -y
     """
     from lakecli.pipeline.gc.run import GcOptions, advance
+    from lakecli.repository.fsck import count_entries
 
     opened = context.repository(repository)
     with (
@@ -89,6 +93,7 @@ def gc_run(
             engine=engine,
             master=master,
             conf=conf,
+            size=count_entries(opened) if engine is EngineName.AUTO else None,
             parallelism=parallelism(context, opened, workers),
         ) as runner,
         progress(context, "gc", hidden=no_progress) as shown,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakecli.cli.collection import status_lines, status_record
+from lakecli.cli.collection import status_record
 from lakecli.cli.context import Context
 from lakecli.cli.params import RepositoryUri
 
@@ -20,4 +20,6 @@ def gc_undo(context: Context, repository: RepositoryUri) -> None:
 
     opened = context.repository(repository, sync=False)
     found = undo(opened)
-    context.out.emit(status_record(found), text=lambda: status_lines(found, opened.uri))
+    context.out.emit(
+        status_record(found), text=lambda: ["Taken back: nothing is condemned any more."]
+    )
