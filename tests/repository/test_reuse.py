@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -188,3 +188,25 @@ def test_a_file_gets_a_new_time_without_being_copied(tmp_path: Path) -> None:
     guard.settle(found=[KEY], written=[])
     assert path.stat().st_mtime > 1_000_000
     assert path.stat().st_ino == inode
+
+
+def test_a_sweep_that_goes_by_while_a_keep_is_written(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.set_state(Phase.IDLE)
+    place.guard.begin()
+    place.put(KEY)
+    place.now += GRACE * 2
+    place.set_state(Phase.CONDEMNED, 2)
+    put = place.store.put
+
+    def put_late(key: str, *rest: Any) -> object:
+        monkeypatch.undo()
+        place.set_state(Phase.SWEEPING, 2)
+        place.store.delete([KEY])
+        place.set_state(Phase.IDLE, 2)
+        return put(key, *rest)
+
+    monkeypatch.setattr(place.store, "put", put_late)
+    with pytest.raises(Swept):
+        place.guard.settle(found=(), written=[KEY])
