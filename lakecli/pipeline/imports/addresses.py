@@ -57,7 +57,8 @@ class Addresses:
         text = address.decode("utf-8", "surrogateescape")
         scheme, colon, rest = text.partition("://")
         if not colon:
-            return f"its address is no URI: {text!r}"
+            local = " (of a file: local:///…)" if text.startswith("/") else ""
+            return f"its address is no URI: {text!r}{local}"
         try:
             parsed = parse(text)
         except UsageError as error:

@@ -83,12 +83,24 @@ class Bucket(NamedTuple):
     def plan(
         self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
     ) -> Iterator[Part]:
-        """Yield the parts; see `job.Source`."""
+        """Yield the parts; see `job.Source`.
+
+        Raises:
+            NotFound: nothing is there. A prefix that is misspelled looks just like an empty one,
+                and would take everything away from the branch.
+        """
         del spill
         from lakecli.objectstore.registry import open_store
 
+        store = open_store(self.uri)
+        if next(store.list(), None) is None:
+            raise NotFound(
+                f"no object at {self.uri}/",
+                hint="--from takes a directory, a bucket prefix or a manifest; "
+                "lakecli fs rm -r empties a prefix of a branch",
+            )
         wanted = max(LISTING_PARTS, 4 * runner.parallelism)
-        return plan_listing(open_store(self.uri), task.prefix, high, wanted=wanted)
+        return plan_listing(store, task.prefix, high, wanted=wanted)
 
 
 class Manifest(NamedTuple):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.committed.values import decode_entry
+from lakecli.errors import NotFound
 from lakecli.identity import h
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
@@ -120,6 +121,16 @@ def test_in_parts(
     assert whole.commit is not None
     assert parts.commit.metarange_id == whole.commit.metarange_id
     assert parts.tally.unchanged == len(OBJECTS)
+
+
+def test_a_misspelled_prefix_takes_nothing_away(
+    repository: Repository, source: ObjectStore
+) -> None:
+    run(repository, source.uri)
+    before = entries(repository)
+    with pytest.raises(NotFound, match=r"no object at .*/dat/"):
+        run(repository, source.uri.removesuffix("a"))
+    assert entries(repository) == before
 
 
 @pytest.mark.parametrize("change", [False, True])
