@@ -77,8 +77,8 @@ def test_eight_machines_commit_five_times_each(race: Callable[[int, int, float],
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2700)
 def test_thirty_two_machines_commit_ten_times_each(
     race: Callable[[int, int, float], None],
 ) -> None:
-    race(32, 10, 1100)
+    race(32, 10, 2400)

@@ -112,7 +112,7 @@ def moto_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of a moto server, one for the whole session; use a bucket of your own."""
 
     def command(port: int) -> Sequence[str]:
-        return (sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port))
+        return (sys.executable, "-P", str(Path(__file__).with_name("moto_server.py")), str(port))
 
     log = tmp_path_factory.mktemp("moto") / "log"
     with running(command, log, environment=_environment()) as url:
