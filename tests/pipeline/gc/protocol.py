@@ -392,8 +392,13 @@ class Model:
                     yield "is done", self._put_collector(after, number, Collector())
 
 
-def explore(model: Model, start: World) -> int:
+def explore(model: Model, start: World, *, most: int | None = None) -> int:
     """Visit every world that can come of one; return how many there are.
+
+    Args:
+        model: of the steps.
+        start: where they begin.
+        most: worlds looked at, those that are fewest steps away first; ``None``: all.
 
     Raises:
         Violation: with the steps that lead to it.
@@ -405,6 +410,8 @@ def explore(model: Model, start: World) -> int:
             model.check(world)
         except Violation as violation:
             raise Violation(f"{violation}: {'; '.join(_path(came_from, world))}") from None
+        if most is not None and len(queue) >= most:
+            continue
         for name, after in model.steps(world):
             if after not in came_from:
                 came_from[after] = (world, name)

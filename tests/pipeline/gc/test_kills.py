@@ -1,0 +1,124 @@
+"""``gc run`` in a process that is killed at any step: the same command again gives the same end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from lakecli.pipeline.gc.run import Action, GcOptions, advance
+from lakecli.pipeline.runner import LocalRunner
+from lakecli.remote.collection import Phase, read_state
+from lakecli.repository import branch
+from lakecli.repository.fsck import fsck
+from lakecli.repository.push import PushOptions, push_deletion
+from tests.pipeline.gc.shared import make_commit, push, read_all, upload
+from tests.support.clones import Clones, machine
+from tests.support.lakes import START, Ticking
+
+PROJECT = Path(__file__).parents[3]
+CONDEMNING = ["gc:mark 1", "gc:write-marks 1", "gc:condemned 1", "moved:condemned 1"]
+SWEEPING = [
+    "gc:sweeping 1",
+    "moved:sweeping 1",
+    "gc:delete 1",
+    "gc:delete 2",
+    "gc:delete 3",
+    "gc:idle 1",
+    "moved:idle 1",
+    "gc:clean-up 1",
+]
+LONG_AGO = 1_700_000_000
+
+
+def run(directory: Path, step: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.pipeline.gc.crash_worker", directory, "ada", step, "first"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def prepare(directory: Path) -> Path:
+    """Leave data, ranges and a metarange that nothing reaches any more, beside some in use."""
+    with Clones.make(directory, "ada", "ben") as clones:
+        ada, ben = clones.repositories
+        make_commit(ada, {b"used": b"used"})
+        push(ada)
+        branch.create(ben, "side", source="main")
+        make_commit(ben, {b"side": b"side"}, "side")
+        push(ben, "side")
+        push_deletion(ben, "side", options=PushOptions(who="me"))
+        for number in range(3):
+            upload(ben, b"left", b"left %d" % number)
+    grow_old(directory)
+    return directory
+
+
+def grow_old(directory: Path) -> None:
+    for path in (directory / "namespace").rglob("*"):
+        if path.is_file():
+            os.utime(path, (LONG_AGO, LONG_AGO))
+
+
+def advance_here(directory: Path) -> Action:
+    with machine(directory, "ada", clock=Ticking(START + timedelta(days=1))) as lake:
+        lake.surroundings = lake.surroundings._replace(new_id=lambda: os.urandom(16))
+        return advance(lake.repository("demo"), LocalRunner(), GcOptions()).action
+
+
+def finish(directory: Path) -> set[str]:
+    """Run until nothing is left to do; return what is in the namespace then."""
+    for _ in range(5):
+        action = advance_here(directory)
+        grow_old(directory)
+        if action is Action.FOUND_NOTHING:
+            break
+    else:
+        pytest.fail("it never ended")
+    with machine(directory, "ada", clock=Ticking(START + timedelta(days=1))) as lake:
+        ada = lake.repository("demo")
+        assert read_state(ada.store).phase is Phase.IDLE
+        assert not list(fsck(ada))
+        assert read_all(ada, "main") == {b"used": b"used"}
+        return {info.key for info in ada.store.list()} - {"_lakecli/gc/clock"}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """What is left where nothing comes between."""
+    directory = prepare(tmp_path_factory.mktemp("whole"))
+    before = {path.name for path in (directory / "namespace" / "data").rglob("*/*")}
+    for steps, action in ((CONDEMNING, Action.CONDEMNED), (SWEEPING, Action.SWEPT)):
+        listed = run(directory, "list")
+        assert listed.returncode == 0, listed.stderr
+        assert listed.stderr.strip() == action
+        assert listed.stdout.splitlines() == steps, "a step without a test"
+        grow_old(directory)
+    left = {path.name for path in (directory / "namespace" / "data").rglob("*/*")}
+    assert len(before - left) == 4
+    return finish(directory)
+
+
+@pytest.mark.parametrize("step", [*CONDEMNING, *SWEEPING])
+def test_the_same_command_after_a_kill(tmp_path: Path, step: str, whole: set[str]) -> None:
+    directory = prepare(tmp_path)
+    if step in SWEEPING:
+        assert advance_here(directory) is Action.CONDEMNED
+        grow_old(directory)
+    killed = run(directory, step)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    if step.startswith(("gc:delete", "moved:sweeping", "gc:idle")):
+        assert advance_here(directory) is Action.SWEPT  # at once, although nothing is old
+    grow_old(directory)
+    # The report of a sweep is written before it ends, that of a condemnation after it began.
+    reports = {f"_lakecli/gc/reports/1-{each}.json" for each in ("condemned", "swept")}
+    assert finish(directory) - reports == whole - reports
