@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.pipeline.imports.job import ImportReport
+    from lakecli.pipeline.imports.rows import Failure
 
 SHOWN_FAILURES = 100
 
@@ -185,8 +186,16 @@ def _raise_failures(context: Context, report: ImportReport) -> None:
         context,
         [(failure.path, failure.why) for failure in failures],
         verb="import",
-        hint="nothing was committed; repeat the import once these are fixed",
+        hint="nothing was committed; repeat the import once these are fixed"
+        + (", or see --follow and --skip" if _has_links(failures) else ""),
         count=report.failed,
+    )
+
+
+def _has_links(failures: list[Failure]) -> bool:
+    """Whether files are among them that --follow or --skip is about."""
+    return any(
+        failure.why.startswith(("a symbolic link", "a special file")) for failure in failures
     )
 
 
