@@ -40,7 +40,8 @@ def open(uri: str, *, home: str | Path | None = None) -> Repository:  # noqa: A0
 
     Args:
         uri: ``lakefs://REPOSITORY``.
-        home: what ``LAKECLI_HOME`` is to the command line; the platform's directories by default.
+        home: where lakecli keeps things, as ``LAKECLI_HOME``; by default that variable, or the
+            platform's directories.
 
     Raises:
         UsageError: no repository URI.
@@ -50,12 +51,12 @@ def open(uri: str, *, home: str | Path | None = None) -> Repository:  # noqa: A0
     import os
     from datetime import UTC, datetime
 
-    from lakecli.home import home_paths
+    from lakecli.home import chosen_home, home_paths
     from lakecli.repository.lake import Home, Lake, Surroundings
     from lakecli.uri import parse_repository
 
     name = parse_repository(uri).repository
-    paths = home_paths(home)
+    paths = home_paths(chosen_home(home, os.environ))
     surroundings = Surroundings(
         clock=lambda: datetime.now(UTC),  # noqa: TID251 - what everything below is given
         new_id=lambda: os.urandom(16),

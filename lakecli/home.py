@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HOME_VARIABLE: Final = "LAKECLI_HOME"
+"""Read by the doors that people come in by, and by nothing behind them."""
 
 
 class HomePaths(NamedTuple):
@@ -12,6 +18,11 @@ class HomePaths(NamedTuple):
     config: Path
     store: Path
     cache: Path
+
+
+def chosen_home(given: str | Path | None, environ: Mapping[str, str]) -> str | None:
+    """Return where things lie: what was given, or what the environment says; ``None``: neither."""
+    return str(given) if given else environ.get(HOME_VARIABLE) or None
 
 
 def home_paths(root: str | Path | None = None) -> HomePaths:

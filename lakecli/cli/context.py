@@ -6,10 +6,10 @@ import os
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from lakecli.cli.output import Output
-from lakecli.home import HomePaths, home_paths
+from lakecli.home import HomePaths, chosen_home, home_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from lakecli.repository.sync import Synchroniser
     from lakecli.uri import LakeUri
 
-HOME_VARIABLE: Final = "LAKECLI_HOME"
 _MAX_COMMAND = 500
 """Characters of the command line that the operation log keeps."""
 
@@ -87,7 +86,7 @@ class Context:
     @cached_property
     def home(self) -> HomePaths:
         """Where configuration, store and cache lie."""
-        return home_paths(self.environ.get(HOME_VARIABLE) or None)
+        return home_paths(chosen_home(None, self.environ))
 
     @cached_property
     def config_file(self) -> Path:

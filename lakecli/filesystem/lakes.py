@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from lakecli.errors import LakeError
-from lakecli.home import home_paths
+from lakecli.home import chosen_home, home_paths
 from lakecli.objectstore.registry import open_store, prepare_namespace
 from lakecli.repository.address import is_external, split_address
 from lakecli.uri import SCHEME, parse_repository
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.lake import Lake, Repository
-
-HOME_VARIABLE = "LAKECLI_HOME"
 
 
 class _Held:
@@ -69,7 +67,7 @@ _lock = Lock()
 
 def home_of(given: str | None) -> str | None:
     """Return where things lie: what was given, what the environment says, or the platform's."""
-    home = given or os.environ.get(HOME_VARIABLE)
+    home = chosen_home(given, os.environ)
     return os.path.abspath(home) if home else None
 
 

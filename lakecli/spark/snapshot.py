@@ -10,9 +10,10 @@ import os
 import pickle
 import zlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import LakeError
+from lakecli.home import chosen_home
 from lakecli.pipeline.site import Site
 from lakecli.uri import parse, parse_path, ref_of
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from lakecli.model import MetarangeId
     from lakecli.repository.lake import Repository
     from lakecli.repository.view import View
-
-HOME_VARIABLE: Final = "LAKECLI_HOME"
 
 _QUICK = 1
 
@@ -56,7 +55,7 @@ class Snapshot(NamedTuple):
 
 def home_of(given: str | Path | None) -> str | None:
     """Return where things lie: what was given, or what the environment says; ``None``: neither."""
-    return str(given) if given else os.environ.get(HOME_VARIABLE) or None
+    return chosen_home(given, os.environ)
 
 
 def take_snapshot(uri: str, *, home: str | None, prefix: str = "") -> Snapshot:

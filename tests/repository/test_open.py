@@ -36,6 +36,21 @@ def test_a_program_opens_a_repository_by_its_uri(tmp_path: Path) -> None:
         assert objects.stat(sales, made.id, b"in/a.csv") == entry
 
 
+def test_the_home_may_come_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakecli.repository.lake import Surroundings
+
+    paths = home_paths(tmp_path / "elsewhere")
+    with Lake.open(Home(paths.store, paths.cache), Surroundings(Ticking(), Numbered())) as lake:
+        repo.create(lake, "sales", str(tmp_path / "namespace"))
+    monkeypatch.setenv("LAKECLI_HOME", str(tmp_path / "elsewhere"))
+    with lakecli.open("lakefs://sales") as sales:
+        assert sales.name == "sales"
+    with pytest.raises(NotFound):
+        lakecli.open("lakefs://sales", home=tmp_path / "other")
+
+
 def test_what_cannot_be_opened_leaves_nothing_open(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(NotFound):
