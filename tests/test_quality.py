@@ -52,7 +52,9 @@ def test_every_package_has_its_place_in_the_layers() -> None:
     assert present - {"__init__", "__main__"} == placed
 
 
-@pytest.mark.parametrize("package", ["repository", "remote"])
+@pytest.mark.parametrize(
+    "package", ["repository", "repository/sharing", "repository/transfer", "remote"]
+)
 def test_the_map_of_a_package_names_its_modules(package: str) -> None:
     folder = PROJECT / "lakecli" / package
     docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakecli.cli.context import Context
     from lakecli.cli.progress import Progress
     from lakecli.repository.lake import Repository
-    from lakecli.repository.selection import Plan, Selection, Tally
+    from lakecli.repository.transfer.selection import Plan, Selection, Tally
 
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progress")]
 PreSign = Annotated[
@@ -34,7 +34,7 @@ def parallelism(context: Context, repository: Repository, asked: int | None) -> 
     if asked is not None:
         return asked
     from lakecli.objectstore.uri import is_local
-    from lakecli.repository.parallel import LOCAL_WORKERS
+    from lakecli.repository.transfer.parallel import LOCAL_WORKERS
 
     configured = context.settings.transfer_parallelism
     if is_local(repository.record.storage_namespace):
@@ -92,7 +92,7 @@ def selection(include: Sequence[str], exclude: Sequence[str], *, recursive: bool
     Raises:
         UsageError: a pattern that matches nothing, or nothing to choose from.
     """
-    from lakecli.repository.selection import EVERYTHING, Selection
+    from lakecli.repository.transfer.selection import EVERYTHING, Selection
 
     if not include and not exclude:
         return EVERYTHING

@@ -12,5 +12,5 @@
     collection    the state of garbage collection, and what keeps writers out of its way
 
 Knows nothing of repositories or trees: what has to be there before a ref moves is the business of
-`lakecli.repository.publish`. May import kv, sstable, objectstore and what is below.
+`lakecli.repository.sharing.publish`. May import kv, sstable, objectstore and what is below.
 """

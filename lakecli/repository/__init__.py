@@ -10,14 +10,9 @@ re-exports nothing. Start at `lakecli.repository.lake`. Which module is about wh
     reading           view: what a ref reads as, for log, diff, objects, find_merge_base, rev_parse;
                       read, address, presign: the bytes of an object
     staging           stage: the one way into a staging area, for rearrange (rm, cp, mv) and deposit
-    uploading         upload, upload_plan; ingest and send bring bytes in, leftovers of which are
-                      dropped; walk, content_types
-    downloading       download; destination and receive write files
-    both              selection: patterns; parallel: many at once, in bounded memory
+    bytes             upload, download; transfer: what both are made of
     sharing           clone, fetch, push, pull, status, sync: the verbs
-                      publish: the one way a ref moves in the bucket; sharing: whether it may;
-                      intents and pending: moves begun and finished; tracking: what was seen there;
-                      packing and incoming: commits out and in; references: what they need
+                      sharing: what they are made of
     taking back       operations: the log; op_log reads it, op_undo takes back, by op_apply here
                       and op_pushed in the bucket; reflog: how refs moved; housekeeping: expiry
     checking          fsck, fsck_shared, data_index; repair heals

@@ -16,10 +16,11 @@ from lakecli.kv.env import Table
 from lakecli.kv.operations import RefChange
 from lakecli.model import Branch, RepositoryRecord, Tag
 from lakecli.refs.store import RefStore
-from lakecli.repository import namespace, operations, records, tokens, tracking
+from lakecli.repository import namespace, operations, records, tokens
 from lakecli.repository.commits import initial_commit
 from lakecli.repository.fetch import Change, RefUpdate, read_remote, take_packs
 from lakecli.repository.lake import Repository
+from lakecli.repository.sharing import tracking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.model import CommitId, StagingToken
     from lakecli.repository.fetch import Remote
-    from lakecli.repository.incoming import Incoming
     from lakecli.repository.lake import Lake
+    from lakecli.repository.sharing.incoming import Incoming
 
 
 class Cloned(NamedTuple):

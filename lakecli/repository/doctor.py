@@ -36,8 +36,8 @@ from lakecli.objectstore.probe.check import Check, Verdict, failed, ok, skipped,
 from lakecli.objectstore.probe.conditions import FIX
 from lakecli.objectstore.registry import open_store, prepare_namespace
 from lakecli.objectstore.uri import is_local, parse
-from lakecli.repository import sharing
 from lakecli.repository.namespace import check_needs, describe, owner_of
+from lakecli.repository.sharing import shareable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -356,19 +356,19 @@ def _shared(store: ObjectStore) -> Check:
 def _sharing(found: Mapping[str, Check], repository: Repository | None) -> Check:
     """Say whether several machines may write here, from what the probe found."""
     name = "sharing"
-    for check in (found[promise] for promise in sharing.PROMISES):
+    for check in (found[promise] for promise in shareable.PROMISES):
         if check.kind is ErrorKind.REFUSED:
             if repository is not None:
-                sharing.remember(repository, check.seen)
+                shareable.remember(repository, check.seen)
             return warning(name, f"no: {check.seen}; push is refused", fix=FIX, because=check.name)
         if check.verdict in (Verdict.FAILED, Verdict.SKIPPED):
             return skipped(name, f"it could not be found out, see {check.name}")
     if repository is not None:
-        sharing.remember(repository, "")
+        shareable.remember(repository, "")
     clock = found["clock"]
     if clock.verdict is Verdict.FAILED:  # a directory's is only told of
         try:
-            sharing.check_clock(timedelta(seconds=int(clock.details.get("seconds", "0"))))
+            shareable.check_clock(timedelta(seconds=int(clock.details.get("seconds", "0"))))
         except LakeError as error:
             return warning(name, f"no: {error.message}", fix=error.hint or "", because="clock")
     return ok(name, "several machines may write here")

@@ -21,17 +21,17 @@ from lakecli.errors import (
 from lakecli.objectstore.base import BucketNotFound
 from lakecli.objectstore.uploads import PART_SIZE
 from lakecli.objectstore.uri import is_local
-from lakecli.repository.destination import (
+from lakecli.repository.read import digest_of, read_object
+from lakecli.repository.rearrange import directory
+from lakecli.repository.transfer.destination import (
     Destination,
     NoRoom,
     State,
     UnsafeName,
     Unwritable,
 )
-from lakecli.repository.parallel import Patience, Persistence, Workers
-from lakecli.repository.read import digest_of, read_object
-from lakecli.repository.rearrange import directory
-from lakecli.repository.selection import EVERYTHING, Plan, Selection
+from lakecli.repository.transfer.parallel import Patience, Persistence, Workers
+from lakecli.repository.transfer.selection import EVERYTHING, Plan, Selection
 from lakecli.repository.view import no_such_path, open_view
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class _Download:
 
         self._fetcher = None
         if not is_local(repository.store.uri):
-            from lakecli.repository.receive import Fetcher
+            from lakecli.repository.transfer.receive import Fetcher
 
             self._fetcher = Fetcher(
                 repository,

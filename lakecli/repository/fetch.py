@@ -16,9 +16,10 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.model import Tag
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.store import RefStore
-from lakecli.repository import operations, tracking
-from lakecli.repository.incoming import Incoming, take_in
-from lakecli.repository.publish import check_readable
+from lakecli.repository import operations
+from lakecli.repository.sharing import tracking
+from lakecli.repository.sharing.incoming import Incoming, take_in
+from lakecli.repository.sharing.publish import check_readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

@@ -71,7 +71,8 @@ def _expire_log(repository: Repository, cutoff: datetime) -> int:
 def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
     """Delete what is left of a repository that was deleted too long ago to come back."""
     from lakecli.kv.env import Table
-    from lakecli.repository import records, tracking
+    from lakecli.repository import records
+    from lakecli.repository.sharing import tracking
 
     with repository.lake.kv.read() as txn:
         if not _is_gone(txn, repository, cutoff):

@@ -77,7 +77,7 @@ def move_back(
         Unreachable: it has to be asked, also what became of a push that was interrupted, and does
             not answer.
     """
-    from lakecli.repository.pending import finish_pending
+    from lakecli.repository.sharing.pending import finish_pending
 
     finish_pending(repository)
     with repository.lake.kv.read() as txn:
@@ -95,7 +95,7 @@ def move_back(
             + _other_way(repository, pushed[0]),
         )
     from lakecli.remote.move import Outcome
-    from lakecli.repository.publish import publish
+    from lakecli.repository.sharing.publish import publish
 
     for each in pushed:
         repository.lake.surroundings.on_step(f"{why} there")

@@ -21,8 +21,8 @@ from lakecli.refs.store import RefStore
 from lakecli.repository import operations, tokens
 from lakecli.repository.branch import check_free
 from lakecli.repository.fetch import fetch
-from lakecli.repository.pending import finish_pending
 from lakecli.repository.push import NonFastForward
+from lakecli.repository.sharing.pending import finish_pending
 from lakecli.repository.tag import create as create_tag
 from lakecli.repository.transaction import MAX_ATTEMPTS, follow_head
 from lakecli.repository.view import view_of_branch

@@ -16,9 +16,9 @@ from lakecli.errors import AlreadyExists, LakeError, LostRace, NotFound, Refused
 from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
-from lakecli.repository import tracking
 from lakecli.repository.fetch import fetch, take_packs
-from lakecli.repository.pending import finish_pending
+from lakecli.repository.sharing import tracking
+from lakecli.repository.sharing.pending import finish_pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +136,7 @@ def push(
         AlreadyExists: the tag is in the bucket already, elsewhere.
         CannotShare, NewerRepository, NotInBucket, OutcomeUnknown, …: as `publish` does.
     """
-    from lakecli.repository.publish import check_readable
+    from lakecli.repository.sharing.publish import check_readable
 
     finish_pending(repository)
     check_readable(repository)
@@ -202,7 +202,7 @@ def push_deletion(
         StaleLease: somebody else has moved it since, or it stands not where the lease says.
         OutcomeUnknown, Unreachable, …: as `publish` does.
     """
-    from lakecli.repository.publish import check_readable
+    from lakecli.repository.sharing.publish import check_readable
 
     finish_pending(repository)
     check_readable(repository)
@@ -280,7 +280,7 @@ def _push(
 def _move(repository: Repository, wanted: Pushed, *, options: PushOptions, since: int) -> bool:
     """Move a ref in the bucket; return whether it moved."""
     from lakecli.remote.move import Outcome
-    from lakecli.repository.publish import publish
+    from lakecli.repository.sharing.publish import publish
 
     result = publish(
         repository,

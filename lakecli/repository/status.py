@@ -12,7 +12,7 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.model import ChangeType
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.store import RefStore
-from lakecli.repository import tracking
+from lakecli.repository.sharing import tracking
 from lakecli.repository.view import branch_at, view_of_branch
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakecli.kv.tracking import Tracked
     from lakecli.model import Commit, CommitId, StagingToken
     from lakecli.repository.lake import Repository
-    from lakecli.repository.pending import Finished
+    from lakecli.repository.sharing.pending import Finished
 
 BASE: Final = 0.2
 CAP: Final = 20.0
@@ -74,7 +74,7 @@ class Synchroniser:
             Unreachable: the store does not answer; everything here is as it was.
             PermissionDenied: reading or listing is not allowed, likewise.
         """
-        from lakecli.repository.pending import finish_pending
+        from lakecli.repository.sharing.pending import finish_pending
 
         self._left = {note: self._position(note) for note in self._notes()}
         finished = finish_pending(self._repository)
@@ -106,7 +106,7 @@ class Synchroniser:
     ) -> bool:
         """Move a branch in the bucket to a commit, as `Publisher` has it."""
         from lakecli.remote.move import Outcome
-        from lakecli.repository.publish import publish
+        from lakecli.repository.sharing.publish import publish
 
         repository = self._repository
         with repository.lake.kv.read() as txn:
@@ -171,7 +171,7 @@ class Synchroniser:
 
     def _send(self, note: _Note) -> None:
         from lakecli.remote.move import Outcome
-        from lakecli.repository.publish import publish
+        from lakecli.repository.sharing.publish import publish
 
         repository = self._repository
         with repository.lake.kv.read() as txn:

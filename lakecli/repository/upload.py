@@ -17,14 +17,14 @@ from lakecli.layout import data_digest, data_key
 from lakecli.model import CLIENT_MTIME, Entry
 from lakecli.objectstore.uploads import PART_SIZE, uploads_of
 from lakecli.objectstore.uri import is_local
-from lakecli.repository.content_types import content_type_of
-from lakecli.repository.ingest import SMALL, FileChanged, Ingest, Ingested, SpecialFile
-from lakecli.repository.leftovers import drop_leftovers
-from lakecli.repository.parallel import Background, Memory, Patience, Persistence, Workers
-from lakecli.repository.selection import EVERYTHING, Selection
 from lakecli.repository.stage import Stager
+from lakecli.repository.transfer.content_types import content_type_of
+from lakecli.repository.transfer.ingest import SMALL, FileChanged, Ingest, Ingested, SpecialFile
+from lakecli.repository.transfer.leftovers import drop_leftovers
+from lakecli.repository.transfer.parallel import Background, Memory, Patience, Persistence, Workers
+from lakecli.repository.transfer.selection import EVERYTHING, Selection
+from lakecli.repository.transfer.walk import LinkPolicy, size_of, walk
 from lakecli.repository.view import branch_at, open_view
-from lakecli.repository.walk import LinkPolicy, size_of, walk
 from lakecli.uri import check_path
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from lakecli.kv.file_hashes import FileKey
     from lakecli.repository.lake import Repository
-    from lakecli.repository.send import Sender
-    from lakecli.repository.walk import Found
+    from lakecli.repository.transfer.send import Sender
+    from lakecli.repository.transfer.walk import Found
 
     _Item = tuple[Found, bytes | None, int]
     """What was found, the encoded value that the branch has at its path, and the file's size."""
@@ -147,7 +147,7 @@ class Upload:
         uploads = uploads_of(self._repository.store)
         if uploads is None:
             return None
-        from lakecli.repository.send import Sender, Transfers
+        from lakecli.repository.transfer.send import Sender, Transfers
 
         return Sender(
             self._repository.store,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.pipeline.site import Site
-    from lakecli.repository.ingest import Ingested
+    from lakecli.repository.transfer.ingest import Ingested
 
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """What a partition column's value is called where it is null or empty."""

@@ -253,7 +253,7 @@ def _additions(
     """Return path and encoded entry of each file, in path order."""
     from lakecli.committed.values import encode_entry
     from lakecli.model import Entry
-    from lakecli.repository.content_types import content_type_of
+    from lakecli.repository.transfer.content_types import content_type_of
 
     now = repository.lake.now()
     additions = []

@@ -137,7 +137,7 @@ def test_an_interrupt_says_what_was_kept(
     cli: Cli, source: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     from lakecli.repository import upload
-    from lakecli.repository.ingest import Ingest
+    from lakecli.repository.transfer.ingest import Ingest
 
     real = Ingest.file
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.repository.tracking import track
+from lakecli.repository.sharing.tracking import track
 from tests.support.demo import REPOSITORY
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from lakecli import layout
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.repository import publish
+from lakecli.repository.sharing import publish
 from tests.support.demo import Demo
 
 if TYPE_CHECKING:

@@ -18,13 +18,14 @@ from lakecli.objectstore.base import ANY
 from lakecli.refs.store import RefStore
 from lakecli.remote import move
 from lakecli.remote.move import Intent, Retries
-from lakecli.repository import branch, packing, repo, tag
+from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone, clone_counted
 from lakecli.repository.commits import initial_commit
 from lakecli.repository.commits import make_commit as new_commit
 from lakecli.repository.fetch import Change, fetch
 from lakecli.repository.namespace import NewerRepository
 from lakecli.repository.push import PushOptions, push, push_all
+from lakecli.repository.sharing import packing
 from tests.support.clones import machine, make_commit, position
 from tests.support.faulty import denied
 from tests.support.lakes import checksums, read, stage

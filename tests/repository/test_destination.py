@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.errors import IntegrityError
-from lakecli.repository import destination as module
-from lakecli.repository.destination import Destination, NoRoom, UnsafeName, Unwritable
+from lakecli.repository.transfer import destination as module
+from lakecli.repository.transfer.destination import Destination, NoRoom, UnsafeName, Unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

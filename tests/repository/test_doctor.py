@@ -23,7 +23,7 @@ from lakecli.remote.move import Intent, Retries, apply
 from lakecli.remote.packs import write_pack
 from lakecli.repository import doctor
 from lakecli.repository.lake import Home
-from lakecli.repository.sharing import CannotShare, ensure_shareable
+from lakecli.repository.sharing.shareable import CannotShare, ensure_shareable
 from tests.support.faulty import NOW, FaultyStore, denied
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from lakecli.layout import data_key
 from lakecli.model import CLIENT_MTIME, Entry
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.repository.destination import NoRoom
 from lakecli.repository.download import (
     DownloadOptions,
     DownloadReport,
@@ -24,6 +23,7 @@ from lakecli.repository.download import (
     download_tree,
 )
 from lakecli.repository.stage import Stager
+from lakecli.repository.transfer.destination import NoRoom
 from lakecli.repository.upload import UploadOptions, upload_stream, upload_tree
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def test_a_namespace_that_is_gone_ends_it(repository: Repository, tmp_path: Path
 def test_a_full_disk_ends_it(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakecli.repository import destination
+    from lakecli.repository.transfer import destination
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

@@ -10,7 +10,7 @@ import pytest
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.repository import repo
 from lakecli.repository.download import DownloadOptions, download_tree
-from lakecli.repository.parallel import TRIES
+from lakecli.repository.transfer.parallel import TRIES
 from lakecli.repository.upload import UploadOptions, upload_tree
 from tests.support.flaky import Trouble, flaky
 from tests.support.servers import new_bucket
@@ -29,7 +29,7 @@ DOWN = DownloadOptions(parallelism=4, part_size=PART)
 
 @pytest.fixture
 def proxy(aws_environment: pytest.MonkeyPatch, moto_endpoint: str) -> Iterator[FlakyProxy]:
-    aws_environment.setattr("lakecli.repository.parallel.FIRST_DELAY", 0.01)
+    aws_environment.setattr("lakecli.repository.transfer.parallel.FIRST_DELAY", 0.01)
     with flaky(moto_endpoint) as proxy:
         aws_environment.setenv("AWS_ENDPOINT_URL", proxy.url)
         yield proxy

@@ -14,8 +14,8 @@ from lakecli.kv.packed import PackedStore
 from lakecli.model import EMPTY_TREE
 from lakecli.remote.packs import Pack
 from lakecli.repository.commits import make_commit
-from lakecli.repository.incoming import take_in
 from lakecli.repository.lake import Repository
+from lakecli.repository.sharing.incoming import take_in
 from tests.support.lakes import make_repository, open_lake
 
 if TYPE_CHECKING:

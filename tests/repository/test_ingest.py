@@ -14,7 +14,13 @@ from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.objectstore.local.store import LocalStore
 from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.repository.ingest import SMALL, FileChanged, Ingest, SpecialFile, VerifyingReader
+from lakecli.repository.transfer.ingest import (
+    SMALL,
+    FileChanged,
+    Ingest,
+    SpecialFile,
+    VerifyingReader,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,7 +212,7 @@ def test_a_large_file_is_hashed_once_in_its_life(
     def hashes_again(*_: object) -> None:
         pytest.fail("read again")
 
-    monkeypatch.setattr("lakecli.repository.ingest.blake3", hashes_again)
+    monkeypatch.setattr("lakecli.repository.transfer.ingest.blake3", hashes_again)
     assert ingest(store, cache).file(path).digest == digest(contents(LARGE))
 
 
@@ -251,7 +257,7 @@ def test_a_file_that_changes_while_it_is_read(
                     opened.write(b"XXXX")
         return real(*arguments)
 
-    monkeypatch.setattr("lakecli.repository.ingest.blake3", change_it)
+    monkeypatch.setattr("lakecli.repository.transfer.ingest.blake3", change_it)
     bringing = ingest(store)
     with pytest.raises(FileChanged):
         bringing.file(path)

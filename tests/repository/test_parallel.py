@@ -8,7 +8,7 @@ import time
 import pytest
 
 from lakecli.errors import NotFound, PermissionDenied, Unreachable
-from lakecli.repository.parallel import MAX_FAILURES, Background, Patience, Workers
+from lakecli.repository.transfer.parallel import MAX_FAILURES, Background, Patience, Workers
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])

@@ -19,16 +19,17 @@ from lakecli.remote import collection
 from lakecli.remote.collection import GcState, Phase
 from lakecli.remote.move import Outcome
 from lakecli.remote.refs import find_ref
-from lakecli.repository import branch, references, repo
-from lakecli.repository import publish as publishing
+from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.commits import make_commit as new_commit
 from lakecli.repository.fetch import fetch
-from lakecli.repository.pending import State, finish_pending
-from lakecli.repository.publish import OtherRepository
 from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
-from lakecli.repository.references import NotInBucket
+from lakecli.repository.sharing import publish as publishing
+from lakecli.repository.sharing import references
+from lakecli.repository.sharing.pending import State, finish_pending
+from lakecli.repository.sharing.publish import OtherRepository
+from lakecli.repository.sharing.references import NotInBucket
 from lakecli.repository.stage import Stager
 from lakecli.repository.transaction import check_clean
 from lakecli.repository.view import view_of_branch

@@ -25,7 +25,7 @@ from lakecli.repository.push import (
     push_all,
     push_deletion,
 )
-from lakecli.repository.references import NotInBucket
+from lakecli.repository.sharing.references import NotInBucket
 from tests.support.clones import Clones, make_commit, position
 from tests.support.lakes import checksums, read
 

@@ -14,9 +14,9 @@ from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.repository.destination import Destination, NoRoom, State, UnsafeName
 from lakecli.repository.download import DownloadOptions, download_object, download_tree
-from lakecli.repository.parallel import TRIES
+from lakecli.repository.transfer.destination import Destination, NoRoom, State, UnsafeName
+from lakecli.repository.transfer.parallel import TRIES
 from lakecli.repository.upload import UploadOptions, upload_stream
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class Store(MemoryStore):
 
 @pytest.fixture(autouse=True)
 def no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakecli.repository.parallel.FIRST_DELAY", 0.001)
-    monkeypatch.setattr("lakecli.repository.parallel.LONGEST_DELAY", 0.001)
+    monkeypatch.setattr("lakecli.repository.transfer.parallel.FIRST_DELAY", 0.001)
+    monkeypatch.setattr("lakecli.repository.transfer.parallel.LONGEST_DELAY", 0.001)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.op_undo import redo, undo
 from lakecli.repository.reflog import iter_reflog
 from lakecli.repository.rev_parse import rev_parse
-from lakecli.repository.tracking import track
+from lakecli.repository.sharing.tracking import track
 from tests.support.faulty import FaultyStore, unreachable
 from tests.support.lakes import START, read, stage
 

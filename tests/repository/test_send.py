@@ -17,11 +17,11 @@ from lakecli.layout import data_key
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.objectstore.memory.uploads import MemoryUploads
 from lakecli.objectstore.uploads import MAX_PARTS, PART_SIZE, UploadNotFound, part_size_of
-from lakecli.repository import ingest, send
-from lakecli.repository.ingest import FileChanged
-from lakecli.repository.leftovers import drop_leftovers
-from lakecli.repository.parallel import TRIES
-from lakecli.repository.send import Section, SectionReader, read_contents
+from lakecli.repository.transfer import ingest, send
+from lakecli.repository.transfer.ingest import FileChanged
+from lakecli.repository.transfer.leftovers import drop_leftovers
+from lakecli.repository.transfer.parallel import TRIES
+from lakecli.repository.transfer.send import Section, SectionReader, read_contents
 from lakecli.repository.upload import UploadOptions, upload_file, upload_tree
 from tests.support.lakes import checksums, read
 
@@ -82,8 +82,8 @@ def store(repository: Repository) -> Bucket:
 
 @pytest.fixture(autouse=True)
 def no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakecli.repository.parallel.FIRST_DELAY", 0.001)
-    monkeypatch.setattr("lakecli.repository.parallel.LONGEST_DELAY", 0.001)
+    monkeypatch.setattr("lakecli.repository.transfer.parallel.FIRST_DELAY", 0.001)
+    monkeypatch.setattr("lakecli.repository.transfer.parallel.LONGEST_DELAY", 0.001)
 
 
 @pytest.fixture

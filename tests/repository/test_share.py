@@ -8,7 +8,7 @@ import time
 import pytest
 
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.repository.parallel import FIRST_DELAY, TRIES, Memory, Persistence, Workers
+from lakecli.repository.transfer.parallel import FIRST_DELAY, TRIES, Memory, Persistence, Workers
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

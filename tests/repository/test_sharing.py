@@ -10,9 +10,9 @@ import pytest
 
 from lakecli.errors import ErrorKind, PermissionDenied, Unreachable
 from lakecli.objectstore.access import Access
-from lakecli.repository import sharing
 from lakecli.repository.lake import Repository
-from lakecli.repository.sharing import CannotShare, ClockOff, ensure_shareable
+from lakecli.repository.sharing import shareable
+from lakecli.repository.sharing.shareable import CannotShare, ClockOff, ensure_shareable
 from tests.support.faulty import FaultyStore, denied, unreachable
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def test_an_older_look_counts_for_nothing(
     store = with_store(repository)
     ensure_shareable(repository)
     asked = sum(store.calls.values())
-    monkeypatch.setattr(sharing, "VERSION", sharing.VERSION + 1)
+    monkeypatch.setattr(shareable, "VERSION", shareable.VERSION + 1)
     ensure_shareable(repository)
     assert sum(store.calls.values()) > asked
 

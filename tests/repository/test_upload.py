@@ -18,8 +18,9 @@ from lakecli.repository import branch as branches
 from lakecli.repository import upload as module
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
-from lakecli.repository.ingest import FileChanged, Ingest
 from lakecli.repository.objects import stat
+from lakecli.repository.transfer.ingest import FileChanged, Ingest
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import (
     UploadOptions,
     UploadReport,
@@ -27,7 +28,6 @@ from lakecli.repository.upload import (
     upload_stream,
     upload_tree,
 )
-from lakecli.repository.walk import LinkPolicy
 from tests.support.lakes import checksums, read
 
 if TYPE_CHECKING:

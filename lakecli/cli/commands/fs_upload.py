@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.repository.lake import Repository
-    from lakecli.repository.selection import Plan
+    from lakecli.repository.transfer.selection import Plan
     from lakecli.repository.upload import UploadOptions, UploadReport
 
 STANDARD_INPUT = "-"
@@ -125,8 +125,8 @@ def fs_upload(
         raise UsageError("the name of SRC is empty")
     if source == STANDARD_INPUT and recursive:
         raise UsageError("standard input is no directory", hint="leave out -r")
+    from lakecli.repository.transfer.walk import LinkPolicy
     from lakecli.repository.upload import UploadOptions
-    from lakecli.repository.walk import LinkPolicy
 
     check_dry_run(dry_run, recursive=recursive)
     chosen = selection(include, exclude, recursive=recursive)
@@ -163,7 +163,7 @@ def fs_upload(
 
 
 def _plan(repository: Repository, target: LakeUri, source: str, options: UploadOptions) -> Plan:
-    from lakecli.repository.upload_plan import plan_upload
+    from lakecli.repository.transfer.upload_plan import plan_upload
 
     branch, prefix = ref_of(target), target.path or b""
     return plan_upload(repository, branch, prefix, source=Path(source), options=options)

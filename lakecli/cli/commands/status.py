@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from lakecli.model import CommitId
     from lakecli.repository.lake import Repository
-    from lakecli.repository.pending import Finished
+    from lakecli.repository.sharing.pending import Finished
     from lakecli.repository.status import BranchStatus
 
 

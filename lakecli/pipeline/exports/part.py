@@ -22,9 +22,9 @@ from lakecli.model import Difference
 from lakecli.pipeline.exports.records import MARKER, Failure, Hands, Outcome
 from lakecli.pipeline.exports.target import WHOLE, Item, open_target
 from lakecli.repository.address import split_address
-from lakecli.repository.destination import NoRoom, State, UnsafeName
-from lakecli.repository.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.read import read_located
+from lakecli.repository.transfer.destination import NoRoom, State, UnsafeName
+from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

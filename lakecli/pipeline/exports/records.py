@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.repository.selection import Tally
+from lakecli.repository.transfer.selection import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable

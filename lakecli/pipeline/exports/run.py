@@ -42,8 +42,8 @@ from lakecli.pipeline.exports.status import (
 from lakecli.pipeline.intervals import intervals
 from lakecli.pipeline.site import Site
 from lakecli.refs.store import RefStore
-from lakecli.repository.destination import Destination
 from lakecli.repository.rearrange import directory
+from lakecli.repository.transfer.destination import Destination
 from lakecli.repository.view import commit_at, no_such_path, open_view
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from lakecli.objectstore.base import ANY
 from lakecli.objectstore.registry import open_store
 from lakecli.objectstore.uri import is_local, parse
 from lakecli.pipeline.exports.records import SUCCESS
-from lakecli.repository.destination import Destination
+from lakecli.repository.transfer.destination import Destination
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -159,7 +159,7 @@ def _own_positions(
     txn: ReadTransaction, repository: Repository, operations: Iterable[Operation]
 ) -> Iterator[_Position]:
     """Yield where this clone's refs stand, and where its operation log could put them."""
-    from lakecli.repository import intents
+    from lakecli.repository.sharing import intents
 
     refs = RefStore(txn, repository.key)
     for branch in refs.iter_branches():

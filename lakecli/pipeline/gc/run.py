@@ -159,7 +159,7 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
         Refused: the answer to the question was no.
         OutcomeUnknown, Unreachable: the same again goes on.
     """
-    from lakecli.repository.publish import check_readable, check_writable
+    from lakecli.repository.sharing.publish import check_readable, check_writable
 
     if options.grace < SHORTEST_GRACE:
         raise UsageError(

@@ -16,8 +16,8 @@ from lakecli.layout import data_key
 from lakecli.model import CLIENT_MTIME, Entry
 from lakecli.objectstore.uri import is_local
 from lakecli.pipeline.imports.addresses import Addresses
-from lakecli.repository.content_types import content_type_of
-from lakecli.repository.ingest import PIECE, Ingest, Ingested
+from lakecli.repository.transfer.content_types import content_type_of
+from lakecli.repository.transfer.ingest import PIECE, Ingest, Ingested
 
 if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore

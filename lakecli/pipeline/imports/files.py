@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.pipeline.imports.part import Task
-    from lakecli.repository.walk import Found, LinkPolicy
+    from lakecli.repository.transfer.walk import Found, LinkPolicy
 
 FILES_PER_PART: Final = 8_192
 BYTES_PER_PART: Final = 1 << 30
@@ -89,7 +89,7 @@ def plan_files(
     Raises:
         NotFound: there is no such directory.
     """
-    from lakecli.repository.walk import walk
+    from lakecli.repository.transfer.walk import walk
 
     if not os.path.isdir(root):
         raise NotFound(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lakecli.pipeline.imports.part import Part, Task
     from lakecli.pipeline.runner import Runner
     from lakecli.repository.lake import Repository
-    from lakecli.repository.walk import LinkPolicy
+    from lakecli.repository.transfer.walk import LinkPolicy
 
 KINDS: Final = {".parquet": PARQUET, ".csv": CSV, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES}
 """What manifests are called."""

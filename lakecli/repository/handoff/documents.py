@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol, Self, cast
 
 from lakecli.errors import NotFound, UsageError
-from lakecli.repository.destination import translated
+from lakecli.repository.transfer.destination import translated
 
 if TYPE_CHECKING:
     from lakecli.repository.handoff.links import Header, Link, Totals

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from lakecli.errors import Refused, UsageError
 from lakecli.model import Entry
 from lakecli.repository.address import split_address
-from lakecli.repository.content_types import content_type_of
 from lakecli.repository.stage import stage_entry
+from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.uri import check_path
 
 if TYPE_CHECKING:

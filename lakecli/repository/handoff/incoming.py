@@ -24,9 +24,9 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.layout import data_key, incoming_key
 from lakecli.model import CLIENT_METADATA_PREFIX, Entry
 from lakecli.objectstore.base import ObjectNotFound, PresignRequest
-from lakecli.repository.content_types import content_type_of
 from lakecli.repository.read import read_object
 from lakecli.repository.stage import stage_entry
+from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.view import branch_at, view_of_branch
 from lakecli.uri import check_path
 

@@ -12,7 +12,7 @@ from lakecli.layout import data_key
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.pipeline.gc.run import Action
 from lakecli.remote.collection import Phase, StateMoved, read_state
-from lakecli.repository.sharing import ensure_shareable
+from lakecli.repository.sharing.shareable import ensure_shareable
 from tests.pipeline.gc.shared import LONG, Shared, make_commit, push, read_all, upload
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from lakecli.repository import branch, tag
 from lakecli.repository.fetch import fetch
 from lakecli.repository.fsck import fsck
 from lakecli.repository.pull import PullOptions, pull
-from lakecli.repository.references import NotInBucket
+from lakecli.repository.sharing.references import NotInBucket
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.sstable.writer import TableWriter
 from tests.pipeline.gc.shared import (

@@ -37,9 +37,9 @@ from lakecli.remote.refs import iter_refs, read_refs
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.push import PushOptions, push_deletion
-from lakecli.repository.references import NotInBucket
 from lakecli.repository.reuse import Guard, Swept
-from lakecli.repository.sharing import ensure_shareable
+from lakecli.repository.sharing.references import NotInBucket
+from lakecli.repository.sharing.shareable import ensure_shareable
 from tests.pipeline.gc.shared import GRACE, Shared, push, upload
 from tests.pipeline.gc.test_crashes import STEPS
 

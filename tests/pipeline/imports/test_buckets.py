@@ -23,8 +23,8 @@ from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository.read import read_object
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.view import open_view
-from lakecli.repository.walk import LinkPolicy
 from tests.pipeline.imports.lists import inventory_manifest, inventory_row, write_csv
 from tests.support.lakes import make_repository, open_lake
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, new_bucket

@@ -15,8 +15,8 @@ from lakecli.pipeline.imports import manifest, sorting, sources
 from lakecli.pipeline.imports.job import ImportOptions, ImportReport, import_objects, preview
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.view import open_view
-from lakecli.repository.walk import LinkPolicy
 from tests.pipeline.imports.lists import (
     inventory_manifest,
     inventory_row,

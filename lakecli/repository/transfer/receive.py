@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.destination import Destination, Partial
     from lakecli.repository.lake import Repository
-    from lakecli.repository.parallel import Persistence, Workers
+    from lakecli.repository.transfer.destination import Destination, Partial
+    from lakecli.repository.transfer.parallel import Persistence, Workers
 
 PIECE: Final = 1 << 20
 """Bytes written or hashed at a time."""

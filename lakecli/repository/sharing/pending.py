@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.repository import intents
+from lakecli.repository.sharing import intents
 
 if TYPE_CHECKING:
     from lakecli.remote.move import Intent

@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from lakecli.committed.values import encode_entry
-from lakecli.repository.ingest import FileChanged, SpecialFile
-from lakecli.repository.selection import Plan
+from lakecli.repository.transfer.ingest import FileChanged, SpecialFile
+from lakecli.repository.transfer.selection import Plan
+from lakecli.repository.transfer.walk import size_of, walk
 from lakecli.repository.upload import (
     TreeUpload,
     UploadReport,
@@ -15,15 +16,14 @@ from lakecli.repository.upload import (
     expected_of,
     is_same,
 )
-from lakecli.repository.walk import size_of, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from lakecli.repository.lake import Repository
+    from lakecli.repository.transfer.walk import Found
     from lakecli.repository.upload import UploadOptions
-    from lakecli.repository.walk import Found
 
 
 class _TreePlan(TreeUpload):

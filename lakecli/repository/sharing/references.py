@@ -211,7 +211,7 @@ def _is_there(store: ObjectStore, key: str, *, size: int | None = None) -> bool:
 
 def _keep(items: Sequence[T], test: Callable[[T], bool]) -> list[T]:
     """Return the items that pass a test, which is made for several at a time."""
-    from lakecli.repository.parallel import Workers
+    from lakecli.repository.transfer.parallel import Workers
 
     kept: list[tuple[int, T]] = []
 

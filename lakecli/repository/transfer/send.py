@@ -25,7 +25,7 @@ from lakecli.kv import transfers
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.uploads import PART_SIZE, UploadId, UploadNotFound, part_size_of
-from lakecli.repository.ingest import PIECE, FileChanged, changed
+from lakecli.repository.transfer.ingest import PIECE, FileChanged, changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.objectstore.uploads import Part, Uploads
     from lakecli.repository.lake import Repository
-    from lakecli.repository.parallel import Memory, Persistence, Workers
+    from lakecli.repository.transfer.parallel import Memory, Persistence, Workers
 
 MOST_IN_MEMORY: Final = 16 << 20
 """Larger parts are read from the file while they are sent."""

@@ -3,8 +3,9 @@
 An object that is there already, of the same name and size, is never sent again. Small files are
 read once; large ones go into a local namespace in one pass that copies and hashes together, and
 into a bucket in two: hash, then send while hashing again, so that a file which changes meanwhile
-never lies under a wrong name. What that is cut off by a kill, `lakecli.repository.send` goes on
-with; a copy into a local namespace begins anew, which costs less than to check what was copied.
+never lies under a wrong name. What that is cut off by a kill,
+`lakecli.repository.transfer.send` goes on with; a copy into a local namespace begins anew, which
+costs less than to check what was copied.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from lakecli.errors import LakeError, LostRace, PermissionDenied, Unreachable
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.uri import is_local
-from lakecli.repository.parallel import Memory
+from lakecli.repository.transfer.parallel import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from lakecli.kv.file_hashes import FileKey
     from lakecli.objectstore.base import Batch, ObjectStore
     from lakecli.repository.reuse import Guard
-    from lakecli.repository.send import Sender
+    from lakecli.repository.transfer.send import Sender
 
     _Done = tuple[str, bool]
     """The digest of something in the namespace, and whether it was, or may have been, there."""

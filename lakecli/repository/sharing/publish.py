@@ -20,8 +20,9 @@ from lakecli.refs.graph import iter_unreached
 from lakecli.refs.store import RefStore
 from lakecli.remote.move import Intent, Outcome, Result, Retries
 from lakecli.remote.refs import find_ref
-from lakecli.repository import intents, namespace, tracking
-from lakecli.repository.intents import Begun
+from lakecli.repository import namespace
+from lakecli.repository.sharing import intents, tracking
+from lakecli.repository.sharing.intents import Begun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from lakecli.remote.collection import GcState
     from lakecli.remote.records import RemoteRef
     from lakecli.repository.lake import Repository
-    from lakecli.repository.packing import Packed
+    from lakecli.repository.sharing.packing import Packed
 
 TRUSTED_SHARE: Final = 0.5
 """Of the grace period: data that was uploaded since is not looked for, it cannot be collected."""
@@ -142,7 +143,7 @@ def check_writable(repository: Repository) -> None:
         NewerRepository: newer versions only.
         OtherRepository: it is no longer this repository's.
     """
-    from lakecli.repository.sharing import ensure_shareable
+    from lakecli.repository.sharing.shareable import ensure_shareable
 
     description = check_readable(repository)
     namespace.check_needs(repository.store, description, writing=True)
@@ -238,7 +239,7 @@ def _trusted(positions: tracking.Positions, collection: GcState) -> set[CommitId
 def _check(repository: Repository, commits: Sequence[Commit], collection: GcState) -> None:
     """Look for what new commits refer to; young data is trusted while nothing is condemned."""
     from lakecli.remote.collection import Phase
-    from lakecli.repository.references import check_references
+    from lakecli.repository.sharing.references import check_references
 
     if not commits:
         return
@@ -253,7 +254,7 @@ def _check_again(
 ) -> None:
     """Look again, once the ref has moved, if a collection may have gone by meanwhile."""
     from lakecli.remote.collection import may_have_swept, read_state
-    from lakecli.repository.references import NotInBucket, check_references
+    from lakecli.repository.sharing.references import NotInBucket, check_references
 
     if not may_have_swept(before, read_state(repository.store)):
         return
@@ -271,7 +272,7 @@ def _check_again(
 
 
 def _pack(repository: Repository, after: CommitId) -> Packed | None:
-    from lakecli.repository import packing
+    from lakecli.repository.sharing import packing
 
     with repository.lake.kv.read() as txn:
         commits = packing.unpacked_commits(txn, repository, after)
@@ -283,7 +284,7 @@ def _write_down(repository: Repository, wanted: Begun, packed: Packed | None) ->
 
     A move that an earlier command began stays the same one: it cannot be made twice.
     """
-    from lakecli.repository import packing
+    from lakecli.repository.sharing import packing
 
     with repository.lake.kv.write() as txn:
         if packed is not None:

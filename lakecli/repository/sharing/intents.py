@@ -13,7 +13,8 @@ from lakecli.kv.intents import IntentStore
 from lakecli.model import StagingToken
 from lakecli.refs.store import RefStore
 from lakecli.remote.move import Intent, Outcome
-from lakecli.repository import operations, tracking
+from lakecli.repository import operations
+from lakecli.repository.sharing import tracking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
