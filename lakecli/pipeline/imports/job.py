@@ -135,6 +135,7 @@ def import_objects(
         DirtyBranch: the branch has uncommitted changes.
         ConflictError: the source has two objects for one path.
         NothingToDo: the branch has all of it already.
+        LostRace: another process finished the same import meanwhile, or the branch kept moving.
         Refused: the source lies in the repository's own namespace.
     """
     base = _check_branch(repository, branch)
@@ -338,8 +339,7 @@ class _Done:
     def take(self, item: Item, result: PartResult | None) -> None:
         """Take what became of a part."""
         if result is None:
-            found = self.journal.read(self.journal.path(item.part))
-            assert found is not None
+            found = self.journal.get(self.journal.path(item.part))
             self._resume(item.number, item.part, found)
             return
         report = self.report
@@ -365,8 +365,6 @@ class _Done:
 
         def cuts() -> Iterator[Cut]:
             for number in sorted(self._files):
-                found = self.journal.read(self._files[number])
-                assert found is not None, "a part's file was taken away"
-                yield found.cut
+                yield self.journal.get(self._files[number]).cut
 
         return stitch(trees, base, cuts(), low=self.task.prefix, high=self._high)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from blake3 import blake3
 
+from lakecli.errors import LostRace
 from lakecli.pipeline.imports.part import PartResult, Tally
 from lakecli.pipeline.imports.sink import Cut
 
@@ -35,6 +36,16 @@ after its grace period, which is a day at least.
 
 _FORMAT: Final = 1
 _CHECK_SIZE: Final = 32
+
+
+class JournalGone(LostRace):
+    """The same import, given twice at one time: the other one is done, and tidied up."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "another process has just finished the same import; this one committed nothing",
+            hint="give the command again to see what is left to do",
+        )
 
 
 class Journal:
@@ -66,12 +77,19 @@ class Journal:
             return False
 
     def put(self, part: Part, result: PartResult) -> Path:
-        """Write down a part that is done, and return its file."""
+        """Write down a part that is done, and return its file.
+
+        Raises:
+            JournalGone: another process finished the same import meanwhile.
+        """
         path = self.path(part)
         body, header = _pack(result)
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
-        fresh.write_bytes(blake3(header + body).digest() + header + b"\n" + body)
-        fresh.replace(path)
+        try:
+            fresh.write_bytes(blake3(header + body).digest() + header + b"\n" + body)
+            fresh.replace(path)
+        except FileNotFoundError:
+            raise JournalGone from None
         return path
 
     def path(self, part: Part) -> Path:
@@ -92,6 +110,17 @@ class Journal:
         if blake3(header + body).digest() != check:
             return None
         return _unpack(json.loads(header), body)
+
+    def get(self, path: Path) -> PartResult:
+        """Return what the file of a part that is done holds.
+
+        Raises:
+            JournalGone: another process finished the same import meanwhile.
+        """
+        found = self.read(path)
+        if found is None:
+            raise JournalGone
+        return found
 
     def close(self) -> None:
         """Forget everything: the import is done."""

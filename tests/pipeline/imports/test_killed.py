@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.errors import LostRace, NothingToDo
+from lakecli.pipeline.imports import manifest
+from lakecli.pipeline.imports.job import ImportOptions, import_objects
+from lakecli.pipeline.imports.sources import open_source
+from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.fsck import FsckCounts, fsck
+from lakecli.repository.log import LogOptions, log
+from lakecli.repository.transfer.walk import LinkPolicy
 from tests.pipeline.imports.lists import row_of, write_csv, write_parquet
 from tests.support.lakes import START, make_repository, open_lake
 
@@ -116,3 +123,34 @@ def test_another_manifest_under_the_same_name(tmp_path: Path) -> None:
     again = worker(directory, source)
     assert again is not None
     assert again["resumed"] == 0
+
+
+@pytest.mark.parametrize("step", ["part", "build"])
+def test_the_same_import_twice_at_one_time_is_done_once(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "ROWS_PER_PART", 500)
+    rows = [row_of(f"{n:05d}", n % 50) for n in range(COUNT)]
+    source = write_parquet(tmp_path / "ordered.parquet", rows)
+    other_is_done = False
+
+    def on_step(name: str) -> None:
+        nonlocal other_is_done
+        if name == step and not other_is_done:
+            other_is_done = True
+            assert worker(tmp_path, source) is not None
+
+    with open_lake(tmp_path, on_step=on_step) as lake:
+        repository = make_repository(lake, tmp_path)
+        with pytest.raises((LostRace, NothingToDo)):
+            import_objects(
+                repository,
+                "main",
+                b"p",
+                source=open_source(repository, str(source), links=LinkPolicy.FAIL),
+                runner=LocalRunner(),
+                committer="c",
+                options=ImportOptions(),
+            )
+        with log(repository, "main", LogOptions()) as commits:
+            assert len(list(commits)) == 2
