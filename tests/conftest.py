@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,10 @@ pytest_plugins = [
     "tests.support.azurite",
     "tests.support.spark",
 ]
+
+# What a script starts with `&` ignores interrupts, and so would every program that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SCRUBBED = ("AWS_", "AZURE_", "GCS_", "GIT_", "GOOGLE_", "LAKECLI_", "STORAGE_", "XDG_")
 KEPT = ("LAKECLI_LAKEFS_FIXTURES", "LAKECLI_REQUIRE_TOOLS")
