@@ -173,6 +173,7 @@ def test_a_broken_connection_is_taken_up_where_it_broke(
     store = Breaking(after=123_456)
     repository.__dict__["store"] = store
     entry = upload(repository, b"x", data)
+    store.ranges.clear()  # uploading reads the state of garbage collection
     assert b"".join(read_object(repository, entry)) == data
     assert store.ranges[0] == 123_456
 
@@ -181,6 +182,7 @@ def test_a_connection_that_never_was_is_an_error(repository: Repository) -> None
     store = Breaking(after=0)
     repository.__dict__["store"] = store
     entry = upload(repository, b"x", b"data" * reading.PIECE)
+    store.ranges.clear()  # as above
     with pytest.raises(Unreachable):
         list(read_object(repository, entry))
     assert store.ranges == []
