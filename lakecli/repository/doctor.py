@@ -342,7 +342,7 @@ def _shared(store: ObjectStore) -> Check:
     for pack in packs[:1]:
         read_pack(store, pack.id)
     details = {"refs": str(len(refs)), "packs": str(len(packs))}
-    seen = f"{len(refs)} refs and {len(packs)} packs of commits, which can be read"
+    seen = f"can be read; refs: {len(refs)}, packs of commits: {len(packs)}"
     if description.needs_write:
         return warning(
             "shared",
