@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from lakecli.repository.lake import Repository
     from lakecli.repository.sharing.pending import Finished
 
-BASE: Final = 0.2
-CAP: Final = 20.0
-"""Seconds to wait after a lost race: at random up to BASE, doubled with each, up to CAP."""
-
 
 class Synchroniser:
     """Keeps one repository and the bucket together for the length of a command.
@@ -148,9 +144,10 @@ class Synchroniser:
             )
 
     def _back_off(self) -> None:
-        longest = min(CAP, BASE * 2**self._lost)
+        from lakecli.remote.move import Retries
+
+        Retries(random=self._repository.lake.random_number, sleep=self._sleep).pause(self._lost)
         self._lost += 1
-        self._sleep(longest * self._repository.lake.random_number())
 
     def _fetch_and_follow(self) -> None:
         from lakecli.repository.fetch import fetch

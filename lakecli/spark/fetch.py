@@ -10,7 +10,6 @@ import bz2
 import gzip
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 from lakecli.errors import NotFound, Unsupported
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.objectstore.registry import open_store
+from lakecli.objectstore.seekable import Seekable
 from lakecli.repository.address import split_address
 
 if TYPE_CHECKING:
@@ -87,34 +87,16 @@ def gone(site: Site, file: Remote) -> NotFound:
     )
 
 
-class ObjectFile(RawIOBase):
+class ObjectFile(Seekable):
     """An object as a file that can be read anywhere, in pieces of `READ_AHEAD` and more."""
 
     def __init__(self, site: Site, file: Remote, data: bytes = b"") -> None:
+        super().__init__(file.size)
         self._site = site
         self._file = file
         self._store, self._key = locate(site, file.address)
-        self._position = 0
         self._ahead = data
         self._ahead_at = 0
-
-    def readable(self) -> bool:
-        """Return ``True``."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return ``True``."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
-        """Move to a position."""
-        base = {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: self._file.size}[whence]
-        self._position = max(0, base + offset)
-        return self._position
 
     def read(self, size: int = -1) -> bytes:
         """Return `size` bytes from the position on, less where the object ends."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
+from io import BufferedReader
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from lakecli.objectstore.registry import open_store
+from lakecli.objectstore.seekable import Seekable
 from lakecli.repository.address import split_address
 
 if TYPE_CHECKING:
@@ -38,28 +39,13 @@ def open_object(uri: str) -> BinaryIO:
     return BufferedReader(_Pieces(store, key), READ_AHEAD)
 
 
-class _Pieces(RawIOBase):
+class _Pieces(Seekable):
     """Ranged reads."""
 
     def __init__(self, store: ObjectStore, key: str) -> None:
+        super().__init__(store.head(key).size)
         self._store = store
         self._key = key
-        self._size = store.head(key).size
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
-        start = {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: self._size}[whence]
-        self._position = max(0, start + offset)
-        return self._position
 
     def readinto(self, buffer: object) -> int:
         view = memoryview(buffer)  # type: ignore[arg-type]

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
@@ -24,6 +23,7 @@ from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.kv import transfers
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.objectstore.seekable import Seekable
 from lakecli.objectstore.uploads import PART_SIZE, UploadId, UploadNotFound, part_size_of
 from lakecli.repository.transfer.ingest import PIECE, FileChanged, changed
 
@@ -280,36 +280,21 @@ def _rewound(body: bytes | SectionReader) -> bytes | BinaryIO:
     return cast("BinaryIO", body)
 
 
-class SectionReader(RawIOBase):
-    """A part of a file as a stream, which does not give its last bytes if any have changed."""
+class SectionReader(Seekable):
+    """A part of a file as a stream, which does not give its last bytes if any have changed.
+
+    Hashing begins again at its beginning.
+    """
 
     def __init__(self, descriptor: int, section: Section, *, on_piece: Callable[[], None]) -> None:
+        super().__init__(section.size)
         self._descriptor = descriptor
         self._section = section
         self._on_piece = on_piece
-        self._position = 0
         self._hashed = 0
         self._hasher = blake3()
         self._ahead = b""
         self._ahead_at = 0
-
-    def readable(self) -> bool:
-        """Return ``True``."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return ``True``."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position, from the beginning of the part."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
-        """Move to a position in the part; hashing begins again at its beginning."""
-        start = {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: self._section.size}[whence]
-        self._position = start + offset
-        return self._position
 
     def read(self, size: int = -1) -> bytes:
         """Read up to `size` bytes.
