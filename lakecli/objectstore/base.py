@@ -236,8 +236,18 @@ class Batch(Protocol):
     def put_new(self, key: str, body: bytes) -> None:
         """Write `body` unless the key is there already; an existing object stays as it is."""
 
+    def put_content(self, key: str, body: bytes) -> None:
+        """Write `body` unless an object of this key and size is there.
+
+        For keys derived from the digest of their bytes: an object of another size is damaged and
+        is replaced, see `contents.put_content`.
+        """
+
     def adopt(self, key: str, temporary: str) -> None:
-        """Give a finished `spool` its final key; an existing object stays as it is."""
+        """Give a finished `spool` its final key, derived from the digest of its bytes.
+
+        An existing object of the same size stays as it is; one of another size is replaced.
+        """
 
     def spool(self) -> tuple[str, BinaryIO]:
         """Open a temporary object whose final key is not known yet; the caller closes the file.

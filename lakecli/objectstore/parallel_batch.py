@@ -5,24 +5,20 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import BoundedSemaphore, Lock
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.errors import Unsupported
+from lakecli.objectstore.contents import put_content
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
     from concurrent.futures import Future
+
+    from lakecli.objectstore.base import ObjectStore
 
 WORKERS = 16
 WAITING = 16
 """Bodies that may wait for a worker; with those in work, the memory that a batch takes."""
-
-
-class _Creator(Protocol):
-    @property
-    def uri(self) -> str: ...
-
-    def put_new(self, key: str, body: bytes) -> bool: ...
 
 
 class ParallelBatch:
@@ -31,7 +27,7 @@ class ParallelBatch:
     Objects become visible one by one, each whole and durable; `flush` waits for them.
     """
 
-    def __init__(self, store: _Creator) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._lock = Lock()
         self._slots = BoundedSemaphore(WORKERS + WAITING)
@@ -41,12 +37,19 @@ class ParallelBatch:
 
     def put_new(self, key: str, body: bytes) -> None:
         """Send `body`, or wait until there is room for it; errors are raised by `flush`."""
+        self._submit(self._store.put_new, key, body)
+
+    def put_content(self, key: str, body: bytes) -> None:
+        """Do as `put_new`, but replace an object of another size."""
+        self._submit(partial(put_content, self._store), key, body)
+
+    def _submit(self, put: Callable[[str, bytes], bool], key: str, body: bytes) -> None:
         self._slots.acquire()
         try:
             with self._lock:
                 if self._pool is None:
                     self._pool = ThreadPoolExecutor(WORKERS, "put")
-                future = self._pool.submit(self._store.put_new, key, body)
+                future = self._pool.submit(put, key, body)
         except BaseException:
             self._slots.release()
             raise

@@ -6,6 +6,7 @@ import io
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import cycle
 from threading import Barrier
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from lakecli.objectstore.base import (
     Version,
     key_bytes,
 )
+from lakecli.objectstore.contents import put_content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -370,6 +372,47 @@ class ObjectStoreContract(ABC):
         assert not store.put_new("data/00/new", b"second")
         assert store.get("data/00/new") == b"first"
 
+    # Writes of objects that are named by their contents: present means same name and same size
+
+    def test_content_of_another_size_is_replaced(self, store: ObjectStore) -> None:
+        assert put_content(store, "data/00/k", b"whole")
+        first = store.head("data/00/k")
+        assert not put_content(store, "data/00/k", b"whole")
+        assert store.head("data/00/k") == first
+        for damaged in (b"", b"who", b"whole and more"):
+            store.put("data/00/k", damaged, ANY)
+            assert put_content(store, "data/00/k", b"whole")
+            assert store.get("data/00/k") == b"whole"
+        assert not put_content(store, "data/00/k", b"whole")
+
+    @pytest.mark.parametrize("count", [1, 40])  # few are synced one by one, many at once
+    def test_a_batch_replaces_content_of_another_size(self, store: ObjectStore, count: int) -> None:
+        keys = [f"data/{number % 3:02}/{number}" for number in range(count)]
+        bodies = (b"", b"who", b"whole and more", b"WHOLE")
+        for key, body in zip(keys, cycle(bodies), strict=False):
+            store.put(key, body, ANY)
+        versions = {info.key: info.version for info in store.list()}
+        batch = store.batch()
+        for key in (*keys, "data/00/new", "data/zz/new"):
+            batch.put_content(key, b"whole")
+        batch.put_new("table", b"of any size")
+        existing = set(batch.flush())
+        same = set(keys[3::4])
+        assert existing == (same if self.names_existing else set())
+        for key in keys:
+            assert store.get(key) == (b"WHOLE" if key in same else b"whole")
+            assert (store.head(key).version == versions[key]) == (key in same)
+        assert store.get("data/00/new") == store.get("data/zz/new") == b"whole"
+        assert store.get("table") == b"of any size"
+
+    def test_other_objects_are_never_replaced(self, store: ObjectStore) -> None:
+        store.put("_lakefs/range", b"another writer's", ANY)
+        batch = store.batch()
+        batch.put_new("_lakefs/range", b"ours")
+        batch.flush()
+        assert not store.put_new("_lakefs/range", b"ours")
+        assert store.get("_lakefs/range") == b"another writer's"
+
     # Batches
 
     def test_batch(self, store: ObjectStore) -> None:
@@ -437,7 +480,7 @@ class SpoolContract:
         raise NotImplementedError
 
     def test_spool_and_adopt(self, store: ObjectStore) -> None:
-        store.put("data/old", b"old", ANY)
+        store.put("data/old", b"SPOOLED data/old", ANY)
         batch = store.batch()
         for key in ("data/new", "data/old", "data/new"):
             temporary, stream = batch.spool()
@@ -447,8 +490,26 @@ class SpoolContract:
             batch.adopt(key, temporary)
         batch.flush()
         assert store.get("data/new") == b"spooled data/new"
-        assert store.get("data/old") == b"old"
+        assert store.get("data/old") == b"SPOOLED data/old"
         assert [info.key for info in store.list()] == ["data/new", "data/old"]
+
+    def test_adopting_replaces_content_of_another_size(self, store: ObjectStore) -> None:
+        bodies = {"data/short": b"wh", "data/same": b"WHOLE", "data/long": b"whole and more"}
+        for key, body in bodies.items():
+            store.put(key, body, ANY)
+        batch = store.batch()
+        for key in (*bodies, "data/new"):
+            temporary, stream = batch.spool()
+            with stream:
+                stream.write(b"whole")
+            batch.adopt(key, temporary)
+        batch.flush()
+        assert {info.key: store.get(info.key) for info in store.list()} == {
+            "data/long": b"whole",
+            "data/new": b"whole",
+            "data/same": b"WHOLE",
+            "data/short": b"whole",
+        }
 
 
 def _binary(stream: object) -> BinaryIO:

@@ -13,13 +13,15 @@ from lakecli.errors import NotFound, PermissionDenied, Refused, Unreachable, Usa
 from lakecli.identity import h
 from lakecli.layout import DATA, data_key
 from lakecli.model import CLIENT_MTIME, MAX_PATH_SIZE
+from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import branch as branches
 from lakecli.repository import upload as module
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
+from lakecli.repository.fsck import fsck
 from lakecli.repository.objects import stat
-from lakecli.repository.transfer.ingest import FileChanged, Ingest
+from lakecli.repository.transfer.ingest import SMALL, FileChanged, Ingest
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import (
     UploadOptions,
@@ -33,6 +35,7 @@ from tests.support.lakes import checksums, read
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lakecli.repository.fsck import Finding
     from lakecli.repository.lake import Repository
 
 PLAIN = UploadOptions()
@@ -266,6 +269,40 @@ def test_a_namespace_is_not_uploaded_into_itself(repository: Repository, tmp_pat
     for source in (tmp_path, tmp_path / "namespace", tmp_path / "namespace" / ".." / "namespace"):
         with pytest.raises(Refused, match="lies in"):
             upload_tree(repository, "main", b"", source=source, options=PLAIN)
+
+
+@pytest.mark.parametrize("size", [5, SMALL, SMALL + 1, 2 * SMALL + 3])
+@pytest.mark.parametrize("damaged_size", [0, 3, 3 * SMALL])
+@pytest.mark.parametrize("how", ["file", "tree", "stream", "another path"])
+def test_an_object_of_another_size_is_replaced_by_the_same_upload(
+    anywhere: Repository, tmp_path: Path, size: int, damaged_size: int, how: str
+) -> None:
+    body = (b"0123456789" * (size // 10 + 1))[:size]
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a").write_bytes(body)
+    os.utime(source / "a", (1, 1_600_000_000))  # so that the cache of hashes keeps it
+    options = UploadOptions(part_size=SMALL)
+
+    def upload(path: bytes = b"a") -> None:
+        if how == "stream":
+            upload_stream(anywhere, "main", path, source=io.BytesIO(body), options=options)
+        elif how == "tree":
+            upload_tree(anywhere, "main", b"", source=source, options=options)
+        else:
+            upload_file(anywhere, "main", path, source=source / "a", options=options)
+
+    def damage() -> list[Finding]:
+        return [each for each in fsck(anywhere, hash_data=True) if each.kind == "data"]
+
+    upload()
+    commit(anywhere, "main", message="a", committer="me")
+    key = data_key(h(body).hex())
+    anywhere.store.put(key, b"x" * damaged_size, ANY)
+    assert len(damage()) == 1
+    upload(b"b" if how == "another path" else b"a")
+    assert anywhere.store.get(key) == body
+    assert not damage()
 
 
 class Failing(MemoryStore):

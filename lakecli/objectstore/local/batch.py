@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from lakecli.objectstore.local.directory import (
     TEMPORARY,
-    object_status,
     split_key,
     sync_file,
     sync_file_system,
@@ -49,10 +48,12 @@ class LocalBatch:
         self._lock = Lock()
         self._idle = Condition(self._lock)
         self._flushing = Lock()
-        self._nursery: Nursery | None = None
+        self._nursery: dict[bool, Nursery] = {}
+        """Those that are written to: of files that keep what is there, and of `put_content`."""
         self._nurseries: list[Nursery] = []
-        """All that are not published yet, the one that is written to at the end."""
-        self._pending: list[tuple[list[bytes], str]] = []
+        """All that are not published yet."""
+        self._pending: list[tuple[list[bytes], str, bool]] = []
+        """Components of the key, temporary file, and whether the key names the contents."""
         self._unpublished: set[str] = set()
         weakref.finalize(
             self, _clean_up, os.getpid(), self._temporaries, self._unpublished, self._nurseries
@@ -60,38 +61,47 @@ class LocalBatch:
 
     def put_new(self, key: str, body: bytes) -> None:
         """Write `body` to a temporary file."""
+        self._put(key, body, is_content=False)
+
+    def put_content(self, key: str, body: bytes) -> None:
+        """Write `body` to a temporary file that replaces an object of another size."""
+        self._put(key, body, is_content=True)
+
+    def _put(self, key: str, body: bytes, *, is_content: bool) -> None:
         names = split_key(key)
         with self._files.translated(key):
-            nursery = self._enter()
+            nursery = self._enter(is_content=is_content)
             try:
                 is_new = nursery.write(b"/".join(names[:-1]), names[-1], body)
             finally:
                 self._leave(nursery)
             if not is_new:  # the other one may yet fail, so this is written as well
-                self._write(names, body)
+                self._write(names, body, is_content=is_content)
 
-    def _enter(self) -> Nursery:
+    def _enter(self, *, is_content: bool) -> Nursery:
         with self._lock:
-            if self._nursery is None:
-                self._nursery = Nursery(self._files, self._temporaries)
-                self._nurseries.append(self._nursery)
-            self._nursery.writers += 1
-            return self._nursery
+            nursery = self._nursery.get(is_content)
+            if nursery is None:
+                nursery = Nursery(self._files, self._temporaries, is_content=is_content)
+                self._nursery[is_content] = nursery
+                self._nurseries.append(nursery)
+            nursery.writers += 1
+            return nursery
 
     def _leave(self, nursery: Nursery) -> None:
         with self._lock:
             nursery.writers -= 1
-            if not nursery.writers and nursery is not self._nursery:
+            if not nursery.writers and nursery not in self._nursery.values():
                 self._idle.notify_all()
 
-    def _write(self, names: list[bytes], body: bytes) -> None:
+    def _write(self, names: list[bytes], body: bytes, *, is_content: bool) -> None:
         temporary, descriptor = self._create()
         try:
             write_all(descriptor, body)
         finally:
             os.close(descriptor)
         with self._lock:
-            self._pending.append((names, temporary))
+            self._pending.append((names, temporary, is_content))
 
     def spool(self) -> tuple[str, BinaryIO]:
         """Open a temporary file."""
@@ -105,7 +115,7 @@ class LocalBatch:
             raise ValueError(f"not a spool of this batch: {temporary!r}")
         names = split_key(key)
         with self._lock:
-            self._pending.append((names, temporary))
+            self._pending.append((names, temporary, True))
 
     def flush(self) -> Collection[str]:
         """Make everything so far durable, then visible, then durably visible.
@@ -115,7 +125,7 @@ class LocalBatch:
         with self._flushing:
             with self._lock:
                 pending, self._pending = self._pending, []
-                self._nursery = None
+                self._nursery.clear()
                 nurseries = list(self._nurseries)
                 while any(nursery.writers for nursery in nurseries):
                     self._idle.wait()
@@ -125,7 +135,7 @@ class LocalBatch:
             pending.sort()
             try:
                 with self._files.translated("new objects"):
-                    self._sync_content([temporary for _, temporary in pending], nurseries, count)
+                    self._sync_content([temporary for _, temporary, _ in pending], nurseries, count)
                     self._publish(pending, nurseries, count)
             except BaseException:
                 with self._lock:
@@ -155,7 +165,7 @@ class LocalBatch:
 
     def _publish(
         self,
-        pending: Sequence[tuple[list[bytes], str]],
+        pending: Sequence[tuple[list[bytes], str, bool]],
         nurseries: Sequence[Nursery],
         count: int,
     ) -> None:
@@ -166,12 +176,10 @@ class LocalBatch:
             nursery.remove()
         for directory, items in groupby(pending, key=lambda item: item[0][:-1]):
             with self._files.opened(directory, create=True, sync=few) as parent:
-                for names, temporary in items:
-                    try:
-                        self._files.publish_new(self._temporaries, temporary, parent, names[-1])
-                    except FileExistsError:
-                        object_status(parent, names[-1])  # raises where it is no object
-                        os.unlink(temporary, dir_fd=self._temporaries)
+                for names, temporary, is_content in items:
+                    self._files.publish(
+                        self._temporaries, temporary, parent, names[-1], is_content=is_content
+                    )
                     self._unpublished.discard(temporary)
                 if few:
                     sync_names(parent)

@@ -315,6 +315,46 @@ class Directory:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
             os.rename(temporary, name, src_dir_fd=source, dst_dir_fd=parent)
 
+    def publish(
+        self,
+        temporaries: int,
+        temporary: str | bytes,
+        parent: int,
+        name: bytes,
+        *,
+        source: int | None = None,
+        is_content: bool,
+    ) -> None:
+        """Give a finished temporary its final name, or remove it if there is such an object.
+
+        Args:
+            temporaries: the opened directory of temporaries.
+            temporary: the name it has.
+            parent: the opened directory it shall lie in.
+            name: the name it shall have.
+            source: the opened directory it lies in, if that is another one.
+            is_content: replace an object of another size: its name says what its bytes are, so
+                it is damaged.
+
+        Raises:
+            OSError: ``EISDIR`` or ``ELOOP`` where something that is no object has the name.
+        """
+        directory = temporaries if source is None else source
+        while True:
+            try:
+                self.publish_new(temporaries, temporary, parent, name, source=source)
+            except FileExistsError:
+                with self.locked(temporaries):
+                    current = object_status(parent, name)
+                    if current is None:
+                        continue  # deleted meanwhile
+                    new = os.stat(temporary, dir_fd=directory, follow_symlinks=False)
+                    if is_content and new.st_size != current.st_size:
+                        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=parent)
+                    else:
+                        os.unlink(temporary, dir_fd=directory)
+            return
+
 
 def object_status(parent: int, name: bytes) -> os.stat_result | None:
     """Describe an object's file in an opened directory.

@@ -20,7 +20,6 @@ from lakecli.objectstore.local.directory import (
     CREATE_NEW,
     FILE_MODE,
     names_in,
-    object_status,
     sync_file,
     sync_names,
     write_all,
@@ -42,15 +41,18 @@ class Nursery:
     Args:
         files: the namespace.
         temporaries: its directory of temporaries, opened.
+        is_content: whether the keys name the contents, so that an object of another size is
+            damaged and is replaced.
 
     Attributes:
         writers: how many are writing into it; whoever counts them holds a lock.
         count: finished files that are not published.
     """
 
-    def __init__(self, files: Directory, temporaries: int) -> None:
+    def __init__(self, files: Directory, temporaries: int, *, is_content: bool = False) -> None:
         self._files = files
         self._temporaries = temporaries
+        self._is_content = is_content
         self._name = files.make_temporary_directory(temporaries, mode=_PRIVATE)
         self._descriptor = os.open(self._name, _DIRECTORY, dir_fd=temporaries)
         self._places: dict[bytes, bytes] = {}
@@ -107,7 +109,7 @@ class Nursery:
             yield self._places[parent], names
 
     def publish(self, *, sync: bool) -> None:
-        """Give all files their final names; a file that has one already stays as it is.
+        """Give all files their final names, as `Directory.publish` does.
 
         After an error, what was not published is still there.
 
@@ -128,14 +130,14 @@ class Nursery:
         try:
             with self._files.opened(components, create=True, sync=sync) as target:
                 while names:
-                    name = names[-1]
-                    try:
-                        self._files.publish_new(
-                            self._temporaries, name, target, name, source=source
-                        )
-                    except FileExistsError:
-                        object_status(target, name)  # raises where it is no object
-                        os.unlink(name, dir_fd=source)
+                    self._files.publish(
+                        self._temporaries,
+                        names[-1],
+                        target,
+                        names[-1],
+                        source=source,
+                        is_content=self._is_content,
+                    )
                     names.pop()
                 if sync:
                     sync_names(target)

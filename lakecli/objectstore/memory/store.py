@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -236,7 +237,7 @@ class _MemoryBatch:
     """Holds everything back until `flush`, so that tests notice who forgets to call it."""
 
     store: MemoryStore
-    _pending: list[tuple[str, bytes]] = field(default_factory=list)
+    _pending: list[tuple[str, bytes, bool]] = field(default_factory=list)
     _spools: dict[str, _Spool] = field(default_factory=dict)
     _lock: RLock = field(default_factory=RLock)
     _count: int = 0
@@ -244,7 +245,12 @@ class _MemoryBatch:
     def put_new(self, key: str, body: bytes) -> None:
         """Queue one object."""
         with self._lock:
-            self._pending.append((key, bytes(body)))
+            self._pending.append((key, bytes(body), False))
+
+    def put_content(self, key: str, body: bytes) -> None:
+        """Queue one object that is named by its contents."""
+        with self._lock:
+            self._pending.append((key, bytes(body), True))
 
     def spool(self) -> tuple[str, BinaryIO]:
         """Open a temporary object."""
@@ -260,18 +266,20 @@ class _MemoryBatch:
             spool = self._spools.pop(temporary)
             if not spool.closed:
                 raise ValueError(f"{temporary} is still open")
-            self._pending.append((key, spool.body))
+            self._pending.append((key, spool.body, True))
 
     def flush(self) -> Collection[str]:
-        """Write everything queued; an existing object stays as it is."""
+        """Write everything queued; see `base.Batch`."""
+        from lakecli.objectstore.contents import put_content
+
         existing: set[str] = set()
         with self._lock:
             pending, self._pending = self._pending, []
-        for number, (key, body) in enumerate(pending):
+        for number, (key, body, is_content) in enumerate(pending):
             try:
-                self.store.put(key, body, ABSENT)
-            except ConditionFailed:
-                existing.add(key)
+                put = partial(put_content, self.store) if is_content else self.store.put_new
+                if not put(key, body):
+                    existing.add(key)
             except BaseException:
                 with self._lock:
                     self._pending[:0] = pending[number:]

@@ -22,6 +22,7 @@ from blake3 import blake3
 from lakecli.errors import LakeError, LostRace, PermissionDenied, Unreachable
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.objectstore.contents import put_content
 from lakecli.objectstore.uri import is_local
 from lakecli.repository.transfer.parallel import Memory
 
@@ -225,11 +226,11 @@ class Ingest:
         """Write an object; return whether it was there already."""
         key = data_key(digest)
         if self._batch is None:
-            return not self._store.put_new(key, data)
+            return not put_content(self._store, key, data)
         # Only where garbage is collected does it matter.
         asks = self._guard is not None and self._guard.is_active
         found = asks and self._store.local_path(key) is not None
-        self._batch.put_new(key, data)
+        self._batch.put_content(key, data)
         return found
 
     def _large(
