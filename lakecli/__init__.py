@@ -10,7 +10,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     remote                       refs, commit packs and reflog in the bucket (beside these three)
     sstable | kv | objectstore   the file format | LMDB | buckets; cloud SDKs only here
     config | home | layout | uri settings | places on a machine | keys in a bucket | lakefs:// URIs
-    model, identity, errors      records, digests, the error tree
+    model, identity, errors      records, digests, the error tree (and distribution, its name)
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
 ``repository/transaction.py`` seals the branch's staging area → ``staging/overlay.py`` gives the

@@ -72,3 +72,21 @@ def test_the_top_level_is_fixed() -> None:
     allowed = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"}
     folders = {"lakecli", "tests", "completions", "man"}
     assert {name for name in top if not name.startswith(".")} <= allowed | folders
+
+
+def test_nothing_is_unpickled_and_no_text_becomes_code() -> None:
+    found = []
+    for path in sorted((PROJECT / "lakecli").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Import | ast.ImportFrom | ast.Call):
+                continue
+            names: list[str | None] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module]
+            elif isinstance(node.func, ast.Name):
+                names = [node.func.id]
+            risky = {"pickle", "cloudpickle", "marshal", "shelve", "dill", "eval", "exec"}
+            found += [f"{path}:{node.lineno}: {name}" for name in names if name in risky]
+    assert found == []

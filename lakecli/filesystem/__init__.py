@@ -15,8 +15,10 @@ from __future__ import annotations
 try:
     import fsspec  # noqa: F401
 except ImportError as error:
+    from lakecli.distribution import install_command
+
     raise ImportError(
-        "the lakefs:// file system needs fsspec: pip install 'lakecli[fsspec]'"
+        f"the lakefs:// file system needs fsspec: {install_command('fsspec')}"
     ) from error
 
 from lakecli.filesystem.system import LakeFileSystem

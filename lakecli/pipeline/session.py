@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lakecli.distribution import install_command
 from lakecli.errors import Unreachable, Unsupported, UsageError
-from lakecli.pipeline.java import INSTALL, java_settings
+from lakecli.pipeline.java import java_settings
 
 if TYPE_CHECKING:
     import subprocess
@@ -64,7 +65,9 @@ def start_session(
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise Unsupported(f"Spark is not installed: {error}", hint=INSTALL) from error
+        raise Unsupported(
+            f"Spark is not installed: {error}", hint=install_command("spark")
+        ) from error
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - there is no other way
         return SparkSession.builder.getOrCreate(), False
     master = with_attempts(master or conf.get("spark.master", "") or EMBEDDED)
@@ -72,7 +75,7 @@ def start_session(
     settings = {"spark.app.name": "lakecli", **_DEFAULTS, **conf, "spark.master": master}
     if is_embedded and quick_start:
         settings[_JAVA_OPTIONS] = f"{_QUICK} {settings.get(_JAVA_OPTIONS, '')}".strip()
-    directory = cache or Path(_temporary())
+    directory = cache or _private_directory()
     variables = java_settings(environ, directory)
     variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or sys.executable
     if is_embedded:
@@ -142,10 +145,15 @@ def with_attempts(master: str) -> str:
     return master
 
 
-def _temporary() -> str:
-    from tempfile import gettempdir
+def _private_directory() -> Path:
+    """Make a directory that only this user can enter; it goes when the process ends."""
+    import atexit
+    import shutil
+    import tempfile
 
-    return os.path.join(gettempdir(), f"lakecli-{os.getuid()}")  # noqa: PTH118
+    directory = tempfile.mkdtemp(prefix="lakecli-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return Path(directory)
 
 
 @contextmanager

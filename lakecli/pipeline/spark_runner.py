@@ -9,9 +9,7 @@ lakecli itself has to say (a `LakeError`) is said at once, as it would be in thi
 from __future__ import annotations
 
 import os
-import pickle
 import re
-from base64 import b64decode, b64encode
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -19,6 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, Self, TypeVar
 
 from lakecli.errors import LakeError, Unreachable, Unsupported
+from lakecli.pipeline.errors_as_json import dump_error, find_carried, load_error
 from lakecli.pipeline.session import gist, start_session
 
 if TYPE_CHECKING:
@@ -33,7 +32,8 @@ R = TypeVar("R")
 JOBS_AT_ONCE: Final = 2
 SLICES_PER_CORE: Final = 2
 
-_CARRIED: Final = re.compile(r"lakecli:([A-Za-z0-9+/]+=*):")
+_NO_LAKECLI: Final = re.compile(r"^ModuleNotFoundError: No module named 'lakecli", re.MULTILINE)
+_OTHER_PYTHON: Final = re.compile(r"\[PYTHON_VERSION_MISMATCH\]")
 
 
 class Unfinished(LakeError):
@@ -45,9 +45,9 @@ class NoLakecli(Unsupported):
 
 
 class Failed(NamedTuple):
-    """What a part raised, on its way to the driver."""
+    """What a part raised, on its way to the driver: an error as JSON."""
 
-    error: LakeError
+    error: str
 
 
 class Apply(Generic[P, R]):
@@ -62,7 +62,7 @@ class Apply(Generic[P, R]):
         try:
             return number, self._task(part)
         except LakeError as error:
-            return number, Failed(error)
+            return number, Failed(dump_error(error))
 
 
 class SparkRunner:
@@ -125,12 +125,15 @@ class SparkRunner:
         batches = iter(lambda: list(islice(rest, SLICES_PER_CORE * self.parallelism)), [])
         yield from self.run_jobs(job, batches)
 
-    def run_jobs(self, job: Callable[[P], Iterator[R]], batches: Iterable[P]) -> Iterator[R]:
+    def run_jobs(
+        self, job: Callable[[P], Iterator[R]], batches: Iterable[P], *, nonce: str = ""
+    ) -> Iterator[R]:
         """Yield what jobs return, two of which run at one time; all are cancelled on the way out.
 
         Args:
             job: starts one job of Spark for a batch, and waits for it.
             batches: taken one after the other as jobs finish.
+            nonce: of `carried` errors, where the executors raise such.
 
         Raises:
             LakeError: what a part raised, or what became of Spark.
@@ -154,7 +157,7 @@ class SparkRunner:
             except LakeError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
-                raise_translated(error)
+                raise_translated(error, nonce=nonce)
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
                 with suppress(Exception):  # a JVM that is gone has no jobs
@@ -187,11 +190,6 @@ def _first_done(waiting: deque[Future[list[R]]]) -> list[R]:
     return done.result()
 
 
-def carried(error: LakeError) -> Exception:
-    """Return an exception whose text brings an error through Spark, where no result can."""
-    return RuntimeError(f"lakecli:{b64encode(pickle.dumps(error)).decode()}:")
-
-
 def opened(result: R | Failed) -> R:
     """Return a result that came from an executor.
 
@@ -199,12 +197,18 @@ def opened(result: R | Failed) -> R:
         LakeError: what was raised there instead.
     """
     if isinstance(result, Failed):
-        raise result.error
+        raise load_error(result.error) or Unfinished("a part failed, and its error is unreadable")
     return result
 
 
-def raise_translated(error: Exception) -> NoReturn:
+def raise_translated(error: Exception, *, nonce: str = "") -> NoReturn:
     """Say what Spark says of a job that failed, in one line.
+
+    The text quotes data of the job, so it decides nothing but how the failure is worded.
+
+    Args:
+        error: what PySpark raised.
+        nonce: of the job, where its executors use `carried`.
 
     Raises:
         LakeError: what was `carried`.
@@ -213,12 +217,12 @@ def raise_translated(error: Exception) -> NoReturn:
         Unfinished: anything else.
     """
     text = str(error)
-    found = _CARRIED.search(text)
-    if found:
-        raised: LakeError = pickle.loads(b64decode(found[1]))  # noqa: S301 - of our own executors
-        raise raised from error
-    if "No module named 'lakecli" in text or "PYTHON_VERSION_MISMATCH" in text:
-        what = "lacks lakecli" if "No module" in text else "is another version than here"
+    found = find_carried(text, nonce)
+    if found is not None:
+        raise found from error
+    lacks = _NO_LAKECLI.search(text)
+    if lacks or _OTHER_PYTHON.search(text):
+        what = "lacks lakecli" if lacks else "is another version than here"
         raise NoLakecli(
             f"the Python of Spark's executors {what}",
             hint="install lakecli there and name its Python: --conf spark.pyspark.python=PATH; "

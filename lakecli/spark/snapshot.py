@@ -7,7 +7,7 @@ what was staged on top of it if the ref is a branch that is read with its stagin
 from __future__ import annotations
 
 import os
-import pickle
+import struct
 import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lakecli.repository.view import View
 
 _QUICK = 1
+_SIZES = struct.Struct("<II")
+"""Of a path and a value, before their bytes."""
 
 
 class Snapshot(NamedTuple):
@@ -49,7 +51,14 @@ class Snapshot(NamedTuple):
         """Return (path, encoded value or tombstone) of what was staged, in path order."""
         if not self.staged:
             return []
-        records: list[tuple[bytes, bytes]] = pickle.loads(zlib.decompress(self.staged))  # noqa: S301 - our own bytes
+        data = zlib.decompress(self.staged)
+        records = []
+        at = 0
+        while at < len(data):
+            path_size, value_size = _SIZES.unpack_from(data, at)
+            start = at + _SIZES.size
+            at = start + path_size + value_size
+            records.append((data[start : start + path_size], data[start + path_size : at]))
         return records
 
 
@@ -96,8 +105,10 @@ def snapshot_of(repository: Repository, ref: str, *, prefix: bytes) -> Snapshot:
 
 
 def _staged(view: View, prefix: bytes) -> bytes:
-    records = list(view.staged(prefix=prefix))
-    return zlib.compress(pickle.dumps(records), _QUICK) if records else b""
+    pieces: list[bytes] = []
+    for path, value in view.staged(prefix=prefix):
+        pieces += (_SIZES.pack(len(path), len(value)), path, value)
+    return zlib.compress(b"".join(pieces), _QUICK) if pieces else b""
 
 
 @contextmanager

@@ -342,19 +342,25 @@ def _upload(
     frame: DataFrame, repository: Repository, shape: Shape, options: Mapping[str, Any]
 ) -> list[tuple[str, str, int, int]]:
     """Write and upload all rows; return path, checksum, size and rows of each file."""
+    from lakecli.pipeline.errors_as_json import carried, new_nonce
     from lakecli.pipeline.spark_runner import raise_translated
     from lakecli.spark.sink import RESULT_DDL, Sink
 
     sink = Sink(Site.of(repository), shape, _write_id(repository))
     rows = _arranged(frame, shape, {name: _text(value) for name, value in options.items()})
 
+    nonce = new_nonce()
+
     def write(batches: Iterator[Any]) -> Iterator[Any]:
-        return sink(batches)
+        try:
+            yield from sink(batches)
+        except LakeError as error:
+            raise carried(error, nonce) from error
 
     try:
         files = [tuple(row) for row in rows.mapInArrow(write, RESULT_DDL).collect()]
     except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
-        raise_translated(error)
+        raise_translated(error, nonce=nonce)
     if not files and not shape.partition_by:  # a DataFrame without partitions has no first task
         files = _empty(sink)
     return files

