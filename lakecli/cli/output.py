@@ -37,6 +37,9 @@ STYLES: Final = {
 }
 _RESET = "\033[0m"
 
+MAX_PATHS_SHOWN: Final = 100
+"""Paths that an error lists for people, at most; for programs it has all that it carries."""
+
 
 class Output:
     """One command's answer.
@@ -167,8 +170,12 @@ class Output:
     def error(self, message: str, *, hint: str | None, paths: Iterable[bytes]) -> None:
         """Write an error for people: what happened, the paths it concerns, the way out."""
         self._write_error(self._style_error("error:", "bright red") + " " + message)
-        for path in paths:
+        listed = list(paths)
+        for path in listed[:MAX_PATHS_SHOWN]:
             self._write_error("  " + format_.quote_path(path))
+        if len(listed) > MAX_PATHS_SHOWN:
+            more = len(listed) - MAX_PATHS_SHOWN
+            self._write_error(f"  and {more:,} more, which --json lists")
         if hint:
             self.hint(hint)
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from lakecli.errors import NothingToDo
 from lakecli.model import ChangeType, Difference, MergeStrategy
+from lakecli.repository.clean import check_clean
 from lakecli.repository.commits import MERGE_STRATEGY
 from lakecli.repository.find_merge_base import find_merge_points
-from lakecli.repository.transaction import Draft, check_clean, commit_clean
+from lakecli.repository.transaction import Draft, commit_clean
 from lakecli.repository.view import view_of_branch
 
 if TYPE_CHECKING:

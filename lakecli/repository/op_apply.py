@@ -112,13 +112,7 @@ class TakeBack:
         branch = self._refs.find_branch(change.branch)
         if branch is None or change.token not in branch.sealed_tokens:
             return
-        beneath = tokens.start(self._txn, self._repository, branch.name, branch.commit_id)
-        outdated = Branch(
-            name=branch.name,
-            commit_id=branch.commit_id,
-            staging_token=branch.staging_token,
-            sealed_tokens=(*branch.sealed_tokens, beneath),
-        )
+        outdated = tokens.outdate(self._txn, self._repository, branch)
         self._refs.put_branch(outdated)
         self._note(operations.branch_change(branch, outdated))
 

@@ -72,11 +72,16 @@ def _note_unsent(txn: WriteTransaction, repository: Repository, operation: Opera
 
     notes = IntentStore(txn, repository.key)
     for ref in operation.refs:
-        if ref.kind not in ("branch", "tag") or _commit_of(ref.before) == _commit_of(ref.after):
+        if ref.kind not in ("branch", "tag") or not moves_commit(ref):
             continue
         note = h(f"{UNSENT}\0{ref.kind}\0{ref.name}".encode("utf-8", "surrogateescape"))[:16]
         fields = {UNSENT: True, "kind": ref.kind, "name": ref.name, "operation": operation.kind}
         notes.put(note, fields)
+
+
+def moves_commit(change: RefChange) -> bool:
+    """Whether a branch or tag points to another commit after a change, or is new or gone."""
+    return _commit_of(change.before) != _commit_of(change.after)
 
 
 def _commit_of(fields: Mapping[str, Any] | None) -> str | None:

@@ -66,13 +66,17 @@ def _overtaken(
 
 
 def iter_crossing(
-    staged: Iterator[tuple[bytes, bytes]], changes: Iterable[Difference]
+    staged: Iterator[tuple[bytes, bytes]],
+    changes: Iterable[Difference],
+    *,
+    ignores_unchanged: bool = False,
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield (path, its value after the change) of what is staged and was changed, differently.
 
     Args:
         staged: (path, value or a tombstone), in path order.
         changes: in path order; none is asked for where nothing is staged.
+        ignores_unchanged: leave out what is staged as it was before the change.
     """
     from lakecli.committed.pairs import is_same
 
@@ -84,5 +88,10 @@ def iter_crossing(
             path, value = next(staged, (None, b""))
         if path is None:
             return
-        if path == change.path and not is_same(value or None, change.right):  # b"": a tombstone
+        if path != change.path:
+            continue
+        staged_value = value or None  # b"": a tombstone
+        if is_same(staged_value, change.right):
+            continue
+        if not (ignores_unchanged and is_same(staged_value, change.left)):
             yield path, change.right

@@ -20,6 +20,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations, tokens
 from lakecli.repository.branch import check_free
+from lakecli.repository.clean import unstage_unchanged
 from lakecli.repository.fetch import fetch
 from lakecli.repository.push import NonFastForward
 from lakecli.repository.sharing.pending import finish_pending
@@ -155,7 +156,7 @@ def _pull_branch(
         return _merge(repository, report, options)
     if options.dry_run:
         if plan.before is not None:
-            _check_staged(repository, name, plan)
+            _check_staged(repository, name, plan, ignores_unchanged=True)
         return report
     return report if _follow(repository, name, plan) else None
 
@@ -231,6 +232,8 @@ def _plan(txn: ReadTransaction, repository: Repository, name: str, there: Commit
 def _follow(repository: Repository, name: str, plan: _Plan) -> bool:
     """Make a branch or move it forward; return whether it still was as planned."""
     lake = repository.lake
+    if plan.before is not None:
+        unstage_unchanged(repository, name, plan.there)
     staged = None if plan.before is None else _check_staged(repository, name, plan)
     lake.surroundings.on_step("move")
     with lake.kv.write() as txn:
@@ -252,8 +255,17 @@ def _follow(repository: Repository, name: str, plan: _Plan) -> bool:
     return True
 
 
-def _check_staged(repository: Repository, name: str, plan: _Plan) -> bytes:
-    """Refuse to move under staged changes of paths that come in; return what is staged, hashed."""
+def _check_staged(
+    repository: Repository, name: str, plan: _Plan, *, ignores_unchanged: bool = False
+) -> bytes:
+    """Refuse to move under staged changes of paths that come in; return what is staged, hashed.
+
+    Args:
+        repository: whose branch.
+        name: of the branch.
+        plan: where it is to move.
+        ignores_unchanged: let pass what is staged as it is committed; a pull unstages that first.
+    """
     from lakecli.committed.diff import diff
     from lakecli.repository.overtaken import iter_crossing
 
@@ -261,7 +273,7 @@ def _check_staged(repository: Repository, name: str, plan: _Plan) -> bytes:
         view = view_of_branch(repository, txn, name)
         there = RefStore(txn, repository.key).get_commit(plan.there)
         changes = diff(repository.trees, view.commit.metarange_id, there.metarange_id)
-        crossing = iter_crossing(view.staged(), changes)
+        crossing = iter_crossing(view.staged(), changes, ignores_unchanged=ignores_unchanged)
         paths = [path for path, _ in islice(crossing, MAX_LISTED)]
         if paths:
             more = " or more" if len(paths) == MAX_LISTED else ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.kv import operations as log
 from lakecli.kv.operations import StagingChange
 from lakecli.refs.store import RefStore
-from lakecli.repository import operations
+from lakecli.repository import operations, tokens
 from lakecli.repository.view import View, branch_at, view_of_branch
 from lakecli.staging import area
 
@@ -90,8 +90,9 @@ class Stager:
                     tokens=branch.sealed_tokens,
                     name=branch.name,
                 )
-                for path in part:
-                    _unstage(txn, branch.staging_token, below, path)
+                covered = [_unstage(txn, branch.staging_token, below, path) for path in part]
+                if any(covered):
+                    refs.put_branch(tokens.outdate(txn, self._repository, branch))
 
     def _log(self, txn: WriteTransaction, branch: Branch, paths: Sequence[bytes]) -> None:
         """Record in the operation that these paths are about to be written."""
@@ -130,10 +131,12 @@ def stage_entry(
         Stager(repository, branch, kind=kind).write([(path, value)])
 
 
-def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> None:
+def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> bool:
+    """Unstage one path; return whether a sealed area has it too, and is covered now."""
     sealed = any(area.get(txn, each, path) is not None for each in below.tokens)
     if not sealed:
         area.remove(txn, token, path)
-        return
+        return False
     committed = below.find_committed(path)
     area.put_many(txn, token, [(path, area.TOMBSTONE if committed is None else committed)])
+    return True

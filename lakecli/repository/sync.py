@@ -16,7 +16,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.errors import LakeError, LostRace, OutcomeUnknown, Unreachable
+from lakecli.errors import (
+    IntegrityError,
+    LakeError,
+    LostRace,
+    NotFound,
+    OutcomeUnknown,
+    Unreachable,
+)
 from lakecli.kv.intents import IntentStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import Branch, Tag
@@ -24,6 +31,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.repository import operations, tokens
+from lakecli.repository.clean import unstage_unchanged
 from lakecli.repository.transaction import follow_head, is_as_built
 
 if TYPE_CHECKING:
@@ -260,6 +268,7 @@ def follow(repository: Repository) -> int:
         ]
     if not behind:
         return 0
+    behind = [tracked for tracked in behind if _is_ready(repository, tracked)]
     with repository.lake.kv.write() as txn:
         unsent = {
             (fields["kind"], fields["name"])
@@ -276,6 +285,25 @@ def follow(repository: Repository) -> int:
                 txn, repository, kind=operations.FOLLOWED, refs=changes, is_shared=True
             )
     return len(changes)
+
+
+def _is_ready(repository: Repository, tracked: Tracked) -> bool:
+    """Take off a branch that is to follow what is staged as it is committed.
+
+    Returns:
+        Whether it may follow; not if the trees cannot be read that tell what is to be taken off.
+    """
+    if tracked.kind != "branch" or tracked.commit_id is None:
+        return True
+    with repository.lake.kv.read() as txn:
+        local = RefStore(txn, repository.key).find_branch(tracked.name)
+        if local is None or not _has_nothing_of_its_own(txn, repository, local, tracked):
+            return True
+    try:
+        unstage_unchanged(repository, tracked.name, tracked.commit_id)
+    except (IntegrityError, NotFound):
+        return False
+    return True
 
 
 def _differs(refs: RefStore, tracked: Tracked) -> bool:
@@ -337,7 +365,7 @@ _FOLLOW: Final = {"branch": _follow_branch, "tag": _follow_tag}
 
 
 def _has_nothing_of_its_own(
-    txn: WriteTransaction, repository: Repository, local: Branch, tracked: Tracked
+    txn: ReadTransaction, repository: Repository, local: Branch, tracked: Tracked
 ) -> bool:
     """Whether the bucket has had all that a local branch has."""
     refs = RefStore(txn, repository.key)
@@ -351,7 +379,7 @@ def _has_nothing_of_its_own(
 
 
 def _was_in_bucket(
-    txn: WriteTransaction, repository: Repository, kind: str, local: Branch | Tag
+    txn: ReadTransaction, repository: Repository, kind: str, local: Branch | Tag
 ) -> bool:
     """Whether the bucket's ref once stood where the one here does, as far as is known."""
     moves = iter_moves(txn, repository.key, kind, local.name)

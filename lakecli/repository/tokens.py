@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakecli.kv.env import Table
@@ -10,6 +11,7 @@ from lakecli.model import CommitId, StagingToken
 
 if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction, WriteTransaction
+    from lakecli.model import Branch
     from lakecli.repository.lake import Repository
 
 
@@ -48,6 +50,16 @@ def move_on(
         return
     fields["started_on"] = head
     txn.put(Table.TOKENS, token, json.dumps(fields, separators=(",", ":")).encode())
+
+
+def outdate(txn: WriteTransaction, repository: Repository, branch: Branch) -> Branch:
+    """Return a branch with an empty area beneath its sealed ones; writing it is the caller's.
+
+    A commit under way that was built from those finds that they are no longer the oldest, and
+    builds again. Whoever writes to a sealed area has to do this.
+    """
+    beneath = start(txn, repository, branch.name, branch.commit_id)
+    return replace(branch, sealed_tokens=(*branch.sealed_tokens, beneath))
 
 
 def forget(txn: WriteTransaction, token: StagingToken) -> None:

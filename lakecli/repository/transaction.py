@@ -7,6 +7,10 @@
 3. **Move**: one transaction of the local store writes the commit, compares the branch with what
    was built from (head commit, exactly these sealed tokens), moves it and appends the operation.
 
+A command that needs a branch without uncommitted changes seals it as well. What it seals has to be
+equal to the head, and step 3 takes those tokens off: what was staged before a move never acts
+after it.
+
 The store's write lock is held in steps 1 and 3 only. A crash between any two leaves garbage, never
 damage: sealed changes stay visible on the branch and the same command takes them up again.
 Whoever loses the comparison builds again on the new head.
@@ -21,9 +25,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from lakecli.errors import DirtyBranch, LostRace
+from lakecli.errors import LostRace, NothingToDo
 from lakecli.refs.store import RefStore
 from lakecli.repository import housekeeping, operations, tokens
+from lakecli.repository.clean import check_clean, seal_clean
 from lakecli.repository.commits import check_text, make_commit
 from lakecli.repository.view import View, branch_at
 
@@ -102,14 +107,15 @@ def commit_staged(
     """
     taken_by_us: tuple[StagingToken, ...] = ()
     for _ in range(MAX_ATTEMPTS):
-        branch = _seal(repository, name)
+        branch = seal(repository, name)
         if taken_by_us and not set(taken_by_us) & set(branch.sealed_tokens):
-            raise LostRace(
-                f"another commit took the staged changes of {name}: {branch.commit_id}",
-                hint=f"look at it: lakecli show commit {repository.uri}/{branch.commit_id}",
-            )
+            _check_not_committed(repository, branch, taken_by_us)
         taken_by_us = branch.sealed_tokens
-        commit = _try(repository, branch, build, kind=kind, sealed=branch.sealed_tokens)
+        try:
+            commit = _try(repository, branch, build, kind=kind, sealed=branch.sealed_tokens)
+        except NothingToDo:
+            _discard_unchanged(repository, branch, kind=kind)
+            raise
         if commit is not None:
             return commit
     raise _kept_moving(name)
@@ -120,6 +126,7 @@ def commit_clean(
 ) -> Commit:
     """Move a branch without uncommitted changes to a commit built from its head.
 
+    Staged records that are equal to the head are no changes; the move takes them off the branch.
     What is staged while this runs stays staged, on top of the new head.
 
     Raises:
@@ -129,9 +136,10 @@ def commit_clean(
         LostRace: the branch kept moving.
     """
     for _ in range(MAX_ATTEMPTS):
-        with repository.lake.kv.read() as txn:
-            branch = branch_at(repository, txn, name)
-        commit = _try(repository, branch, build, kind=kind, sealed=(), must_be_clean=True)
+        branch = seal_clean(repository, name, seal)
+        commit = _try(
+            repository, branch, build, kind=kind, sealed=branch.sealed_tokens, must_be_clean=True
+        )
         if commit is not None:
             return commit
     raise _kept_moving(name)
@@ -143,7 +151,12 @@ def _kept_moving(name: str) -> LostRace:
     )
 
 
-def _seal(repository: Repository, name: str) -> Branch:
+def seal(repository: Repository, name: str) -> Branch:
+    """Seal a branch's staging area if anything is in it, and return the branch.
+
+    Raises:
+        NotFound: no such branch.
+    """
     from lakecli.staging import area
 
     lake = repository.lake
@@ -176,10 +189,11 @@ def _try(
     lake.surroundings.on_step("build")
     with lake.kv.read() as txn:
         head = RefStore(txn, repository.key).get_commit(branch.commit_id)
+        view = View(repository, txn, commit=head, tokens=sealed, name=branch.name)
         if must_be_clean:
-            everything = (branch.staging_token, *branch.sealed_tokens)
-            check_clean(View(repository, txn, commit=head, tokens=everything, name=branch.name))
-        draft = build(View(repository, txn, commit=head, tokens=sealed, name=branch.name))
+            check_clean(view)
+            view = View(repository, txn, commit=head, tokens=(), name=branch.name)
+        draft = build(view)
     check_text(message=draft.message, committer=draft.committer, metadata=draft.metadata)
     commit = make_commit(
         parents=draft.parents,
@@ -209,6 +223,53 @@ def _try(
     return commit
 
 
+def _check_not_committed(
+    repository: Repository, branch: Branch, gone: Sequence[StagingToken]
+) -> None:
+    """Refuse to go on where another commit took the staged changes that this one had sealed.
+
+    If they were thrown away or taken back instead, what is left is committed.
+
+    Raises:
+        LostRace: naming the head, which has them.
+    """
+    from lakecli.kv import operations as log
+
+    taken = set(gone)
+    with repository.lake.kv.read() as txn:
+        for operation in log.iter_operations(txn, repository.key):
+            if not taken.isdisjoint(operation.sealed):
+                break
+        else:
+            return
+    if any(operations.moves_commit(change) for change in operation.refs) and (
+        operation.kind == "commit"
+    ):
+        raise LostRace(
+            f"another commit took the staged changes of {branch.name}: {branch.commit_id}",
+            hint=f"look at it: lakecli show commit {repository.uri}/{branch.commit_id}",
+        )
+
+
+def _discard_unchanged(repository: Repository, branch: Branch, *, kind: str) -> None:
+    """Take sealed areas off a branch that turned out to hold no change, as one operation.
+
+    Left there, they would hide what a merge or a fetch brings later.
+    """
+    sealed = branch.sealed_tokens
+    if not sealed:
+        return
+    with repository.lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        before = refs.find_branch(branch.name)
+        if before is None or not is_as_built(before, branch, sealed):
+            return
+        after = replace(before, sealed_tokens=_newer_than(before, sealed))
+        refs.put_branch(after)
+        changes = [operations.branch_change(before, after)]
+        operations.append(txn, repository, kind=kind, refs=changes, sealed=sealed)
+
+
 def _move(
     txn: WriteTransaction,
     repository: Repository,
@@ -222,8 +283,7 @@ def _move(
     before = branch_at(repository, txn, built_from.name)
     if not is_as_built(before, built_from, sealed):
         raise _BranchMoved(f"branch {built_from.name} moved meanwhile")
-    newer = before.sealed_tokens[: len(before.sealed_tokens) - len(sealed)]
-    after = replace(before, commit_id=commit.id, sealed_tokens=newer)
+    after = replace(before, commit_id=commit.id, sealed_tokens=_newer_than(before, sealed))
     refs.put_commit(commit)
     refs.put_branch(after)
     follow_head(txn, before, after)
@@ -237,8 +297,13 @@ def is_as_built(present: Branch, built_from: Branch, sealed: Sequence[StagingTok
 
     Tokens sealed meanwhile are newer, so ours must still be the oldest ones.
     """
-    newer = present.sealed_tokens[: len(present.sealed_tokens) - len(sealed)]
+    newer = _newer_than(present, sealed)
     return present.commit_id == built_from.commit_id and (*newer, *sealed) == present.sealed_tokens
+
+
+def _newer_than(branch: Branch, sealed: Sequence[StagingToken]) -> tuple[StagingToken, ...]:
+    """Return the sealed tokens of a branch above its oldest ones, `sealed`."""
+    return branch.sealed_tokens[: len(branch.sealed_tokens) - len(sealed)]
 
 
 def land(
@@ -310,20 +375,3 @@ def follow_head(
             tokens.move_on(txn, token, after.commit_id)
         elif is_ours:
             tokens.move_on(txn, token, after.commit_id, since=before.commit_id)
-
-
-def check_clean(view: View) -> None:
-    """Refuse a branch with uncommitted changes.
-
-    Raises:
-        DirtyBranch: naming the first changed path.
-    """
-    from lakecli.repository.diff import uncommitted
-
-    for difference in uncommitted(view):
-        uri = f"{view.repository.uri}/{view.name}"
-        raise DirtyBranch(
-            f"branch {view.name} has uncommitted changes",
-            hint=f"commit them, or throw them away: lakecli branch reset {uri}",
-            paths=[difference.path],
-        )

@@ -135,7 +135,7 @@ class _Target:
 
     def check(self, partition_by: Sequence[str], *, commits: bool) -> None:
         """Find out before anything is computed whether the write is going to be refused."""
-        from lakecli.repository.transaction import check_clean
+        from lakecli.repository.clean import check_clean
 
         if self._mode not in MODES:
             raise UsageError(f"unknown mode {self._mode!r}", hint=f"one of {', '.join(MODES)}")

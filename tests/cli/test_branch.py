@@ -174,7 +174,7 @@ def test_revert_refuses(cli: Cli, forked: Demo, golden: Golden) -> None:
     forked.stage({"x": "1"})
     dirty = cli("branch", "revert", main, "main~1", "-y")
     assert (dirty.exit_code, dirty.stdout) == (7, "")
-    assert "branch main has uncommitted changes\n  x\n" in dirty.stderr
+    assert "branch main has an uncommitted change\n  x\n" in dirty.stderr
 
 
 def test_reverts_before_a_failure_stay(cli: Cli, demo: Demo) -> None:

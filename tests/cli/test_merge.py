@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -95,3 +96,14 @@ def test_merge_refuses(cli: Cli, forked: Demo, golden: Golden) -> None:
         cli("merge", DEV, MAIN, "--strategy=source-wins"),
         cli("merge", DEV, MAIN, "--dry-run", "--json"),
     )
+
+
+def test_a_dirty_branch_names_every_path_up_to_a_limit(forked: Demo) -> None:
+    forked.stage({f"staged/{number:03}": "1" for number in range(120)})
+    for words in (["merge", DEV, MAIN], ["merge", DEV, MAIN, "--dry-run"]):
+        told = forked.cli(*words)
+        assert told.exit_code == 7
+        assert "branch main has 120 uncommitted changes\n  staged/000\n" in told.stderr
+        assert "  staged/099\n  and 20 more, which --json lists\n" in told.stderr
+        record = json.loads(forked.cli(*words, "--json").stderr)["error"]
+        assert record["paths"] == [f"staged/{number:03}" for number in range(120)]

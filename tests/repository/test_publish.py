@@ -20,6 +20,7 @@ from lakecli.remote.collection import GcState, Phase
 from lakecli.remote.move import Outcome
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
+from lakecli.repository.clean import check_clean
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.commits import make_commit as new_commit
@@ -31,7 +32,6 @@ from lakecli.repository.sharing.pending import State, finish_pending
 from lakecli.repository.sharing.publish import OtherRepository
 from lakecli.repository.sharing.references import NotInBucket
 from lakecli.repository.stage import Stager
-from lakecli.repository.transaction import check_clean
 from lakecli.repository.view import view_of_branch
 from tests.support.clones import machine, make_commit, position
 from tests.support.faulty import denied, unreachable

@@ -10,11 +10,11 @@ import pytest
 from lakecli.errors import LakeError, LostRace, NotFound, NothingToDo, PermissionDenied, Unreachable
 from lakecli.kv.intents import IntentStore
 from lakecli.repository import branch, tag
+from lakecli.repository.clean import check_clean
 from lakecli.repository.commit import Overtaken, commit
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.op_undo import undo
-from lakecli.repository.transaction import check_clean
 from lakecli.repository.view import view_of_branch
 from tests.support.clones import Clones, synchronise
 from tests.support.lakes import checksums, read, stage

@@ -14,7 +14,8 @@ from lakecli.pipeline.imports.sources import Manifest
 from lakecli.pipeline.imports.stitch import stitch
 from lakecli.pipeline.site import Site
 from lakecli.pipeline.spark_runner import SparkRunner
-from lakecli.repository.transaction import Draft, check_clean, commit_clean
+from lakecli.repository.clean import check_clean
+from lakecli.repository.transaction import Draft, commit_clean
 from lakecli.repository.view import view_of_branch
 
 if TYPE_CHECKING:

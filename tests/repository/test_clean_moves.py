@@ -1,0 +1,449 @@
+"""Moving a clean branch on which records are staged that change nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import DirtyBranch, NothingToDo
+from lakecli.repository import branch
+from lakecli.repository.clean import MAX_LISTED
+from lakecli.repository.commit import commit
+from lakecli.repository.fetch import fetch
+from lakecli.repository.merge import MergeOptions, merge, preview
+from lakecli.repository.op_undo import redo, restore, undo
+from lakecli.repository.pick import cherry_pick, revert
+from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
+from lakecli.repository.push import PushOptions, push
+from lakecli.repository.sharing.pending import State, finish_pending
+from lakecli.repository.view import view_of_branch
+from tests.support.clones import Clones, synchronise
+from tests.support.lakes import checksums, make_repository, open_lake, read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lakecli.model import Commit
+    from lakecli.repository.lake import Repository
+
+BEFORE = {b"a": b"1", b"b": b"1", b"c": b"1"}
+AFTER = {b"a": b"2", b"c": b"1", b"new": b"2"}
+"""Changed, removed, left alone and added."""
+
+
+def _merge(repository: Repository) -> Commit:
+    return merge(repository, "side", "main", MergeOptions("me"))
+
+
+def _cherry_pick(repository: Repository) -> Commit:
+    return cherry_pick(repository, "side", "main", committer="me")
+
+
+def _revert(repository: Repository) -> Commit:
+    return revert(repository, "main", "main@", committer="me")
+
+
+def _import(repository: Repository) -> Commit:
+    from lakecli.pipeline.imports.job import ImportOptions, import_objects
+    from lakecli.pipeline.imports.sources import Directory
+    from lakecli.pipeline.runner import LocalRunner
+    from lakecli.repository.transfer.walk import LinkPolicy
+
+    source = repository.lake.home.cache.parent / "source"
+    source.mkdir(exist_ok=True)
+    for path, data in AFTER.items():
+        (source / path.decode()).write_bytes(data)
+    with LocalRunner() as runner:
+        report = import_objects(
+            repository,
+            "main",
+            None,
+            source=Directory(bytes(source), LinkPolicy.FAIL),
+            runner=runner,
+            committer="me",
+            options=ImportOptions(),
+        )
+    assert report.commit is not None
+    return report.commit
+
+
+MOVES = {"merge": _merge, "cherry-pick": _cherry_pick, "revert": _revert, "import": _import}
+
+
+def prepare(repository: Repository, move: str = "merge") -> None:
+    """Make a main that a move takes from `BEFORE` to `AFTER`."""
+    first, second = (AFTER, BEFORE) if move == "revert" else (BEFORE, AFTER)
+    stage(repository, "main", dict(first))
+    commit(repository, "main", message="before", committer="me")
+    if move != "revert":
+        branch.create(repository, "side", source="main")
+    name = "main" if move == "revert" else "side"
+    stage(repository, name, dict.fromkeys(first))
+    stage(repository, name, dict(second))
+    commit(repository, name, message="after", committer="me")
+
+
+def stage_no_ops(repository: Repository) -> None:
+    """Remove everything and stage it again; stage something new and remove it again."""
+    stage(repository, "main", dict.fromkeys(BEFORE))
+    stage(repository, "main", {**BEFORE, b"new": b"0"})
+    stage(repository, "main", {b"new": None})
+    assert read(repository, "main") == read(repository, "main@") == checksums(BEFORE)
+
+
+def staged(repository: Repository, name: str = "main") -> dict[bytes, bytes]:
+    with repository.lake.kv.read() as txn:
+        return dict(view_of_branch(repository, txn, name).staged())
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_nothing_staged_before_a_move_acts_after_it(repository: Repository, move: str) -> None:
+    prepare(repository, move)
+    stage_no_ops(repository)
+    no_ops = staged(repository)
+    MOVES[move](repository)
+
+    assert not staged(repository)
+    assert read(repository, "main") == read(repository, "main@") == checksums(AFTER)
+    stage(repository, "main", {b"later": b"3"})
+    commit(repository, "main", message="later", committer="me")
+    assert read(repository, "main@") == checksums({**AFTER, b"later": b"3"})
+
+    for _ in range(3):
+        undo(repository)
+    assert staged(repository) == no_ops
+    assert read(repository, "main") == read(repository, "main@") == checksums(BEFORE)
+    redo(repository)
+    assert not staged(repository)
+    assert read(repository, "main") == checksums(AFTER)
+
+
+def test_what_is_staged_during_a_move_stays_staged(tmp_path: Path) -> None:
+    writes = [b"late"]
+
+    def write_once(step: str) -> None:
+        if step == "build" and writes:
+            stage(repository, "main", {writes.pop(): b"1"})
+
+    with open_lake(tmp_path) as lake:
+        repository = make_repository(lake, tmp_path)
+        prepare(repository)
+        stage_no_ops(repository)
+        lake.surroundings = lake.surroundings._replace(on_step=write_once)
+        _merge(repository)
+        assert list(staged(repository)) == [b"late"]
+        assert read(repository, "main@") == checksums(AFTER)
+        assert read(repository, "main") == checksums({**AFTER, b"late": b"1"})
+
+
+def test_a_change_staged_between_looking_and_sealing_is_not_lost(tmp_path: Path) -> None:
+    changes = [b"a"]
+
+    def change_once(step: str) -> None:
+        if step == "seal" and changes:
+            stage(repository, "main", {changes.pop(): b"mine"})
+
+    with open_lake(tmp_path) as lake:
+        repository = make_repository(lake, tmp_path)
+        prepare(repository)
+        stage_no_ops(repository)
+        lake.surroundings = lake.surroundings._replace(on_step=change_once)
+        with pytest.raises(DirtyBranch):
+            _merge(repository)
+        assert read(repository, "main@") == checksums(BEFORE)
+        assert read(repository, "main") == checksums({**BEFORE, b"a": b"mine"})
+
+
+def test_a_refused_move_seals_nothing(repository: Repository) -> None:
+    prepare(repository)
+    stage(repository, "main", {b"a": b"mine"})
+    before = branch.show(repository, "main")
+    with pytest.raises(DirtyBranch):
+        _merge(repository)
+    assert branch.show(repository, "main") == before
+
+
+def test_a_move_over_what_a_killed_commit_had_sealed_is_refused(tmp_path: Path) -> None:
+    def killed(step: str) -> None:
+        if step == "move":
+            raise KeyboardInterrupt
+
+    with open_lake(tmp_path) as lake:
+        repository = make_repository(lake, tmp_path)
+        prepare(repository)
+        stage(repository, "main", {b"a": b"mine"})
+        calm = lake.surroundings
+        lake.surroundings = calm._replace(on_step=killed)
+        with pytest.raises(KeyboardInterrupt):
+            commit(repository, "main", message="killed", committer="me")
+        lake.surroundings = calm
+        assert branch.show(repository, "main").sealed_tokens
+        for move in (_merge, _cherry_pick):
+            with pytest.raises(DirtyBranch) as raised:
+                move(repository)
+            assert raised.value.paths == (b"a",)
+        assert read(repository, "main") == checksums({**BEFORE, b"a": b"mine"})
+        commit(repository, "main", message="again", committer="me")
+        assert read(repository, "main@") == checksums({**BEFORE, b"a": b"mine"})
+
+
+def test_every_uncommitted_change_is_named_up_to_a_limit(repository: Repository) -> None:
+    prepare(repository)
+    stage(repository, "main", {b"a": b"mine", b"b": None, b"c": b"1", b"z": b"1"})
+    for refused in (_merge, _cherry_pick, _preview):
+        with pytest.raises(DirtyBranch, match="has 3 uncommitted changes") as raised:
+            refused(repository)
+        assert raised.value.paths == (b"a", b"b", b"z")
+    many = {b"many/%05d" % number: b"1" for number in range(MAX_LISTED)}
+    stage(repository, "main", many)
+    with pytest.raises(DirtyBranch, match="has more than 1,000 uncommitted changes") as raised:
+        _merge(repository)
+    assert len(raised.value.paths) == MAX_LISTED
+
+
+def _preview(repository: Repository) -> None:
+    with preview(repository, "side", "main", MergeOptions("me")):
+        pass
+
+
+def test_a_commit_of_no_change_takes_off_what_is_staged(repository: Repository) -> None:
+    prepare(repository)
+    stage_no_ops(repository)
+    no_ops = staged(repository)
+    with pytest.raises(NothingToDo):
+        commit(repository, "main", message="none", committer="me")
+    assert not staged(repository)
+    assert not branch.show(repository, "main").sealed_tokens
+    undo(repository)
+    assert staged(repository) == no_ops
+    undo(repository)  # the removal of "new", and so on to before the first removal
+    undo(repository)
+    assert not read(repository, "main")
+    undo(repository)
+    assert not staged(repository)
+
+
+def test_a_commit_of_no_change_is_no_operation_where_nothing_is_staged(
+    repository: Repository,
+) -> None:
+    prepare(repository)
+    before = len(_log(repository))
+    with pytest.raises(NothingToDo):
+        commit(repository, "main", message="none", committer="me")
+    assert len(_log(repository)) == before
+
+
+def _log(repository: Repository) -> list[str]:
+    from lakecli.repository.op_log import iter_log
+
+    return [logged.operation.kind for logged in iter_log(repository)]
+
+
+def test_a_restored_path_over_what_is_sealed_is_no_change_either(tmp_path: Path) -> None:
+    def killed(step: str) -> None:
+        if step == "move":
+            raise KeyboardInterrupt
+
+    with open_lake(tmp_path) as lake:
+        repository = make_repository(lake, tmp_path)
+        prepare(repository)
+        stage(repository, "main", {b"a": b"mine"})
+        calm = lake.surroundings
+        lake.surroundings = calm._replace(on_step=killed)
+        with pytest.raises(KeyboardInterrupt):
+            commit(repository, "main", message="killed", committer="me")
+        lake.surroundings = calm
+        assert branch.reset_object(repository, "main", b"a") == 1
+        _merge(repository)
+        assert not staged(repository)
+        assert read(repository, "main") == checksums(AFTER)
+
+
+def test_a_reset_path_is_not_in_the_commit_under_way(tmp_path: Path) -> None:
+    resets = [b"a"]
+
+    def reset_once(step: str) -> None:
+        if step == "move" and resets:
+            branch.reset_object(repository, "main", resets.pop())
+
+    with open_lake(tmp_path) as lake:
+        repository = make_repository(lake, tmp_path)
+        prepare(repository)
+        stage(repository, "main", {b"a": b"mine", b"c": b"3"})
+        lake.surroundings = lake.surroundings._replace(on_step=reset_once)
+        commit(repository, "main", message="c", committer="me")
+        assert read(repository, "main") == checksums({**BEFORE, b"c": b"3"})
+        assert read(repository, "main@") == checksums({**BEFORE, b"c": b"3"})
+
+
+# -- shared through the bucket -----------------------------------------------------------------
+
+
+@pytest.fixture
+def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
+    with Clones.make(tmp_path, "ada", "bob") as made:
+        yield made.repositories
+
+
+def share(repository: Repository) -> None:
+    """Send and take everything, as a command does that shares by itself."""
+    synchroniser = synchronise(repository, "somebody")
+    synchroniser.begin()
+    synchroniser.end()
+
+
+def shared(repository: Repository, act: Callable[[Repository], object]) -> None:
+    """Do something as a command that shares by itself."""
+    synchroniser = synchronise(repository, "somebody")
+    try:
+        synchroniser.begin()
+        act(repository)
+        synchroniser.end()
+    finally:
+        repository.publisher = None
+
+
+def test_a_shared_merge_takes_them_off(clones: tuple[Repository, ...]) -> None:
+    ada, bob = clones
+    shared(ada, prepare)
+    stage_no_ops(ada)
+    shared(ada, _merge)
+    assert not staged(ada)
+    assert read(ada, "main") == checksums(AFTER)
+    shared(bob, lambda _: None)
+    assert read(bob, "main") == checksums(AFTER)
+
+
+def test_so_does_the_next_command_after_a_merge_that_was_killed(
+    clones: tuple[Repository, ...],
+) -> None:
+    ada, _ = clones
+    shared(ada, prepare)
+    stage_no_ops(ada)
+
+    steps: list[str] = []
+
+    def killed(step: str) -> None:
+        steps.append(step)
+        if step == "track" and "put" in steps:
+            raise KeyboardInterrupt
+
+    calm = ada.lake.surroundings
+    ada.lake.surroundings = calm._replace(on_step=killed)
+    with pytest.raises(KeyboardInterrupt):
+        shared(ada, _merge)
+    ada.lake.surroundings = calm
+    assert staged(ada)
+    (finished,) = finish_pending(ada)
+    assert finished.state is State.APPLIED
+    assert not staged(ada)
+    assert read(ada, "main") == read(ada, "main@") == checksums(AFTER)
+
+
+@pytest.mark.parametrize("changes", [{}, {b"mine": b"1"}], ids=["clean", "dirty"])
+def test_a_branch_that_follows_drops_what_changes_nothing(
+    clones: tuple[Repository, ...], changes: dict[bytes, bytes]
+) -> None:
+    ada, bob = clones
+    shared(ada, prepare)
+    shared(bob, stage_no_ops)
+    stage(bob, "main", dict(changes))
+    before = staged(bob)
+    shared(ada, _merge)
+    shared(bob, lambda _: None)
+
+    assert read(bob, "main@") == checksums(AFTER)
+    assert read(bob, "main") == checksums({**AFTER, **changes})
+    if changes:
+        commit(bob, "main", message="mine", committer="me")
+        assert read(bob, "main@") == checksums({**AFTER, **changes})
+        undo(bob)
+    restore(bob, _kinds(bob)["test"])  # as it was after the last staging, before the fetch
+    assert staged(bob) == before
+    assert read(bob, "main@") == checksums(BEFORE)
+
+
+def _kinds(repository: Repository) -> dict[str, str]:
+    """Return the newest operation of each kind."""
+    from lakecli.repository.op_log import iter_log
+
+    found: dict[str, str] = {}
+    for logged in iter_log(repository):
+        found.setdefault(logged.operation.kind, logged.operation.id.hex())
+    return found
+
+
+def test_undo_after_following_takes_back_the_staging_alone(
+    clones: tuple[Repository, ...],
+) -> None:
+    ada, bob = clones
+    shared(ada, prepare)
+    shared(bob, lambda _: None)
+    stage(bob, "main", {b"a": None})
+    stage(bob, "main", {b"a": b"1"})
+    shared(ada, _merge)
+    shared(bob, lambda _: None)
+    assert read(bob, "main") == checksums(AFTER)
+    undo(bob)  # of the second staging: what is left is the removal
+    assert read(bob, "main") == checksums({b"c": b"1", b"new": b"2"})
+    undo(bob)
+    assert read(bob, "main") == checksums(AFTER)
+    assert not staged(bob)
+
+
+def test_what_a_killed_commit_had_sealed_goes_as_well(clones: tuple[Repository, ...]) -> None:
+    ada, bob = clones
+    shared(ada, prepare)
+    shared(bob, stage_no_ops)
+
+    def killed(step: str) -> None:
+        if step == "build":
+            raise KeyboardInterrupt
+
+    calm = bob.lake.surroundings
+    bob.lake.surroundings = calm._replace(on_step=killed)
+    with pytest.raises(KeyboardInterrupt):
+        commit(bob, "main", message="killed", committer="me")
+    bob.lake.surroundings = calm
+    assert branch.show(bob, "main").sealed_tokens
+    shared(ada, _merge)
+    shared(bob, lambda _: None)
+    assert read(bob, "main") == checksums(AFTER)
+
+
+def test_pulling_forward_drops_what_changes_nothing(clones: tuple[Repository, ...]) -> None:
+    ada, bob = clones
+    me = PushOptions("me")
+    prepare(ada)
+    push(ada, "main", options=me)
+    pull(bob, "main", PullOptions("me"))
+    stage_no_ops(bob)
+    stage(bob, "main", {b"mine": b"1"})
+    _merge(ada)
+    push(ada, "main", options=me)
+    fetch(bob)
+    planned = pull(bob, "main", PullOptions("me", dry_run=True))
+    assert planned.state is Pulling.FAST_FORWARD
+    assert len(staged(bob)) == len(BEFORE) + 2
+    pull(bob, "main", PullOptions("me"))
+    assert list(staged(bob)) == [b"c", b"mine"]  # "c" is equal in both heads
+    assert read(bob, "main") == checksums({**AFTER, b"mine": b"1"})
+
+
+def test_pulling_forward_still_refuses_a_real_change(clones: tuple[Repository, ...]) -> None:
+    ada, bob = clones
+    me = PushOptions("me")
+    prepare(ada)
+    push(ada, "main", options=me)
+    pull(bob, "main", PullOptions("me"))
+    stage_no_ops(bob)
+    stage(bob, "main", {b"a": b"mine"})
+    _merge(ada)
+    push(ada, "main", options=me)
+    with pytest.raises(IncomingConflict) as raised:
+        pull(bob, "main", PullOptions("me"))
+    assert raised.value.paths == (b"a",)
+    assert read(bob, "main@") == checksums(BEFORE)
+    assert read(bob, "main") == checksums({**BEFORE, b"a": b"mine"})
