@@ -24,6 +24,10 @@ too: some disks ignore case). A listing is therefore ordered by keys, not by nam
 from __future__ import annotations
 
 import re
+from typing import Final
+
+from lakecli.errors import IntegrityError
+from lakecli.ids import DataDigest, HexId, IncomingId, PackId
 
 SSTABLES = "_lakefs/"
 DATA = "data/"
@@ -39,27 +43,80 @@ GC = "_lakecli/gc/"
 
 LAKEFS_MARKER_BODY = b"this is dummy data - created by lakeFS to check accessibility"
 
+MAX_REF_SIZE: Final = 1 << 20
+"""Bytes of a ref object, or of one of the reflog, at most; 32 moves take some 12 KiB."""
+
+MAX_REPOSITORY_SIZE: Final = 64 << 10
+"""Bytes of ``repository.json``, at most."""
+
+MAX_STATE_SIZE: Final = 64 << 10
+"""Bytes of the state of garbage collection, at most."""
+
+MAX_RULES_SIZE: Final = 1 << 20
+"""Bytes of the retention rules, at most."""
+
+MAX_KEEP_SIZE: Final = 64 << 20
+"""Bytes of one list of keys that writers took into use again, at most."""
+
+LARGEST_PACK: Final = 64 << 20
+"""Bytes; a commit pack that has more is merged no further, so that it always fits into memory."""
+
+MAX_PACK_SIZE: Final = 4 * LARGEST_PACK
+"""Bytes of a commit pack that is read, at most: twice the largest that merging makes."""
+
+MAX_MESSAGE_SIZE: Final = 64 << 10
+"""Bytes of the message of a commit that comes from the bucket, at most."""
+
+MAX_TABLE_SIZE: Final = 1 << 30
+"""Bytes of a range or metarange that is read whole, at most; lakeFS ends ranges at 20 MiB."""
+
+MAX_SEQUENCE: Final = 10**15
+"""The highest number of a move; keys have room for 16 digits."""
+
 _FOLDERS = {"branch": "branches", "tag": "tags"}
 _KINDS = {folder: kind for kind, folder in _FOLDERS.items()}
 _SEQUENCE_DIGITS = 16
 _ESCAPED = re.compile(rb"[^a-z0-9._-]")
 _UNESCAPED = re.compile(rb"%([0-9A-F]{2})")
 _DATA_KEY = re.compile(r"data/[0-9a-f]{2}/[0-9a-f]{62}")
+_LONGEST_NAME = 255
+"""Bytes of a ref's name in a key, at most: what a directory takes as a file name."""
 
 
 def sstable_key(table_id: str) -> str:
-    """Return the key of a range or metarange."""
-    return SSTABLES + table_id
+    """Return the key of a range or metarange.
+
+    Raises:
+        MalformedId: `table_id` is no ID, or that of the empty tree, which has no object.
+    """
+    return SSTABLES + HexId(table_id)
 
 
 def incoming_key(incoming_id: str) -> str:
-    """Return the key that a PUT link points to."""
-    return INCOMING + incoming_id
+    """Return the key that a PUT link points to.
+
+    Raises:
+        MalformedId: `incoming_id` is no ID of a link.
+    """
+    return INCOMING + IncomingId(incoming_id)
 
 
 def data_key(digest: str) -> str:
-    """Return the content address of bytes whose BLAKE3 is `digest` (64 hex digits)."""
+    """Return the content address of bytes whose BLAKE3 is `digest` (64 hex digits).
+
+    Raises:
+        MalformedId: `digest` is none.
+    """
+    digest = DataDigest(digest)
     return f"data/{digest[:2]}/{digest[2:]}"
+
+
+def is_content_address(address: str, checksum: str) -> bool:
+    """Tell whether an entry lies at the content address that its checksum implies.
+
+    Only compares: the checksum of an entry from elsewhere may be any text.
+    """
+    return address == f"data/{checksum[:2]}/{checksum[2:]}"
 
 
 def data_digest(key: str) -> str | None:
@@ -83,8 +140,12 @@ def unescape_name(escaped: str) -> str:
 
 
 def ref_key(kind: str, name: str) -> str:
-    """Return the key of a ref's object; `kind` is ``branch`` or ``tag``."""
-    return f"{REFS}{_FOLDERS[kind]}/{escape_name(name)}"
+    """Return the key of a ref's object; `kind` is ``branch`` or ``tag``.
+
+    Raises:
+        IntegrityError: the name cannot be part of a key.
+    """
+    return f"{REFS}{_FOLDERS[kind]}/{_checked(escape_name(name))}"
 
 
 def ref_of_key(key: str) -> tuple[str, str] | None:
@@ -92,20 +153,53 @@ def ref_of_key(key: str) -> tuple[str, str] | None:
     folder, slash, escaped = key.removeprefix(REFS).partition("/")
     if not key.startswith(REFS) or folder not in _KINDS or not slash or not escaped:
         return None
+    if not _can_be_in_key(escaped):
+        return None
     name = unescape_name(escaped)
     return (_KINDS[folder], name) if escape_name(name) == escaped else None
 
 
 def reflog_prefix(kind: str, name: str) -> str:
-    """Return what the keys of a ref's older moves begin with."""
-    return f"{REFLOG}{_FOLDERS[kind]}/{escape_name(name)}/"
+    """Return what the keys of a ref's older moves begin with.
+
+    Raises:
+        IntegrityError: the name cannot be part of a key.
+    """
+    return f"{REFLOG}{_FOLDERS[kind]}/{_checked(escape_name(name))}/"
 
 
 def reflog_key(kind: str, name: str, sequence: int) -> str:
-    """Return the key of older moves of a ref, the newest of which has this sequence number."""
+    """Return the key of older moves of a ref, the newest of which has this sequence number.
+
+    Raises:
+        IntegrityError: the name or the number cannot be part of a key.
+    """
+    if not 1 <= sequence <= MAX_SEQUENCE:
+        raise IntegrityError(
+            f"a move of {kind} {name!r} has the number {sequence}",
+            hint="something else writes into this namespace: restore the ref from a backup",
+        )
     return f"{reflog_prefix(kind, name)}{sequence:0{_SEQUENCE_DIGITS}d}"
 
 
 def pack_key(pack_id: str) -> str:
-    """Return the key of a commit pack."""
-    return COMMITS + pack_id
+    """Return the key of a commit pack.
+
+    Raises:
+        MalformedId: `pack_id` is no ID of a pack.
+    """
+    return COMMITS + PackId(pack_id)
+
+
+def _can_be_in_key(escaped: str) -> bool:
+    """Tell whether an escaped name names one object of its folder, on every store and disk."""
+    return escaped not in ("", ".", "..") and len(escaped) <= _LONGEST_NAME
+
+
+def _checked(escaped: str) -> str:
+    if not _can_be_in_key(escaped):
+        raise IntegrityError(
+            f"not a name that a ref can have: {escaped[:80]!r}",
+            hint="something else writes into this namespace: lakecli fsck lakefs://REPOSITORY",
+        )
+    return escaped

@@ -10,18 +10,31 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NewType
 
+from lakecli.ids import CommitId, MetarangeId, RangeId, RepositoryUuid
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-CommitId = NewType("CommitId", str)
-"""64 lowercase hex digits: lakeFS's SHA-256 over the commit's fields."""
-
-RangeId = NewType("RangeId", str)
-"""64 lowercase hex digits: BLAKE3 over the range's record IDs."""
-
-MetarangeId = NewType("MetarangeId", str)
-"""64 lowercase hex digits, or ``""`` for the empty tree."""
+__all__ = [
+    "CLIENT_METADATA_PREFIX",
+    "CLIENT_MTIME",
+    "EMPTY_TREE",
+    "MAX_PATH_SIZE",
+    "Branch",
+    "ChangeType",
+    "Commit",
+    "CommitId",
+    "Difference",
+    "Entry",
+    "MergeStrategy",
+    "MetarangeId",
+    "RangeId",
+    "RepositoryRecord",
+    "RepositoryUuid",
+    "StagingToken",
+    "Tag",
+]
 
 StagingToken = NewType("StagingToken", bytes)
 """16 random bytes that name one staging area."""
@@ -128,7 +141,7 @@ class RepositoryRecord:
     """
 
     name: str
-    uuid: str
+    uuid: RepositoryUuid
     storage_namespace: str
     default_branch: str
     created_at: datetime

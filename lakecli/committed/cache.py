@@ -10,6 +10,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from lakecli.ids import HexId
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -36,7 +38,7 @@ class SstableCache:
 
     def find(self, table_id: str) -> Path | None:
         """Return the file of a table, or ``None``; it counts as used now."""
-        path = self._directory / table_id
+        path = self._path(table_id)
         try:
             if table_id in self._used:
                 return path if path.exists() else None
@@ -51,21 +53,31 @@ class SstableCache:
 
         A cache that cannot be written (a full disk, no permission) keeps nothing and fails nothing.
         """
+        path = self._path(table_id)
         if len(data) > self._size_limit:
             return
         with suppress(OSError):
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._write(table_id, data)
+            self._write(path, data)
             self._used.add(table_id)
             self._evict(len(data))
 
     def drop(self, table_id: str) -> None:
         """Forget a table."""
+        path = self._path(table_id)
         self._used.discard(table_id)
         with suppress(OSError):
-            (self._directory / table_id).unlink()
+            path.unlink()
 
-    def _write(self, table_id: str, data: bytes) -> None:
+    def _path(self, table_id: str) -> Path:
+        """Return the file of a table; any name but an ID would lead out of the directory.
+
+        Raises:
+            MalformedId: `table_id` is no ID.
+        """
+        return self._directory / HexId(table_id)
+
+    def _write(self, path: Path, data: bytes) -> None:
         import tempfile  # it costs a start-up milliseconds, and most commands cache nothing
 
         with tempfile.NamedTemporaryFile(dir=self._directory, prefix=".", delete=False) as file:
@@ -73,7 +85,7 @@ class SstableCache:
             try:
                 file.write(data)
                 file.flush()
-                temporary.replace(self._directory / table_id)
+                temporary.replace(path)
             except BaseException:
                 with suppress(OSError):
                     temporary.unlink()
@@ -97,6 +109,8 @@ class SstableCache:
             for _, name, size in files:
                 if total <= self._size_limit * _KEPT:
                     break
-                self.drop(name)
+                self._used.discard(name)
+                with suppress(OSError):
+                    (self._directory / name).unlink()
                 total -= size
         self._size = total

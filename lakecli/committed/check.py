@@ -12,24 +12,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakecli.committed.metaranges import decode_range_record
+from lakecli.committed.naming import name_of_table
 from lakecli.committed.ranges import is_ours
 from lakecli.committed.splitter import Splitter
-from lakecli.committed.store import check_kind, load_metarange
+from lakecli.committed.store import check_kind, parse_metarange
 from lakecli.committed.values import decode_entry, identify, identity_of
 from lakecli.errors import IntegrityError
-from lakecli.identity import frame_int, frame_map, frame_str, h, record_id, tree_id
+from lakecli.identity import frame_int, frame_map, frame_str, h
 from lakecli.layout import sstable_key
 from lakecli.sstable.reader import BytesSource, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from lakecli.committed.metaranges import Metarange, RangeRecord
     from lakecli.committed.store import TreeStore
     from lakecli.model import Entry, MetarangeId
-
-_LAKEFS_PROPERTIES = ("entity", "schema_definition", "schema_name", "type")
-"""What lakeFS knows of a table, and hashes, before it is finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ def check_metarange(trees: TreeStore, tree: MetarangeId) -> tuple[list[RangeReco
     key = sstable_key(tree)
     try:
         table = trees.read_object(tree)
-        metarange = load_metarange(tree, table)
+        metarange = parse_metarange(tree, table)
     except IntegrityError as error:
         return [], [Problem(key, error.message)]
     problems: list[Problem] = []
@@ -82,7 +80,7 @@ def check_metarange(trees: TreeStore, tree: MetarangeId) -> tuple[list[RangeReco
     problems += [Problem(key, what) for what in _check_records(metarange, records)]
     if len(metarange) != table.count:
         problems.append(Problem(key, f"{len(metarange)} ranges where {table.count} are announced"))
-    if not problems and _name(table, metarange.keys, metarange.values) != tree:
+    if not problems and name_of_table(table, metarange.keys, metarange.values) != tree:
         problems.append(Problem(key, "its name is not the digest of its ranges"))
     return records, problems
 
@@ -133,7 +131,7 @@ def problem_of_copy(table_id: str, data: bytes) -> str | None:
             block = table.block(number)
             keys += block.keys
             values += block.values
-        name = _name(table, keys, values)
+        name = name_of_table(table, keys, values)
     except IntegrityError as error:
         return error.message
     return None if name == table_id else "its name is not the digest of its records"
@@ -171,7 +169,7 @@ def _check_range_whole(
     if keys and (keys[0] != record.min_key or keys[-1] != record.max_key):
         yield f"it reaches from {keys[0]!r} to {keys[-1]!r}, not as its tree says"
     try:
-        name = _name(table, keys, values)
+        name = name_of_table(table, keys, values)
     except IntegrityError:
         return  # told for the entry
     if name != record.id:
@@ -201,24 +199,3 @@ def _lakefs_identities(entry: Entry) -> Iterator[bytes]:
         yield sha256(old + frame_str(entry.content_type)).digest()
     yield sha256(old).digest()  # before October 2021, or without a content type
     yield sha256(frame_str(entry.physical_address) + old).digest()  # before April 2021
-
-
-def _name(table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> str:
-    """Compute the name that a table must have, by its writer's rule."""
-    if is_ours(table):
-        return tree_id(map(record_id, keys, map(identity_of, values)))
-    return _lakefs_name(table.properties, keys, values)
-
-
-def _lakefs_name(
-    properties: Mapping[str, bytes], keys: Sequence[bytes], values: Sequence[bytes]
-) -> str:
-    """Compute the name that lakeFS gives a table."""
-    from hashlib import sha256
-
-    digest = sha256()
-    for key, value in zip(keys, values, strict=True):
-        digest.update(b"%d%b|%d%b|" % (len(key), key, len(value), value))
-    known = {name: properties[name].decode() for name in _LAKEFS_PROPERTIES if name in properties}
-    digest.update(frame_map(known))
-    return digest.hexdigest()

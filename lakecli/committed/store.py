@@ -63,6 +63,16 @@ class WrongTable(IntegrityError):
         )
 
 
+class MisnamedTable(IntegrityError):
+    """A sound table that is not the one its name says."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"{key}: its name is not the digest of its records",
+            hint="`lakecli fsck lakefs://REPOSITORY` names the commits and paths that need it",
+        )
+
+
 @dataclass(slots=True)
 class TreeCounts:
     """What an operation cost: tables opened and written, not counting those still in memory."""
@@ -199,9 +209,10 @@ class TreeStore:
             return NO_RANGES
         found = self._metaranges.get(tree)
         if found is None:
-            table = self._open_whole(tree)
+            table, data = self._open_whole(tree)
             self.counts.metaranges_opened += 1
             found = load_metarange(tree, table)
+            self._keep(tree, data)
             self._metaranges.put(tree, found, found.size)
         return found
 
@@ -213,9 +224,11 @@ class TreeStore:
         """
         found = self._tables.get(record.id)
         if found is None:
-            found = self._open_whole(record.id)
+            found, data = self._open_whole(record.id)
             self.counts.ranges_opened += 1
             check_kind(found, "range")
+            check_described(found, record)
+            self._keep(record.id, data)
             self._tables.put(record.id, found, found.size)
         check_described(found, record)
         return found
@@ -312,21 +325,24 @@ class TreeStore:
         key = layout.sstable_key(table_id)
         return Table(BytesSource(key, self._get(key)))
 
-    def _open_whole(self, table_id: str) -> Table:
+    def _open_whole(self, table_id: str) -> tuple[Table, bytes]:
+        """Return a table, and its bytes if they are to be cached once they are verified."""
         cache = self._cache
         if cache is None:
-            return self.read_object(table_id)
+            return self.read_object(table_id), b""
         key = layout.sstable_key(table_id)
         path = cache.find(table_id)
         if path is not None:
             try:
-                return Table(BytesSource(f"{key} in the cache", path.read_bytes()))
+                return Table(BytesSource(f"{key} in the cache", path.read_bytes())), b""
             except (OSError, CorruptTable):
                 cache.drop(table_id)
         data = self._get(key)
-        table = Table(BytesSource(key, data))  # before it is cached: damage is not
-        cache.put(table_id, data)
-        return table
+        return Table(BytesSource(key, data)), data
+
+    def _keep(self, table_id: str, data: bytes) -> None:
+        if data and self._cache is not None:
+            self._cache.put(table_id, data)
 
     def _open_file(self, table_id: str) -> Table | None:
         """Open a table in its own file or in the cache's, or return ``None``."""
@@ -357,7 +373,21 @@ class TreeStore:
 
 
 def load_metarange(tree: MetarangeId, table: Table) -> Metarange:
-    """Parse an open metarange.
+    """Parse an open metarange, and verify that it is the one its name says.
+
+    Raises:
+        IntegrityError: it is damaged, a range, or another metarange.
+    """
+    from lakecli.committed.naming import name_of_table
+
+    metarange = parse_metarange(tree, table)
+    if name_of_table(table, metarange.keys, metarange.values) != tree:
+        raise MisnamedTable(table.name)
+    return metarange
+
+
+def parse_metarange(tree: MetarangeId, table: Table) -> Metarange:
+    """Parse an open metarange without verifying its name, for who looks for all that is wrong.
 
     Raises:
         IntegrityError: it is damaged, or a range.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from lakecli.committed.plain import Shape, read_plain
 from lakecli.errors import UsageError
 from lakecli.identity import DIGEST_SIZE, entry_identity
-from lakecli.layout import data_key
+from lakecli.layout import is_content_address
 from lakecli.model import CLIENT_METADATA_PREFIX, Entry
 from lakecli.sstable.framing import MalformedValue, decode_value, encode_value, read_component
 
@@ -91,7 +91,7 @@ def identify(entry: Entry) -> bytes:
             if not key.startswith(CLIENT_METADATA_PREFIX)
         },
         content_type=entry.content_type,
-        address="" if address == data_key(entry.checksum) else address,
+        address="" if is_content_address(address, entry.checksum) else address,
     )
 
 

@@ -13,7 +13,7 @@ from enum import Enum
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, Self
 
-from lakecli.errors import LakeError
+from lakecli.errors import IntegrityError, LakeError
 from lakecli.kv import environment
 
 if TYPE_CHECKING:
@@ -30,8 +30,26 @@ if TYPE_CHECKING:
 MAX_KEY_SIZE: Final = 510
 """Bytes in a key, at most. `lakecli.kv.paths` keeps longer paths."""
 
+OWNER_SIZE: Final = 16
+"""Bytes of what owns rows and leads their keys: a repository's UUID, or a staging token."""
+
 _FIRST_BATCH: Final = 8
 _LARGEST_BATCH: Final = 1024
+
+
+def owner_key(owner: bytes) -> bytes:
+    """Return the beginning of the keys of one owner's rows; anything shorter means many owners.
+
+    Raises:
+        IntegrityError: it is not the 16 bytes of one repository or staging token.
+    """
+    if len(owner) != OWNER_SIZE:
+        raise IntegrityError(
+            f"{len(owner)} bytes instead of the {OWNER_SIZE} that name one owner of rows "
+            "in the local store",
+            hint="a repository's record is damaged: make a new clone of its storage namespace",
+        )
+    return owner
 
 
 class Table(bytes, Enum):
@@ -289,13 +307,16 @@ class WriteTransaction(ReadTransaction):
         """Delete a record; return whether there was one."""
         return self._txn.delete(table + key)
 
-    def delete_prefix(self, table: Table, prefix: bytes, *, limit: int | None = None) -> int:
-        """Delete records under `prefix`, at most `limit`, and return how many.
+    def delete_owned(self, table: Table, owner: bytes, *, limit: int | None = None) -> int:
+        """Delete the rows of one owner, at most `limit`, and return how many.
 
         Fewer than `limit` means that none are left.
+
+        Raises:
+            IntegrityError: `owner` is not the 16 bytes of one repository or staging token.
         """
         cursor = self._txn.cursor()
-        within = table + prefix
+        within = table + owner_key(owner)
         deleted = 0
         found = cursor.set_range(within)
         while found and deleted != limit and cursor.key().startswith(within):

@@ -14,7 +14,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lakecli.errors import IntegrityError
-from lakecli.kv.env import Table
+from lakecli.kv.env import Table, owner_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ class IntentStore:
 
     def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
         self._txn = txn
-        self._repository = repository
+        self._repository = owner_key(repository)
 
     def put(self, id: bytes, fields: Mapping[str, Any]) -> None:
         """Write down a move; `fields` are what JSON takes."""

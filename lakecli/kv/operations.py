@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, NotFound
 from lakecli.kv import paths
-from lakecli.kv.env import Table
+from lakecli.kv.env import OWNER_SIZE, Table, owner_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -105,41 +105,47 @@ def append(txn: WriteTransaction, operation: Operation) -> Operation:
     repository = operation.repository
     numbered = replace(operation, sequence=last_sequence(txn, repository) + 1)
     sequence = numbered.sequence.to_bytes(_SEQUENCE_SIZE)
-    txn.put(Table.OPERATIONS, _COUNTER + repository, sequence)
-    txn.put(Table.OPERATIONS, _BY_SEQUENCE + repository + sequence, _dump(numbered))
-    txn.put(Table.OPERATIONS, _BY_ID + repository + operation.id, sequence)
+    txn.put(Table.OPERATIONS, _COUNTER + owner_key(repository), sequence)
+    txn.put(Table.OPERATIONS, _BY_SEQUENCE + owner_key(repository) + sequence, _dump(numbered))
+    txn.put(Table.OPERATIONS, _BY_ID + owner_key(repository) + operation.id, sequence)
     return numbered
 
 
 def key_of(operation: Operation) -> bytes:
     """Return the key of an appended operation: those of newer ones are greater."""
-    return _BY_SEQUENCE + operation.repository + operation.sequence.to_bytes(_SEQUENCE_SIZE)
+    return (
+        _BY_SEQUENCE + owner_key(operation.repository) + operation.sequence.to_bytes(_SEQUENCE_SIZE)
+    )
 
 
 def rewrite(txn: WriteTransaction, operation: Operation) -> None:
     """Write an appended operation anew: a command that stages in several parts adds to its own."""
     sequence = operation.sequence.to_bytes(_SEQUENCE_SIZE)
-    txn.put(Table.OPERATIONS, _BY_SEQUENCE + operation.repository + sequence, _dump(operation))
+    txn.put(
+        Table.OPERATIONS,
+        _BY_SEQUENCE + owner_key(operation.repository) + sequence,
+        _dump(operation),
+    )
 
 
 def last_sequence(txn: ReadTransaction, repository: bytes) -> int:
     """Return the sequence number of a repository's newest operation; 0 if it never had one."""
-    return int.from_bytes(txn.get(Table.OPERATIONS, _COUNTER + repository) or b"")
+    return int.from_bytes(txn.get(Table.OPERATIONS, _COUNTER + owner_key(repository)) or b"")
 
 
 def find_oldest(txn: ReadTransaction, repository: bytes) -> Operation | None:
     """Return the oldest operation still in a repository's log, or ``None``."""
-    for _, data in txn.scan(Table.OPERATIONS, prefix=_BY_SEQUENCE + repository):
+    for _, data in txn.scan(Table.OPERATIONS, prefix=_BY_SEQUENCE + owner_key(repository)):
         return _load(repository, data)
     return None
 
 
 def find(txn: ReadTransaction, repository: bytes, id: bytes) -> Operation | None:
     """Return an operation by its ID, or ``None``."""
-    sequence = txn.get(Table.OPERATIONS, _BY_ID + repository + id)
+    sequence = txn.get(Table.OPERATIONS, _BY_ID + owner_key(repository) + id)
     if sequence is None:
         return None
-    data = txn.get(Table.OPERATIONS, _BY_SEQUENCE + repository + sequence)
+    data = txn.get(Table.OPERATIONS, _BY_SEQUENCE + owner_key(repository) + sequence)
     return None if data is None else _load(repository, data)
 
 
@@ -157,7 +163,7 @@ def get(txn: ReadTransaction, repository: bytes, id: bytes) -> Operation:
 
 def iter_ids(txn: ReadTransaction, repository: bytes, prefix: str) -> Iterator[bytes]:
     """Yield the IDs of operations that start with `prefix`, lowercase hex digits, ascending."""
-    lead = _BY_ID + repository
+    lead = _BY_ID + owner_key(repository)
     whole = lead + bytes.fromhex(prefix[: len(prefix) & ~1])
     for key in txn.scan_keys(Table.OPERATIONS, prefix=whole):
         found = key[len(lead) :]
@@ -167,7 +173,7 @@ def iter_ids(txn: ReadTransaction, repository: bytes, prefix: str) -> Iterator[b
 
 def iter_operations(txn: ReadTransaction, repository: bytes) -> Iterator[Operation]:
     """Yield a repository's operations, newest first."""
-    for _, data in txn.scan_reverse(Table.OPERATIONS, prefix=_BY_SEQUENCE + repository):
+    for _, data in txn.scan_reverse(Table.OPERATIONS, prefix=_BY_SEQUENCE + owner_key(repository)):
         yield _load(repository, data)
 
 
@@ -239,15 +245,17 @@ def remove(txn: WriteTransaction, operation: Operation, *, limit: int | None = N
         if deleted == limit:
             return deleted
     sequence = operation.sequence.to_bytes(_SEQUENCE_SIZE)
-    txn.delete(Table.OPERATIONS, _BY_ID + operation.repository + operation.id)
-    deleted += txn.delete(Table.OPERATIONS, _BY_SEQUENCE + operation.repository + sequence)
+    txn.delete(Table.OPERATIONS, _BY_ID + owner_key(operation.repository) + operation.id)
+    deleted += txn.delete(
+        Table.OPERATIONS, _BY_SEQUENCE + owner_key(operation.repository) + sequence
+    )
     return deleted
 
 
 def _image_owner(id: bytes, token: bytes) -> bytes:
     from lakecli.identity import h  # reading the log needs no digests
 
-    return h(id + token)[: paths.OWNER_SIZE]
+    return h(id + token)[:OWNER_SIZE]
 
 
 def _dump(operation: Operation) -> bytes:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lakecli.kv.env import Table
+from lakecli.kv.env import Table, owner_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +35,7 @@ class PackedStore:
 
     def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
         self._txn = txn
-        self._repository = repository
+        self._repository = owner_key(repository)
 
     def add(self, pack_id: str, commit_ids: Iterable[str], *, replaces: Iterable[str] = ()) -> None:
         """Note that a pack lies in the bucket, with these commits in it.

@@ -19,14 +19,13 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-from lakecli.kv.env import MAX_KEY_SIZE
+from lakecli.kv.env import MAX_KEY_SIZE, OWNER_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 
-OWNER_SIZE: Final = 16
 _LINK: Final = b"\0"
 CHUNK: Final = MAX_KEY_SIZE - OWNER_SIZE - len(_LINK)
 """Part of the stored format. Functions take another only in tests."""
@@ -197,7 +196,7 @@ def drop(
         if not keys:
             break
         if max(map(len, keys)) <= OWNER_SIZE + chunk:
-            deleted += txn.delete_prefix(table, owner, limit=len(keys))
+            deleted += txn.delete_owned(table, owner, limit=len(keys))
             continue
         for key in keys:
             if len(key) > OWNER_SIZE + chunk:

@@ -13,7 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import IntegrityError
-from lakecli.kv.env import Table
+from lakecli.kv.env import Table, owner_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +33,7 @@ class ReflogStore:
 
     def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
         self._txn = txn
-        self._repository = repository
+        self._repository = owner_key(repository)
 
     def put_moves(self, kind: str, name: str, moves: Iterable[Mapping[str, Any]]) -> None:
         """Write moves of a ref, each what JSON takes with its ``sequence``; known ones stay."""

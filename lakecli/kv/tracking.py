@@ -13,13 +13,13 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import IntegrityError
-from lakecli.kv.env import Table
+from lakecli.ids import CommitId, MalformedId
+from lakecli.kv.env import Table, owner_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.kv.env import ReadTransaction
-    from lakecli.model import CommitId
 
 
 class Tracked(NamedTuple):
@@ -52,7 +52,7 @@ class TrackingStore:
 
     def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
         self._txn = txn
-        self._repository = repository
+        self._repository = owner_key(repository)
 
     def find(self, kind: str, name: str) -> Tracked | None:
         """Return a tracked ref, or ``None`` if this clone never saw it in the bucket."""
@@ -97,12 +97,12 @@ def _load(kind: str, name: str, data: bytes) -> Tracked:
         return Tracked(
             kind,
             name,
-            fields["commit_id"],
+            None if fields["commit_id"] is None else CommitId(fields["commit_id"]),
             fields["sequence"],
             fields["write_id"],
             fields["version"],
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, MalformedId) as error:
         raise IntegrityError(
             f"a record in the local store makes no sense: {name}",
             hint="the store may be damaged: move it away and start a new one",

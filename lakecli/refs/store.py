@@ -11,7 +11,8 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import IntegrityError, LostRace, NotFound, UsageError
-from lakecli.kv.env import MAX_KEY_SIZE, Table
+from lakecli.ids import MalformedId
+from lakecli.kv.env import MAX_KEY_SIZE, Table, owner_key
 from lakecli.model import Branch, Commit, CommitId, MetarangeId, StagingToken, Tag
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class RefStore:
 
     def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
         self._txn = txn
-        self._repository = repository
+        self._repository = owner_key(repository)
 
     def find_branch(self, name: str) -> Branch | None:
         """Return a branch, or ``None``."""
@@ -231,21 +232,21 @@ def _load_branch(name: str, data: bytes) -> Branch:
     try:
         return Branch(
             name=name,
-            commit_id=fields["commit_id"],
+            commit_id=CommitId(fields["commit_id"]),
             staging_token=StagingToken(bytes.fromhex(fields["staging_token"])),
             sealed_tokens=tuple(
                 [StagingToken(bytes.fromhex(token)) for token in fields["sealed_tokens"]]
             ),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, MalformedId) as error:
         raise _damaged(name) from error
 
 
 def _load_tag(name: str, data: bytes) -> Tag:
     fields = _parse(data, name)
     try:
-        return Tag(name, fields["commit_id"])
-    except (KeyError, TypeError) as error:
+        return Tag(name, CommitId(fields["commit_id"]))
+    except (KeyError, TypeError, MalformedId) as error:
         raise _damaged(name) from error
 
 
@@ -256,7 +257,7 @@ def _load_commit(id: CommitId, data: bytes) -> Commit:
     try:
         return Commit(
             id=id,
-            parents=tuple(fields["parents"]),
+            parents=tuple([CommitId(parent) for parent in fields["parents"]]),
             metarange_id=MetarangeId(fields["metarange_id"]),
             message=fields["message"],
             committer=fields["committer"],
@@ -264,7 +265,7 @@ def _load_commit(id: CommitId, data: bytes) -> Commit:
             metadata=fields["metadata"],
             generation=fields["generation"],
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, MalformedId) as error:
         raise _damaged(id) from error
 
 

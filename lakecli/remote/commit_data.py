@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import Refused
 from lakecli.identity import commit_id
-from lakecli.model import Commit, CommitId, MetarangeId
+from lakecli.ids import CommitId, MalformedId, MetarangeId
+from lakecli.model import Commit
 from lakecli.sstable.framing import MalformedValue, decode_value, encode_value
 
 if TYPE_CHECKING:
     from lakecli.proto.messages import CommitData
 
 _VERSION: Final = 1
+_SHOWN: Final = 64
 
 
 class NotText(Refused):
@@ -60,7 +62,7 @@ def decode_commit(key: bytes, value: bytes) -> Commit:
     """Return the commit that a record holds, its ID computed anew.
 
     Raises:
-        MalformedValue: there is none, or its ID is another.
+        MalformedValue: there is none, its ID is another, or a field of it is no such field.
     """
     from lakecli.proto import messages
 
@@ -68,10 +70,12 @@ def decode_commit(key: bytes, value: bytes) -> Commit:
     try:
         message = messages.CommitData.FromString(data)
         commit = _commit(message)
+    except MalformedId as error:
+        raise MalformedValue(f"the commit at {key[:_SHOWN]!r} names {error.message}") from None
     except (messages.DecodeError, ValueError, OverflowError, OSError):
-        raise MalformedValue(f"no commit at {key!r}") from None
+        raise MalformedValue(f"no commit at {key[:_SHOWN]!r}") from None
     if not commit.id.encode("ascii") == key == identity:
-        raise MalformedValue(f"the commit at {key!r} is {commit.id}")
+        raise MalformedValue(f"the commit at {key[:_SHOWN]!r} is {commit.id}")
     return commit
 
 
@@ -79,19 +83,22 @@ def _commit(message: CommitData) -> Commit:
     metadata = {pair.key: pair.value for pair in message.metadata}
     if message.generation < 1:
         raise ValueError(f"generation {message.generation}")
+    # Checked before anything is computed of them, or believed.
+    parents = tuple([CommitId(parent) for parent in message.parents])
+    metarange_id = MetarangeId(message.meta_range_id)
     return Commit(
         id=CommitId(
             commit_id(
                 committer=message.committer,
                 message=message.message,
-                metarange_id=message.meta_range_id,
+                metarange_id=metarange_id,
                 created_at=message.creation_date.seconds,
                 metadata=metadata,
-                parents=message.parents,
+                parents=parents,
             )
         ),
-        parents=tuple(map(CommitId, message.parents)),
-        metarange_id=MetarangeId(message.meta_range_id),
+        parents=parents,
+        metarange_id=metarange_id,
         message=message.message,
         committer=message.committer,
         created_at=datetime.fromtimestamp(message.creation_date.seconds, UTC),

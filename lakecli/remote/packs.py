@@ -20,7 +20,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
-from lakecli.layout import COMMITS, pack_key
+from lakecli.layout import COMMITS, LARGEST_PACK, pack_key
 from lakecli.objectstore.base import ObjectNotFound
 
 if TYPE_CHECKING:
@@ -35,9 +35,6 @@ LEVEL_FACTOR: Final = 8
 
 SMALLEST_LEVEL: Final = 16 << 10
 """Bytes of a pack below which all count as equal."""
-
-LARGEST_PACK: Final = 64 << 20
-"""Bytes; a pack that has more is merged no further, so that it always fits into memory."""
 
 REPLACES: Final = "replaces"
 

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 PARALLEL_READS: Final = 16
 
-_LONGEST_NAME: Final = 255
-"""Bytes of a ref's name in a key, at most; lakecli makes no longer ones."""
-
 
 class Listed(NamedTuple):
     """A ref as the listing knows it: its version tells whether it moved since it was last read."""
@@ -48,7 +45,7 @@ def iter_refs(store: ObjectStore) -> Iterator[Listed]:
     """
     for info in store.list(REFS):
         ref = ref_of_key(info.key)
-        if ref is not None and len(info.key.rpartition("/")[2]) <= _LONGEST_NAME:
+        if ref is not None:
             yield Listed(*ref, info.version)
 
 

@@ -225,7 +225,7 @@ def _forget(txn: WriteTransaction, repository: Repository) -> dict[tuple[str, st
         found["tag", tag.name] = tag
         refs.delete_tag(tag.name)
     tracking.forget_all(txn, repository)
-    txn.delete_prefix(Table.INTENTS, repository.key)
+    txn.delete_owned(Table.INTENTS, repository.key)
     return found
 
 

@@ -95,7 +95,7 @@ def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
             if deleted >= limit:
                 return deleted
         for table in (Table.TAGS, Table.INTENTS):
-            txn.delete_prefix(table, repository.key)
+            txn.delete_owned(table, repository.key)
         tracking.forget_all(txn, repository)
         records.forget_for_good(txn, repository.record)
     return deleted + 1

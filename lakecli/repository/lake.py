@@ -134,7 +134,7 @@ class Repository:
     def __init__(self, lake: Lake, record: RepositoryRecord) -> None:
         self.lake = lake
         self.record = record
-        self.key = bytes.fromhex(record.uuid)
+        self.key = record.uuid.key
         """The 16 bytes that this repository's rows in the local store begin with."""
         self.publisher: Publisher | None = None
         """Moves branches in the bucket before they move here, where sharing is automatic."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli import layout
 from lakecli.errors import AlreadyExists, IntegrityError, Refused
+from lakecli.ids import MalformedId, RepositoryUuid
 from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, ObjectNotFound
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Description(NamedTuple):
         needs_write: likewise, to write to it.
     """
 
-    uuid: str
+    uuid: RepositoryUuid
     range_entries: int
     default_branch: str
     created_at: datetime
@@ -101,7 +102,7 @@ def describe(store: ObjectStore) -> Description | None:
         if fields["format"] > FORMAT:
             raise _newer(store, f"format {fields['format']}")
         return Description(
-            uuid=bytes.fromhex(fields["uuid"]).hex(),
+            uuid=RepositoryUuid(fields["uuid"]),
             range_entries=int(fields["range_entries"]),
             default_branch=str(fields["default_branch"]),
             created_at=datetime.strptime(fields["created"], "%Y-%m-%dT%H:%M:%SZ").replace(
@@ -110,7 +111,7 @@ def describe(store: ObjectStore) -> Description | None:
             needs_read=_unknown(fields.get("needs_read", [])),
             needs_write=_unknown(fields.get("needs_write", [])),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, MalformedId) as error:
         raise IntegrityError(
             f"{store.uri}/{layout.REPOSITORY} is not a repository description",
             hint="restore it from a backup, or use another storage namespace",

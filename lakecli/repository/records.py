@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.kv.env import Table
-from lakecli.model import RepositoryRecord
+from lakecli.model import RepositoryRecord, RepositoryUuid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ def from_json(fields: Mapping[str, Any]) -> RepositoryRecord:
     """Return the record that `to_json` gave these fields of."""
     return RepositoryRecord(
         name=fields["name"],
-        uuid=fields["uuid"],
+        uuid=RepositoryUuid(fields["uuid"]),
         storage_namespace=fields["storage_namespace"],
         default_branch=fields["default_branch"],
         created_at=datetime.fromtimestamp(fields["created_at"], UTC),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import AlreadyExists, NotFound, UsageError
 from lakecli.kv.operations import RefChange
-from lakecli.model import Branch, RepositoryRecord
+from lakecli.model import Branch, RepositoryRecord, RepositoryUuid
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.store import RefStore
 from lakecli.repository import namespace, operations, records, tokens
@@ -84,7 +84,7 @@ def _intend(
             return intended
         record = RepositoryRecord(
             name=name,
-            uuid=lake.surroundings.new_id().hex(),
+            uuid=RepositoryUuid.of_bytes(lake.surroundings.new_id()),
             storage_namespace=uri,
             default_branch=default_branch,
             created_at=lake.now(),

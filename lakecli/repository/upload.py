@@ -126,7 +126,9 @@ class Upload:
         self._branch = branch
         self._options = options
         # What cannot be recorded is found out before the first byte is read.
-        encode_entry(self.entry(b"", Ingested("", 0, 0), at=repository.lake.now(), has_mtime=True))
+        encode_entry(
+            self.entry(b"", Ingested("0" * 64, 0, 0), at=repository.lake.now(), has_mtime=True)
+        )
         self._stager = Stager(repository, branch, kind="upload")
         self._new_hashes: list[tuple[FileKey, str]] = []
         self.workers = Workers(options.parallelism)

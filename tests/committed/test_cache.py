@@ -13,7 +13,7 @@ from lakecli.committed.apply import apply
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.recent import Recent
 from lakecli.committed.scan import find, iter_ranges, scan
-from lakecli.committed.store import TreeStore
+from lakecli.committed.store import MisnamedTable, TreeStore
 from lakecli.committed.values import encode_entry
 from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE, Entry
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MODEL = large_model(400)
+A = "a" * 64
 
 
 def age(path: Path, seconds: int) -> None:
@@ -46,39 +47,39 @@ def age(path: Path, seconds: int) -> None:
 
 def test_put_and_find(tmp_path: Path) -> None:
     cache = SstableCache(tmp_path / "deep" / "cache")
-    assert cache.find("a") is None
-    cache.put("a", b"data")
-    path = cache.find("a")
+    assert cache.find(A) is None
+    cache.put(A, b"data")
+    path = cache.find(A)
     assert path is not None
     assert path.read_bytes() == b"data"
-    assert SstableCache(tmp_path / "deep" / "cache").find("a") == path
-    cache.drop("a")
-    assert cache.find("a") is None
-    cache.drop("a")
+    assert SstableCache(tmp_path / "deep" / "cache").find(A) == path
+    cache.drop(A)
+    assert cache.find(A) is None
+    cache.drop(A)
 
 
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     cache = SstableCache(tmp_path, size_limit=100)
     for age_of, name in enumerate("dcba"):
-        cache.put(name, bytes(20))
-        age(tmp_path / name, 1000 + age_of)
-    assert SstableCache(tmp_path, size_limit=100).find("a") is not None  # used just now
-    cache.put("e", bytes(30))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "c", "d", "e"]
+        cache.put(name * 64, bytes(20))
+        age(tmp_path / (name * 64), 1000 + age_of)
+    assert SstableCache(tmp_path, size_limit=100).find(A) is not None  # used just now
+    cache.put("e" * 64, bytes(30))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [letter * 64 for letter in "acde"]
 
 
 def test_the_limit_holds_over_many_tables(tmp_path: Path) -> None:
     cache = SstableCache(tmp_path, size_limit=1000)
     for number in range(200):
-        cache.put(f"{number}", bytes(number))
+        cache.put(f"{number:064}", bytes(number))
         assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 1000
-    assert cache.find("199") is not None
+    assert cache.find(f"{199:064}") is not None
 
 
 def test_a_table_larger_than_the_limit_is_not_kept(tmp_path: Path) -> None:
     cache = SstableCache(tmp_path, size_limit=10)
-    cache.put("a", bytes(11))
-    assert cache.find("a") is None
+    cache.put(A, bytes(11))
+    assert cache.find(A) is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -87,15 +88,15 @@ def test_leftovers_of_a_crash_are_evicted_too(tmp_path: Path) -> None:
     leftover.write_bytes(bytes(90))
     age(leftover, 1000)
     cache = SstableCache(tmp_path, size_limit=100)
-    cache.put("a", bytes(20))
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    cache.put(A, bytes(20))
+    assert [path.name for path in tmp_path.iterdir()] == [A]
 
 
 def test_a_cache_that_cannot_be_written_fails_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     cache = SstableCache(tmp_path / "file" / "cache")
-    cache.put("a", b"data")
-    assert cache.find("a") is None
+    cache.put(A, b"data")
+    assert cache.find(A) is None
 
 
 def test_a_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +106,30 @@ def test_a_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pathlib.Path.replace", fail)
-    cache.put("a", b"data")
+    cache.put(A, b"data")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("absolute", [True, False])
+def test_no_other_name_leaves_the_directory(tmp_path: Path, *, absolute: bool) -> None:
+    """A forged commit names an absolute path as its tree: joined, it would be any file."""
+    canary = tmp_path / "canary"
+    canary.write_bytes(b"mine")
+    before = canary.stat()
+    cache = SstableCache(tmp_path / "cache")
+    name = str(canary) if absolute else "../canary"
+    for use in (cache.find, cache.drop, lambda name: cache.put(name, b"theirs")):
+        with pytest.raises(IntegrityError) as caught:
+            use(name)
+        assert caught.value.hint
+    assert canary.read_bytes() == b"mine"
+    assert canary.stat().st_mtime_ns == before.st_mtime_ns
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a", "a" * 63 + "/", "A" * 64, "a" * 64 + "\0"])
+def test_only_an_id_names_a_table(tmp_path: Path, name: str) -> None:
+    with pytest.raises(IntegrityError):
+        SstableCache(tmp_path).put(name, b"data")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -163,6 +187,22 @@ def test_a_damaged_object_is_not_cached(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError):
         contents(new_trees(store, cache=cache), tree)
     assert cache.find(tree) is None
+
+
+def test_a_metarange_under_anothers_name_is_neither_believed_nor_cached(tmp_path: Path) -> None:
+    store = RecordingStore()
+    tree = build(new_trees(store), MODEL)
+    other = build(new_trees(store), large_model(300))
+    store.put(f"_lakefs/{tree}", store.get(f"_lakefs/{other}"), ANY)
+    cache = SstableCache(tmp_path)
+    for read in (contents, lambda trees, tree: find(trees, tree, key(7))):
+        with pytest.raises(MisnamedTable) as caught:
+            read(new_trees(store, cache=cache), tree)
+        assert tree in caught.value.message
+    assert cache.find(tree) is None
+    (tmp_path / tree).write_bytes(store.get(f"_lakefs/{other}"))
+    with pytest.raises(MisnamedTable):  # put there by an older lakecli
+        contents(new_trees(store, cache=cache), tree)
 
 
 def test_a_namespace_on_this_machine_is_not_cached(tmp_path: Path) -> None:

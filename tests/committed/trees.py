@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lakecli.committed.apply import apply
 from lakecli.committed.metaranges import RangeRecord, encode_range_record
+from lakecli.committed.naming import name_of_table
 from lakecli.committed.scan import iter_ranges, scan
 from lakecli.committed.store import TreeStore
 from lakecli.committed.values import encode_value
@@ -15,6 +16,7 @@ from lakecli.identity import h
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.objectstore.base import ABSENT
 from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
 
 if TYPE_CHECKING:
@@ -137,8 +139,9 @@ def put_foreign(store: ObjectStore, model: Model, *, size: int) -> MetarangeId:
 def put_foreign_range(store: ObjectStore, records: Sequence[tuple[bytes, bytes]]) -> RangeRecord:
     table = TableWriter(properties={"type": b"ranges"})
     table.add_many([path for path, _ in records], [each for _, each in records])
-    range_id = RangeId(h(b"foreign" + repr(records).encode()).hex())
-    store.put(f"_lakefs/{range_id}", table.finish(), ABSENT)
+    data = table.finish()
+    range_id = RangeId(name_of(data))
+    store.put(f"_lakefs/{range_id}", data, ABSENT)
     return RangeRecord(range_id, records[0][0], records[-1][0], 1190, len(records))
 
 
@@ -146,6 +149,14 @@ def put_foreign_metarange(store: ObjectStore, ranges: Sequence[RangeRecord]) -> 
     table = TableWriter(properties={"type": b"metaranges"})
     for record in ranges:
         table.add(record.max_key, encode_range_record(record))
-    tree = MetarangeId(h(b"foreign" + repr(ranges).encode()).hex())
-    store.put(f"_lakefs/{tree}", table.finish(), ABSENT)
+    data = table.finish()
+    tree = MetarangeId(name_of(data))
+    store.put(f"_lakefs/{tree}", data, ABSENT)
     return tree
+
+
+def name_of(data: bytes) -> str:
+    """Return the name that a table of these bytes must have."""
+    table = Table(BytesSource("table", data))
+    records = list(table.records())
+    return name_of_table(table, [key for key, _ in records], [each for _, each in records])

@@ -25,6 +25,7 @@ from tests.support.stores import scratch
 
 SCHEMA_KEY = b"schema"
 keys = st.binary(min_size=1, max_size=6)
+owners = st.binary(max_size=2).map(lambda tail: tail.rjust(16, b"o"))
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
 
 
@@ -155,21 +156,36 @@ class TestScans:
             assert list(txn.scan_reverse(Table.STAGING, prefix=prefix)) == under[::-1]
 
     @given(
-        present=st.sets(keys, max_size=30),
-        prefix=st.binary(max_size=2),
+        present=st.sets(st.tuples(owners, keys), max_size=30),
+        owner=owners,
         limit=st.none() | st.integers(0, 30),
     )
-    def test_delete_prefix_deletes_the_first_of_them(
-        self, store: LocalStore, present: set[bytes], prefix: bytes, limit: int | None
+    def test_delete_owned_deletes_the_first_of_them(
+        self,
+        store: LocalStore,
+        present: set[tuple[bytes, bytes]],
+        owner: bytes,
+        limit: int | None,
     ) -> None:
-        inside = sorted(key for key in present if key.startswith(prefix))
-        gone = set(inside[:limit])
+        rows = {each + key for each, key in present}
+        gone = set(sorted(row for row in rows if row.startswith(owner))[:limit])
         with scratch(store) as txn:
             txn.put(Table.TAGS, b"a", b"")
-            txn.put_sorted(Table.STAGING, [(key, b"") for key in sorted(present)])
-            assert txn.delete_prefix(Table.STAGING, prefix, limit=limit) == len(gone)
-            assert set(txn.scan_keys(Table.STAGING)) == present - gone
+            txn.put_sorted(Table.STAGING, [(row, b"") for row in sorted(rows)])
+            assert txn.delete_owned(Table.STAGING, owner, limit=limit) == len(gone)
+            assert set(txn.scan_keys(Table.STAGING)) == rows - gone
             assert txn.get(Table.TAGS, b"a") == b""
+
+    @pytest.mark.parametrize("owner", [b"", b"o", b"o" * 15, b"o" * 17])
+    def test_delete_owned_takes_no_prefix_of_several_owners(
+        self, store: LocalStore, owner: bytes
+    ) -> None:
+        with scratch(store) as txn:
+            txn.put(Table.STAGING, b"o" * 16, b"")
+            with pytest.raises(IntegrityError) as caught:
+                txn.delete_owned(Table.STAGING, owner)
+            assert caught.value.hint
+            assert txn.get(Table.STAGING, b"o" * 16) == b""
 
     def test_a_long_scan_crosses_its_batches(self, store: LocalStore) -> None:
         records = [(b"%06d" % number, b"%d" % number) for number in range(5_000)]

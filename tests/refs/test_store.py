@@ -6,7 +6,7 @@ import sys
 import textwrap
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
@@ -232,11 +232,13 @@ class TestCommits:
 
     @pytest.mark.parametrize("id", ["", "0a", "x" * 64, "0A" * 32, "0a" * 33])
     def test_what_is_no_commit_id_names_nothing(self, store: LocalStore, id: str) -> None:
+        with pytest.raises(IntegrityError):
+            CommitId(id)
         with scratch(store) as txn:
             refs = RefStore(txn, REPOSITORY)
-            assert refs.find_commit(CommitId(id)) is None
+            assert refs.find_commit(cast("CommitId", id)) is None
             with pytest.raises(NotFound, match="no commit"):
-                refs.get_commit(CommitId(id))
+                refs.get_commit(cast("CommitId", id))
 
     @given(
         st.sets(st.text("0f", min_size=3, max_size=3), max_size=8),

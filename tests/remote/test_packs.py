@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.identity import commit_id, h
-from lakecli.layout import COMMITS, pack_key
+from lakecli.layout import COMMITS, LARGEST_PACK, pack_key
 from lakecli.model import Commit, CommitId, MetarangeId
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.remote import packs
-from lakecli.remote.commit_data import NotText, encode_commit
+from lakecli.remote.commit_data import NotText, decode_commit, encode_commit
 from lakecli.remote.packs import DamagedPack, PackInfo
+from lakecli.sstable.framing import MalformedValue
 from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
 from tests.support.counting import CountingStore
@@ -74,6 +76,56 @@ commits = st.builds(
     metarange_id=st.sampled_from(["", "ab" * 32]),
     generation=st.integers(1, 2**31 - 1),
 )
+
+
+FORGED_IDS = [
+    "/etc/passwd",
+    "/" + "a" * 63,
+    "../" + "a" * 61,
+    "a" * 63,
+    "a" * 65,
+    "A" * 64,
+    "a" * 63 + "\n",
+    "a" * 63 + "\0",
+    "x",
+]
+
+
+def forged(*, metarange_id: str = "", parents: tuple[str, ...] = ()) -> tuple[bytes, bytes]:
+    """A record as `encode_commit` writes it, of a commit that no constructor makes."""
+    fields = {"metarange_id": metarange_id, "parents": parents}
+    found = commit_id(
+        committer="", message="", created_at=0, metadata={}, metarange_id=metarange_id,
+        parents=parents,
+    )  # fmt: skip
+    commit = replace(make(""), id=CommitId(found), created_at=datetime.fromtimestamp(0, UTC))
+    for name, field in fields.items():
+        object.__setattr__(commit, name, field)
+    object.__setattr__(commit, "committer", "")
+    return found.encode(), encode_commit(commit)
+
+
+@pytest.mark.parametrize("text", FORGED_IDS)
+@pytest.mark.parametrize("field", ["metarange_id", "parents", "second parent"])
+def test_a_commit_that_names_no_id_is_refused(field: str, text: str) -> None:
+    """Its own ID is right: it is the SHA-256 of whatever the forger wrote."""
+    if field == "metarange_id":
+        key, value = forged(metarange_id=text)
+    else:
+        key, value = forged(parents=("b" * 64, text) if "second" in field else (text,))
+    with pytest.raises(MalformedValue) as caught:
+        decode_commit(key, value)
+    assert caught.value.hint
+
+
+def test_the_forger_writes_what_would_be_believed() -> None:
+    key, value = forged(metarange_id="c" * 64, parents=("b" * 64,))
+    assert decode_commit(key, value).parents == ("b" * 64,)
+
+
+def test_a_parent_is_never_empty() -> None:
+    with pytest.raises(MalformedValue):
+        decode_commit(*forged(parents=("",)))
 
 
 @given(st.lists(commits, max_size=20, unique_by=lambda commit: commit.id))
@@ -150,7 +202,7 @@ def test_what_others_make_of_a_pack(entity: bytes, key: str, value: bytes, what:
     store.put(pack_key(pack_id), data, ANY)
     with pytest.raises(DamagedPack, match=what):
         packs.read_pack(store, pack_id)
-    store.put(pack_key("no pack"), b"ignored", ANY)
+    store.put(COMMITS + "no pack", b"ignored", ANY)
     store.put(COMMITS + "ab" * 32 + "/x", b"ignored", ANY)
     assert [info.id for info in packs.list_packs(store)] == [pack_id]
 
@@ -233,12 +285,12 @@ def test_packs_stay_few(pushes: int, size: int) -> None:
 
 
 def test_large_packs_are_left_alone() -> None:
-    large = [PackInfo(str(number), packs.LARGEST_PACK, AT) for number in range(20)]
+    large = [PackInfo(str(number), LARGEST_PACK, AT) for number in range(20)]
     assert packs.choose_replaced(large, 100) == []
     small = [PackInfo(f"s{number}", 100, AT) for number in range(7)]
     assert packs.choose_replaced(large + small, 100) == [info.id for info in small]
     assert packs.choose_replaced(small[:6], 100) == []
-    assert packs.choose_replaced(small[:6], packs.LARGEST_PACK * 2) == []
+    assert packs.choose_replaced(small[:6], LARGEST_PACK * 2) == []
 
 
 def push_one_at_a_time(store: CountingStore, pushes: int) -> list[CommitId]:

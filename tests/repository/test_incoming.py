@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.kv.packed import PackedStore
-from lakecli.model import EMPTY_TREE
+from lakecli.model import EMPTY_TREE, RepositoryUuid
 from lakecli.remote.packs import Pack
 from lakecli.repository.commits import make_commit
 from lakecli.repository.lake import Repository
@@ -36,7 +36,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
 
 def another(repository: Repository) -> Repository:
     """A repository of the same lake that has nothing yet."""
-    uuid = repository.lake.surroundings.new_id().hex()
+    uuid = RepositoryUuid.of_bytes(repository.lake.surroundings.new_id())
     return Repository(repository.lake, replace(repository.record, uuid=uuid))
 
 

@@ -114,7 +114,7 @@ class RepositoryMachine(RuleBasedStateMachine):
 
     @initialize(target=branches)
     def start(self) -> str:
-        self.model["main"] = ModelBranch(CommitId(""))
+        self.model["main"] = ModelBranch(CommitId("0" * 64))
         self.record("main", {})
         return "main"
 

@@ -11,7 +11,7 @@ import pytest
 from lakecli.errors import AlreadyExists, LostRace, NotFound, Refused
 from lakecli.kv import operations as log
 from lakecli.kv.tracking import TrackingStore
-from lakecli.layout import pack_key, sstable_key
+from lakecli.layout import COMMITS, sstable_key
 from lakecli.model import CommitId
 from lakecli.repository import branch, tag
 from lakecli.repository.fetch import fetch
@@ -226,9 +226,9 @@ def test_packs_stay_few(clones: tuple[Repository, ...]) -> None:
     assert position(two) == branch.show(one, "main").commit_id
     # Nothing that is packed already is sent again.
     branch.create(one, "same", source="main")
-    count = len(list(one.store.list(pack_key(""))))
+    count = len(list(one.store.list(COMMITS)))
     push(one, "same", options=ME)
-    assert len(list(one.store.list(pack_key("")))) == count
+    assert len(list(one.store.list(COMMITS))) == count
 
 
 def test_of_two_first_pushers_exactly_one_wins(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def tracked_of(ref: RemoteRef) -> Tracked:
 def forget_all(txn: WriteTransaction, repository: Repository) -> None:
     """Forget every tracked ref, their moves, and that they were ever read."""
     for table in (Table.TRACKING, Table.REFLOG):
-        txn.delete_prefix(table, repository.key)
+        txn.delete_owned(table, repository.key)
     txn.delete(Table.META, _key(repository))
 
 

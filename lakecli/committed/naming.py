@@ -1,0 +1,51 @@
+"""The name that a range or metarange must have, computed from what it holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lakecli.committed.ranges import is_ours
+from lakecli.committed.values import identities_of
+from lakecli.identity import frame_map, record_id, tree_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakecli.sstable.reader import Table
+
+_LAKEFS_PROPERTIES: Final = ("entity", "schema_definition", "schema_name", "type")
+"""What lakeFS knows of a table, and hashes, before it is finished."""
+
+
+def name_of_table(table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> str:
+    """Return the name that a table must have, by its writer's rule.
+
+    Args:
+        table: for who wrote it and its properties.
+        keys: of all its records.
+        values: of all its records, encoded.
+
+    Raises:
+        MalformedValue: a value has no identity.
+    """
+    if is_ours(table):
+        return tree_id(map(record_id, keys, identities_of(values)))
+    return _lakefs_name(table.properties, keys, values)
+
+
+def _lakefs_name(
+    properties: Mapping[str, bytes], keys: Sequence[bytes], values: Sequence[bytes]
+) -> str:
+    """Compute the name that lakeFS gives a table."""
+    from hashlib import sha256
+
+    digest = sha256()
+    for key, value in zip(keys, values, strict=True):
+        digest.update(b"%d%b|%d%b|" % (len(key), key, len(value), value))
+    known = {
+        name: properties[name].decode("utf-8", "surrogateescape")
+        for name in _LAKEFS_PROPERTIES
+        if name in properties
+    }
+    digest.update(frame_map(known))
+    return digest.hexdigest()
