@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 from lakecli.cli.argv import Globals, normalise, split
 from lakecli.cli.context import Context, World
+from lakecli.cli.output import Guarded
 from lakecli.cli.tree import COMMANDS, GROUPS, PROGRAM, find_command, is_prefix
 from lakecli.errors import ErrorKind, LakeError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TextIO
 
     from lakecli.cli.build import Built
+    from lakecli.cli.output import Output
 
 _GARBAGE_THRESHOLD = 50_000
 """Objects that a command may make before garbage is looked for; the interpreter's own is 700."""
@@ -55,12 +56,16 @@ def _run_process(argv: Sequence[str]) -> int:
     # Paths are bytes: what is not UTF-8 came in as surrogates, and goes out as it came.
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
-    code = run(argv, World(os.environ, sys.stdin, sys.stdout, sys.stderr))
-    try:
-        sys.stdout.flush()
-    except OSError:
-        # It was told already. The interpreter flushes once more at its end, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    world = World(os.environ, sys.stdin, sys.stdout, sys.stderr)
+    # What Python itself and the libraries below say on stderr may quote data, too.
+    sys.stderr = Guarded(world.stderr)
+    code = run(argv, world)
+    for stream in (world.stdout, world.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            # It was told already. The interpreter flushes once more at its end, and would complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return code
 
 
@@ -85,7 +90,7 @@ def run_within(argv: Sequence[str], world: World, given: Globals) -> int:
     context = Context(world, given, argv)
     try:
         if given.verbose:
-            _log_to(world.stderr)
+            _log_to(context.out)
         gc.enable()
         code = action(context)
         context.finish()
@@ -160,7 +165,6 @@ def _report(error: BaseException, context: Context) -> int:
         if context.verbose and not isinstance(error, KeyboardInterrupt):
             context.out.traceback(error)
         message = one_line(told.message)
-        # A hint may go on in lines of its own, indented, as where it lists candidates.
         hint = "\n  ".join(map(one_line, told.hint.split("\n  "))) if told.hint else None
         if context.out.json:
             record = {"kind": kind, "exit_code": int(code), "message": message, "hint": hint}
@@ -213,12 +217,18 @@ def _usage_of_typer(error: BaseException) -> UsageError | None:
     return UsageError(message[:1].lower() + message[1:], hint=hint)
 
 
-def _log_to(stderr: TextIO) -> None:
+def _log_to(out: Output) -> None:
     """Show lakecli's own debug messages."""
     import logging
 
-    handler = logging.StreamHandler(stderr)
-    handler.setFormatter(logging.Formatter("debug: %(name)s: %(message)s"))
+    class Handler(logging.Handler):
+        """Hands messages over to the output, which escapes them."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            out.debug(self.format(record))
+
+    handler = Handler()
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     logger = logging.getLogger("lakecli")
     logger.handlers[:] = [handler]
     logger.setLevel(logging.DEBUG)

@@ -4,6 +4,10 @@ A command never prints by itself. It hands over what it found, once as fields an
 function that gives lines of text; which of the two is used is decided here. Text is written as
 lakectl writes it: boxed tables on a terminal, rows joined by tabs elsewhere. Whatever was written
 to stdout is out before anything goes to stderr, so that a combined log reads in order.
+
+Text that comes out of a bucket is anybody's. `Output` is the only way to stdout and stderr, and all
+text on that way passes `Output._shown`, which escapes what a terminal would obey: a test forbids
+any other way. Bytes (``fs cat``) are written as they are.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import os
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
+from io import TextIOBase
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
 
@@ -62,6 +67,7 @@ class Output:
         self._stdout = stdout
         self._stderr = stderr
         self._bar: BarProgress | None = None
+        self._mark = ""
         self.json = json
         self.quiet = quiet
         self.terminal = color and stdout.isatty()
@@ -78,7 +84,7 @@ class Output:
             self._write(to_json(record) + "\n")
         elif text is not None:
             for line in text():
-                self._write(line + "\n")
+                self._write(format_.harmless(line).replace("\n", "\\n") + "\n")
 
     def stream(
         self,
@@ -107,9 +113,9 @@ class Output:
     ) -> None:
         """Answer with a table: boxed on a terminal, else one tab-joined row a line, no header."""
         if self.json or not self.terminal:
-            self.stream(items, record=record, text=lambda item: "\t".join(row(item)))
+            self.stream(items, record=record, text=lambda item: "\t".join(_cells(row(item))))
             return
-        for line in format_.table_lines(columns, map(row, items)):
+        for line in format_.table_lines(columns, map(_cells, map(row, items))):
             self._write(line + "\n")
 
     def page(self, items: Iterable[T], *, amount: int, name: Callable[[T], str]) -> Iterable[T]:
@@ -127,7 +133,8 @@ class Output:
             yield last
         for _ in source:
             after = name(cast("T", last))
-            self.hint(f'for more results run with --amount {amount} --after "{after}"')
+            word = format_.shell_word(after)
+            self.hint(f"for more results run with --amount {amount} --after {word}")
             break
 
     def first(self, items: Iterable[T], *, amount: int) -> Iterable[T]:
@@ -157,19 +164,24 @@ class Output:
     def note(self, message: str) -> None:
         """Tell something in passing on stderr; not with ``--quiet``."""
         if not self.quiet:
-            self._write_error(message)
+            self._write_error(format_.one_line(message))
 
     def warn(self, message: str) -> None:
         """Warn on stderr: ``warning: …``."""
-        self._write_error(self._style_error("warning:", "yellow") + " " + message)
+        label = self._style_error("warning:", "yellow")
+        self._write_error(f"{label} {format_.one_line(message)}")
 
     def hint(self, message: str) -> None:
-        """Name the command or change that helps, on stderr: ``hint: …``."""
-        self._write_error(f"hint: {message}")
+        """Name the command or change that helps, on stderr: ``hint: …``.
+
+        It may go on in lines of its own, indented, as where it lists candidates.
+        """
+        self._write_error("hint: " + "\n  ".join(map(format_.one_line, message.split("\n  "))))
 
     def error(self, message: str, *, hint: str | None, paths: Iterable[bytes]) -> None:
         """Write an error for people: what happened, the paths it concerns, the way out."""
-        self._write_error(self._style_error("error:", "bright red") + " " + message)
+        label = self._style_error("error:", "bright red")
+        self._write_error(f"{label} {format_.one_line(message)}")
         listed = list(paths)
         for path in listed[:MAX_PATHS_SHOWN]:
             self._write_error("  " + format_.quote_path(path))
@@ -182,8 +194,12 @@ class Output:
     def ask(self, question: str) -> None:
         """Write a question to stderr and stay on its line."""
         self.flush()
-        self._stderr.write(question)
+        self._stderr.write(self._shown(format_.one_line(question)))
         self._stderr.flush()
+
+    def debug(self, message: str) -> None:
+        """Write a debug message of the library to stderr, for ``--verbose``."""
+        self._write_error(f"debug: {message}")
 
     def traceback(self, error: BaseException) -> None:
         """Write where an error came from."""
@@ -199,10 +215,26 @@ class Output:
 
     def style(self, text: str, name: str) -> str:
         """Return `text` in one of `STYLES` where stdout is a terminal, else unchanged."""
-        return f"{STYLES[name]}{text}{_RESET}" if self.terminal else text
+        return self._styled(text, name) if self.terminal else text
 
     def _style_error(self, text: str, name: str) -> str:
-        return f"{STYLES[name]}{text}{_RESET}" if self._stderr_color else text
+        return self._styled(text, name) if self._stderr_color else text
+
+    def _styled(self, text: str, name: str) -> str:
+        # A mark that no data can hold, since it is made up in this process.
+        self._mark = self._mark or f"\uf8ff{os.urandom(8).hex()}:"
+        return f"{self._mark}{name};{text}{self._mark};"
+
+    def _shown(self, text: str) -> str:
+        """Return text as a terminal may get it: all control characters escaped, ours put in."""
+        if not self._mark or self._mark not in text:
+            return format_.harmless(text)
+        first, *rest = text.split(self._mark)
+        shown = [format_.harmless(first)]
+        for piece in rest:
+            name, _, plain = piece.partition(";")
+            shown += (STYLES.get(name, _RESET), format_.harmless(plain))
+        return "".join(shown)
 
     @contextmanager
     def progress(
@@ -235,6 +267,7 @@ class Output:
     # -- streams -----------------------------------------------------------------------------
 
     def _write(self, text: str) -> None:
+        text = self._shown(text)
         if self._bar is not None and self.terminal:
             self._bar.write(text)
         else:
@@ -242,6 +275,7 @@ class Output:
 
     def _write_error(self, line: str) -> None:
         self.flush()
+        line = self._shown(line)
         if self._bar is not None:
             self._bar.write(line + "\n")
         else:
@@ -251,6 +285,44 @@ class Output:
     def flush(self) -> None:
         """Get everything written to stdout out."""
         self._stdout.flush()
+
+
+class Guarded(TextIOBase):
+    """A text stream for everybody but `Output`: all that is written to it is escaped."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write text with everything escaped that a terminal obeys."""
+        self._stream.write(format_.harmless(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Get everything written out."""
+        self._stream.flush()
+
+    def fileno(self) -> int:
+        """Return the descriptor below."""
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        """Return whether it is a terminal."""
+        return self._stream.isatty()
+
+    def writable(self) -> bool:
+        """Return true."""
+        return True
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The encoding of the stream below."""
+        return self._stream.encoding
+
+
+def _cells(row: Sequence[str]) -> list[str]:
+    """Return the cells of a row, none of which goes on in another row or column."""
+    return [format_.one_line(cell) for cell in row]
 
 
 def to_json(record: Mapping[str, object]) -> str:

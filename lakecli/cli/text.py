@@ -65,13 +65,44 @@ def quote_path(path: bytes | str) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     character = match[0]
-    octal = "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
-    return _ESCAPES.get(character, octal)
+    return _ESCAPES.get(character) or _octal(character)
+
+
+def _octal(character: str) -> str:
+    try:
+        data = character.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        data = character.encode("utf-8", "surrogatepass")
+    return "".join(f"\\{byte:03o}" for byte in data)
 
 
 def one_line(text: str) -> str:
     """Return a message with control characters escaped, so that it stays one harmless line."""
     return text if text.isprintable() else re.sub(f"[{_CONTROL}]", _escape, text)
+
+
+def harmless(text: str) -> str:
+    """Return text with everything escaped that a terminal obeys, but tabs and line feeds."""
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return re.sub(f"(?![\t\n])[{_CONTROL}]", _escape, text)
+
+
+def shell_word(text: str) -> str:
+    """Return a word as it is typed in bash or zsh, with nothing in it that a terminal obeys."""
+    if text.isprintable():
+        if not any(character in text for character in '"$`\\!'):
+            return f'"{text}"'  # as lakectl quotes
+        import shlex
+
+        return shlex.quote(text)
+    inside = re.sub(f"['\\\\{_CONTROL}]", _escape_in_shell, text)
+    return f"$'{inside}'"
+
+
+def _escape_in_shell(match: re.Match[str]) -> str:
+    character = match[0]
+    return f"\\{character}" if character in "'\\" else _octal(character)
 
 
 def metadata_lines(metadata: Mapping[str, str]) -> Iterator[str]:
@@ -95,7 +126,9 @@ def commit_lines(commit: Commit, *, branch: str) -> Iterator[str]:
     yield f'Commit for branch "{branch}" completed.'
     yield ""
     yield f"ID: {commit.id}"
-    yield f"Message: {_shown_message(commit)}"
+    first, *rest = _shown_message(commit).split("\n")
+    yield f"Message: {first}"
+    yield from rest
     yield f"Timestamp: {local_date(commit.created_at)}"
     yield f"Parents: {', '.join(commit.parents)}"
     yield ""

@@ -292,7 +292,8 @@ def test_bytes_of_paths_survive(cli: Cli, probe: Callable[..., None]) -> None:
 
     probe(command)
     odd = "lakefs://demo/main/" + os.fsdecode(b"a%20?#b\xff")
-    assert cli("probe", odd).stdout_bytes == os.fsencode(odd) + b"\n"
+    # In text a terminal could take such a byte for a control character.
+    assert cli("probe", odd).stdout == "lakefs://demo/main/a%20?#b\\377\n"
     assert cli("probe", odd, "--json").stdout == '{"path": "a%20?#b\\udcff"}\n'
 
 

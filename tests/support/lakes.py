@@ -72,9 +72,20 @@ def entry_of(contents: bytes, *, at: datetime = START) -> Entry:
 
 def stage(repository: Repository, branch: str, contents: Mapping[bytes, bytes | None]) -> None:
     """Stage contents by path, ``None`` for a deletion, without writing their data."""
+    stage_entries(
+        repository,
+        branch,
+        {path: None if data is None else entry_of(data) for path, data in contents.items()},
+    )
+
+
+def stage_entries(
+    repository: Repository, branch: str, entries: Mapping[bytes, Entry | None]
+) -> None:
+    """Stage entries by path as they are, ``None`` for a deletion."""
     changes = [
-        (path, TOMBSTONE if data is None else encode_entry(entry_of(data)))
-        for path, data in sorted(contents.items())
+        (path, TOMBSTONE if entry is None else encode_entry(entry))
+        for path, entry in sorted(entries.items())
     ]
     Stager(repository, branch, kind="test").write(changes)
 

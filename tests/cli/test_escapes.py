@@ -1,0 +1,225 @@
+"""No text out of a bucket reaches a terminal as anything but text."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakecli.cli.output import Guarded, Output
+from lakecli.cli.text import harmless, one_line, quote_path, shell_word
+from lakecli.cli.tree import COMMANDS
+from lakecli.model import Entry
+from lakecli.repository.commit import commit
+from tests.support import lakes
+from tests.support.command_lines import Sample, command_lines
+
+if TYPE_CHECKING:
+    from tests.support.demo import Demo
+    from tests.support.golden import Cli
+
+PACKAGE = Path(__file__).parents[2] / "lakecli"
+FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+HOSTILE = "h\x1b[31m\x1b]52;c;eA==\x07\x1b]8;;http://x\x1b\\\r\b\x7f\x9b31m\x9d\u202e\u2066\u2028e"
+STYLES = re.compile("\x1b\\[(0|1|2|3[0-7]|9[0-7])m")
+
+
+def output(*, terminal: bool = False) -> tuple[Output, io.StringIO, io.StringIO]:
+    class Stream(io.StringIO):
+        def isatty(self) -> bool:
+            return terminal
+
+    out, err = Stream(), Stream()
+    return Output(out, err), out, err
+
+
+@given(st.text())
+def test_escaped_text_is_harmless_and_stays_what_it_was(text: str) -> None:
+    for shown in (harmless(text), one_line(text), quote_path(text), shell_word(text)):
+        assert not FORBIDDEN.search(shown)
+    assert "\n" not in one_line(text)
+    assert harmless(harmless(text)) == harmless(text)
+    if not FORBIDDEN.search(text):
+        assert harmless(text) == text
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udcff", HOSTILE, "\0", "\x85", "plain", "ü\tü\n"])
+def test_escapes(text: str) -> None:
+    assert not FORBIDDEN.search(harmless(text))
+    assert not FORBIDDEN.search(quote_path(text))
+
+
+@given(st.binary(max_size=40).filter(lambda data: b"\0" not in data and not data.endswith(b"\n")))
+def test_a_word_means_to_a_shell_what_it_was(data: bytes) -> None:
+    word = shell_word(os.fsdecode(data))
+    done = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True)
+    assert done.stdout == data
+
+
+def test_the_hint_at_the_end_of_a_page_does_what_it_says(tmp_path: Path) -> None:
+    name = f"$(touch x)`touch x`'\"{HOSTILE}\n"
+    out, _, err = output()
+    list(out.page(iter([name, "b"]), amount=1, name=str))
+    assert not FORBIDDEN.search(err.getvalue())
+    word = err.getvalue().rpartition("--after ")[2].rstrip("\n")
+    script = f"printf %s. {word}"
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, check=True)
+    assert done.stdout.decode() == f"{name}."
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_every_way_to_a_stream_escapes(*, terminal: bool) -> None:
+    out, stdout, stderr = output(terminal=terminal)
+    out.emit({}, text=lambda: [HOSTILE, "x\nforged line"])
+    out.say(HOSTILE, out.style(HOSTILE, "red"))
+    out.stream([HOSTILE], record=lambda item: {"item": item}, text=str)
+    out.table(
+        ["one", "two"],
+        [(HOSTILE, "a\tb\nc")],
+        row=lambda item: item,
+        record=lambda item: {"item": item},
+    )
+    for write in (out.note, out.warn, out.hint, out.ask, out.debug):
+        write(HOSTILE)
+    out.error(HOSTILE, hint=HOSTILE, paths=[os.fsencode(HOSTILE)])
+    out.traceback(ValueError(HOSTILE))
+    for text in (stdout.getvalue(), stderr.getvalue()):
+        assert text
+        assert not FORBIDDEN.search(STYLES.sub("", text) if terminal else text)
+    assert "\nforged line" not in stdout.getvalue()
+    assert "a\\tb\\nc" in stdout.getvalue()
+
+
+def test_data_cannot_name_a_style() -> None:
+    out, stdout, _ = output(terminal=True)
+    out.say(out.style("text", "red"), "\uf8ff0123456789abcdef:red;", "\x1b[31m")
+    assert STYLES.findall(stdout.getvalue()) == ["31", "0"]
+
+
+def test_what_libraries_say_is_escaped_too() -> None:
+    stream = io.StringIO()
+    print(HOSTILE, file=Guarded(stream))
+    assert not FORBIDDEN.search(stream.getvalue())
+    code = (
+        "import sys, threading, warnings\n"
+        "from lakecli.cli import app\n"
+        "def run(argv, world):\n"
+        "    warnings.warn('w\\x1b[31m')\n"
+        "    thread = threading.Thread(target=lambda: 1 / len('t\\x1b' * 0))\n"
+        "    def fail(): raise ValueError('t\\x1b[31m')\n"
+        "    thread = threading.Thread(target=fail)\n"
+        "    thread.start(); thread.join()\n"
+        "    print('p\\x1b[31m', file=sys.stderr)\n"
+        "    return 0\n"
+        "app.run = run\n"
+        "app.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for said in ("w\\033[31m", "t\\033[31m", "p\\033[31m"):
+        assert said in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+def test_no_other_way_leads_to_a_stream() -> None:
+    """Only `Output` writes; what else names a stream is listed here with its reason."""
+    allowed = {
+        "cli/app.py",  # hands the streams over
+        "cli/complete.py",  # prints only what is printable, for a shell
+    }
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if name in allowed or "/handoff/partner/" in f"/{name}":  # programs of their own
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+                text = ast.unparse(node.func)
+                if text in {"print", "rich.print", "pprint"} or text.endswith(
+                    (".echo", ".secho", "StreamHandler", "basicConfig", "print_exc", "excepthook")
+                ):
+                    found.append(f"{name}:{node.lineno}: {text}")
+            if isinstance(node, ast.Attribute) and ast.unparse(node) in {
+                "sys.stdout",
+                "sys.stderr",
+                "sys.__stdout__",
+                "sys.__stderr__",
+                "world.stdout",
+                "world.stderr",
+            }:
+                found.append(f"{name}:{node.lineno}: {ast.unparse(node)}")
+    # What reads or replaces the streams of a run, and gives them to `Output`.
+    assert [line for line in found if not line.startswith("cli/context.py")] == []
+    assert len(found) == 2, found
+
+
+@pytest.fixture
+def hostile(demo: Demo) -> Sample:
+    """A repository in which every text is hostile that may be any text."""
+    entry = Entry(
+        f"s3://bucket/{HOSTILE}",
+        1,
+        HOSTILE,
+        lakes.START,
+        HOSTILE,
+        {HOSTILE: HOSTILE, "::lakefs::client-mtime": HOSTILE},
+    )
+    for at, address in enumerate((f"s3://bucket/{HOSTILE}", f"data/{HOSTILE}", f"../{HOSTILE}")):
+        entries = {
+            os.fsencode(f"{HOSTILE}{at}{name}"): Entry(
+                address, 1, HOSTILE, lakes.START, HOSTILE, entry.metadata
+            )
+            for name in ("", "\n", "/below")
+        }
+        with demo.lake() as lake:
+            repository = lake.repository("demo")
+            lakes.stage_entries(repository, "main", entries)
+            commit(
+                repository,
+                "main",
+                message=f"{HOSTILE}\n{HOSTILE}",
+                committer=HOSTILE,
+                metadata={HOSTILE: HOSTILE},
+            )
+    demo.cli.ok("tag", "create", "lakefs://demo/v1", "lakefs://demo/main~1")
+    demo.cli.ok("push", "lakefs://demo/main")
+    with demo.lake() as lake:
+        lakes.stage_entries(lake.repository("demo"), "main", {os.fsencode(f"s{HOSTILE}"): entry})
+    (operation, *_) = demo.cli.ok("op", "log", "lakefs://demo", "--json").json_lines
+    return Sample(
+        demo.cli.directory / "files",
+        str(demo.namespace),
+        path=f"{HOSTILE}0",
+        operation=operation["id"],
+    )
+
+
+def test_there_is_a_line_for_every_command(tmp_path: Path) -> None:
+    lines = [" ".join(line) for line in command_lines(Sample(tmp_path, str(tmp_path)))]
+    for command in COMMANDS.values():
+        assert command.hidden or any(f"{line} ".startswith(f"{command.words} ") for line in lines)
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_every_command_shows_hostile_records_harmlessly(
+    cli: Cli, hostile: Sample, *, verbose: bool
+) -> None:
+    unexpected = []
+    for line in command_lines(hostile):
+        result = cli(*line, *(["--verbose"] if verbose else []))
+        if line[:2] != ("fs", "cat"):
+            assert not FORBIDDEN.search(result.stdout), result
+        assert not FORBIDDEN.search(result.stderr), result
+        assert result.exit_code != 2, result
+        if result.exit_code == 1:
+            unexpected.append(result)
+    assert unexpected == []

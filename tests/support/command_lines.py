@@ -1,0 +1,181 @@
+"""Command lines for every command there is, made from the command table.
+
+A new command gets a line by the names of its arguments. Where that is not enough (an option that
+is required, a file that must exist), `SPECIAL` says what to type instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.cli.describe import describe_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.cli.describe import CommandHelp
+
+
+class Sample(NamedTuple):
+    """What command lines are about.
+
+    Attributes:
+        directory: for files that commands write, and namespaces that they make.
+        namespace: of the repository.
+        repository: its name.
+        branch: one of its branches.
+        tag: one of its tags.
+        path: of an object on the branch.
+        operation: the beginning of the ID of an operation.
+    """
+
+    directory: Path
+    namespace: str
+    repository: str = "demo"
+    branch: str = "main"
+    tag: str = "v1"
+    path: str = "a"
+    operation: str = "0"
+
+    @property
+    def uri(self) -> str:
+        return f"lakefs://{self.repository}"
+
+    @property
+    def ref(self) -> str:
+        return f"{self.uri}/{self.branch}"
+
+    @property
+    def object(self) -> str:
+        return f"{self.ref}/{self.path}"
+
+
+def command_lines(sample: Sample) -> Iterator[tuple[str, ...]]:
+    """Yield at least one line for each command: those that read first, those that remove last."""
+    commands = {command.words: command for command in describe_all()}
+    order = sorted(commands, key=lambda words: (_RANK.get(words, 1), words))
+    special = _special(sample)
+    for words in order:
+        yield from special.get(words) or [_by_arguments(commands[words], sample)]
+
+
+_RANK = {
+    words: rank
+    for rank, names in enumerate(
+        (
+            (
+                "version", "completion", "config get", "config list", "repo list", "branch list",
+                "branch show", "tag list", "tag show", "log", "show commit", "rev-parse", "reflog",
+                "find-merge-base", "diff", "fs ls", "fs stat", "fs cat", "fs download",
+                "fs presign", "status", "op log", "op show", "gc status", "gc get-config", "fsck",
+                "doctor", "clone", "fetch", "export",
+            ),
+            (),
+            ("push", "pull", "gc run", "gc undo"),
+            ("branch reset", "branch delete", "tag delete", "undo", "redo", "op undo", "op redo"),
+            ("op restore", "quickstart", "repo delete", "repo create"),
+        )
+    )
+    for words in names
+}  # fmt: skip
+
+
+def _by_arguments(command: CommandHelp, sample: Sample) -> tuple[str, ...]:
+    values = {
+        "REPOSITORY": sample.uri,
+        "BRANCH": sample.ref,
+        "REF": sample.ref,
+        "SOURCE": f"{sample.uri}/{sample.tag}",
+        "DESTINATION": sample.ref,
+        "TAG": f"{sample.uri}/{sample.tag}",
+        "PATH": sample.object,
+        "DEST": str(sample.directory / "out"),
+        "SRC": str(sample.directory / "file"),
+        "NAMESPACE": sample.namespace,
+        "TARGET": sample.uri,
+        "KEY": "user.name",
+        "VALUE": "somebody",
+        "SHELL": "bash",
+        "ID": sample.operation,
+        "TOPIC": "security",
+    }
+    arguments = [values[argument.metavar] for argument in command.arguments if argument.required]
+    return (*command.words.split(), *arguments)
+
+
+def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
+    uri, ref, name = sample.uri, sample.ref, sample.object
+    tag = f"{uri}/{sample.tag}"
+    out = sample.directory / "out"
+    source = sample.directory / "source"
+    rules = sample.directory / "rules.json"
+    source.mkdir(parents=True, exist_ok=True)
+    (source / "new").write_bytes(b"new")
+    (sample.directory / "file").write_bytes(b"file")
+    rules.write_text('{"default_retention_days": 30, "branches": []}')
+    return {
+        "branch create": [("branch", "create", f"{uri}/made", "-s", ref)],
+        "branch delete": [("branch", "delete", f"{uri}/made", "-y")],
+        "branch list": [
+            ("branch", "list", uri),
+            ("branch", "list", uri, "--amount", "1"),
+        ],
+        "branch reset": [("branch", "reset", ref, "-y")],
+        "branch revert": [("branch", "revert", ref, ref)],
+        "clone": [("clone", sample.namespace, "lakefs://cloned")],
+        "commit": [("commit", ref, "-m", "message")],
+        "diff": [("diff", ref), ("diff", ref, tag), ("diff", f"{ref}~1", ref, "--two-way")],
+        "export": [
+            ("export", name.rpartition("/")[0] + "/", str(out / "export")),
+            ("export", name.rpartition("/")[0] + "/", str(out / "export"), "--dry-run"),
+        ],
+        "fs cp": [("fs", "cp", name, f"{ref}/copied")],
+        "fs download": [
+            ("fs", "download", name, str(out / "one")),
+            ("fs", "download", "-r", f"{ref}/", str(out / "all")),
+            ("fs", "download", "-r", f"{ref}/", str(out / "all"), "--dry-run"),
+        ],
+        "fs ls": [
+            ("fs", "ls", f"{ref}/"),
+            ("fs", "ls", f"{ref}/", "--recursive"),
+            ("fs", "ls", f"{ref}/", "--amount", "1"),
+        ],
+        "fs mv": [("fs", "mv", f"{ref}/copied", f"{ref}/moved")],
+        "fs presign": [
+            ("fs", "presign", name),
+            ("fs", "presign", "-r", f"{ref}/"),
+            ("fs", "presign", "-r", f"{ref}/", "--script", str(out / "fetch.sh")),
+            ("fs", "presign", "--put", f"{ref}/incoming"),
+        ],
+        "fs rm": [("fs", "rm", f"{ref}/moved"), ("fs", "rm", "-r", f"{ref}/none/")],
+        "fs stage": [("fs", "stage", f"{ref}/staged", "--incoming", "0" * 32)],
+        "fs stat": [("fs", "stat", name)],
+        "fs upload": [
+            ("fs", "upload", str(sample.directory / "file"), f"{ref}/uploaded"),
+            ("fs", "upload", "-r", str(source), f"{ref}/uploads/"),
+        ],
+        "fsck": [
+            ("fsck", uri),
+            ("fsck", uri, "--data"),
+        ],
+        "gc run": [("gc", "run", uri, "--dry-run"), ("gc", "run", uri, "-y")],
+        "gc set-config": [("gc", "set-config", uri, "--filename", str(rules))],
+        "import": [("import", "--from", str(source), "--to", f"{ref}/imported/", "-m", "import")],
+        "log": [
+            ("log", ref),
+            ("log", ref, "--graph"),
+            ("log", ref, "--dot"),
+            ("log", ref, "--show-meta-range-id", "--amount", "1"),
+        ],
+        "merge": [("merge", tag, ref), ("merge", f"{uri}/made", ref, "--dry-run")],
+        "op restore": [("op", "restore", uri, sample.operation, "-y")],
+        "pull": [("pull", ref)],
+        "push": [("push", ref, "--dry-run"), ("push", ref)],
+        "quickstart": [("quickstart", str(sample.directory / "quick"))],
+        "repo create": [
+            ("repo", "create", "lakefs://another", str(sample.directory / "another")),
+            ("repo", "create", "lakefs://again", sample.namespace),
+        ],
+        "repo delete": [("repo", "delete", uri, "-y")],
+    }
