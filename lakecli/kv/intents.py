@@ -39,6 +39,11 @@ class IntentStore:
         data = json.dumps(dict(fields), separators=(",", ":")).encode("ascii")
         self._txn.for_writing().put(Table.INTENTS, self._repository + id, data)
 
+    def find(self, id: bytes) -> dict[str, Any] | None:
+        """Return the fields of a move, or ``None`` if it is not written down."""
+        data = self._txn.get(Table.INTENTS, self._repository + id)
+        return None if data is None else _load(data)
+
     def iter(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
         """Yield all of them as (ID, fields), by ID."""
         cut = len(self._repository)

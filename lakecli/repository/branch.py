@@ -10,6 +10,7 @@ from lakecli.model import Branch
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations, tokens
+from lakecli.repository.sharing.under_way import check_none_sent, once_settled
 from lakecli.repository.view import branch_at, commit_at, settle, view_of_branch
 
 if TYPE_CHECKING:
@@ -87,18 +88,24 @@ def delete(repository: Repository, name: str) -> Branch:
     Raises:
         NotFound: no such branch.
         Refused: it is the default branch.
+        CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    with repository.lake.kv.write() as txn:
-        branch = _deletable(repository, txn, name)
-        RefStore(txn, repository.key).delete_branch(name)
-        operations.append(
-            txn,
-            repository,
-            kind="branch delete",
-            refs=[operations.branch_change(branch, None)],
-            sealed=(branch.staging_token, *branch.sealed_tokens),
-        )
-    return branch
+
+    def act(*, has_asked: bool) -> Branch:
+        with repository.lake.kv.write() as txn:
+            branch = _deletable(repository, txn, name)
+            check_none_sent(txn, repository, name, has_asked=has_asked)
+            RefStore(txn, repository.key).delete_branch(name)
+            operations.append(
+                txn,
+                repository,
+                kind="branch delete",
+                refs=[operations.branch_change(branch, None)],
+                sealed=(branch.staging_token, *branch.sealed_tokens),
+            )
+        return branch
+
+    return once_settled(repository, act)
 
 
 def check_delete(repository: Repository, name: str) -> Branch:
@@ -126,25 +133,33 @@ def _deletable(repository: Repository, txn: ReadTransaction, name: str) -> Branc
 def reset(repository: Repository, name: str) -> None:
     """Throw away everything uncommitted on a branch; the operation log can bring it back.
 
+    A commit under way that has not been sent to the bucket yet is built again, without it.
+
     Raises:
         NotFound: no such branch.
+        CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    with repository.lake.kv.write() as txn:
-        refs = RefStore(txn, repository.key)
-        before = branch_at(repository, txn, name)
-        after = replace(
-            before,
-            staging_token=tokens.start(txn, repository, name, before.commit_id),
-            sealed_tokens=(),
-        )
-        refs.put_branch(after)
-        operations.append(
-            txn,
-            repository,
-            kind="branch reset",
-            refs=[operations.branch_change(before, after)],
-            sealed=(before.staging_token, *before.sealed_tokens),
-        )
+
+    def act(*, has_asked: bool) -> None:
+        with repository.lake.kv.write() as txn:
+            refs = RefStore(txn, repository.key)
+            before = branch_at(repository, txn, name)
+            check_none_sent(txn, repository, name, has_asked=has_asked)
+            after = replace(
+                before,
+                staging_token=tokens.start(txn, repository, name, before.commit_id),
+                sealed_tokens=(),
+            )
+            refs.put_branch(after)
+            operations.append(
+                txn,
+                repository,
+                kind="branch reset",
+                refs=[operations.branch_change(before, after)],
+                sealed=(before.staging_token, *before.sealed_tokens),
+            )
+
+    once_settled(repository, act)
 
 
 def reset_prefix(repository: Repository, name: str, prefix: bytes) -> int:

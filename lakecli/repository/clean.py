@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.errors import DirtyBranch
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations, tokens
+from lakecli.repository.sharing.under_way import check_none_sent
 from lakecli.repository.view import view_of_branch
 from lakecli.staging import area
 
@@ -97,6 +98,7 @@ def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None
 
     Raises:
         IntegrityError: a tree that had to be read is missing or damaged.
+        CommitUnderWay: another process is sending a commit to the bucket that has sealed some.
     """
     from lakecli.committed.diff import diff
 
@@ -163,6 +165,9 @@ def _unstage(
     ]
     if not found:
         return True
+    covers = any(token in branch.sealed_tokens for token, _ in found)
+    if covers:
+        check_none_sent(txn, repository, branch.name)
     operation = operations.append(
         txn,
         repository,
@@ -174,7 +179,7 @@ def _unstage(
         log.save_images(txn, operation.id, token, paths)
         for path in paths:
             area.remove(txn, token, path)
-    if any(token in branch.sealed_tokens for token, _ in found):
+    if covers:
         refs.put_branch(tokens.outdate(txn, repository, branch))
     return True
 

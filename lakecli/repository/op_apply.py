@@ -19,6 +19,7 @@ from lakecli.kv.operations import RefChange, StagingChange
 from lakecli.model import Branch, CommitId, StagingToken, Tag
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations, records, tokens
+from lakecli.repository.sharing.under_way import check_none_sent
 from lakecli.repository.transaction import follow_head
 from lakecli.staging import area
 
@@ -40,10 +41,14 @@ class TakeBack:
     Args:
         txn: the transaction to do it in.
         repository: whose operations; it need not be there now.
+        has_asked: the bucket was asked what became of commits that were on their way to it.
     """
 
-    def __init__(self, txn: WriteTransaction, repository: Repository) -> None:
+    def __init__(
+        self, txn: WriteTransaction, repository: Repository, *, has_asked: bool = False
+    ) -> None:
         self._txn = txn
+        self._has_asked = has_asked
         self._repository = repository
         self._refs = RefStore(txn, repository.key)
         self._id = repository.lake.surroundings.new_id()
@@ -56,6 +61,8 @@ class TakeBack:
         Raises:
             LostRace: they are not what the operation left.
             AlreadyExists: the name of a repository that would come back is taken.
+            CommitUnderWay: another process is sending a commit to the bucket that was built from
+                what would change.
         """
         for change in operation.refs:
             self._check(change)
@@ -112,6 +119,7 @@ class TakeBack:
         branch = self._refs.find_branch(change.branch)
         if branch is None or change.token not in branch.sealed_tokens:
             return
+        self._check_none_sent(branch.name)
         outdated = tokens.outdate(self._txn, self._repository, branch)
         self._refs.put_branch(outdated)
         self._note(operations.branch_change(branch, outdated))
@@ -170,7 +178,11 @@ class TakeBack:
             records.delete_repository(self._txn, records.from_json(present))
         self._note(RefChange(change.kind, change.name, before=present, after=change.before))
 
+    def _check_none_sent(self, branch: str) -> None:
+        check_none_sent(self._txn, self._repository, branch, has_asked=self._has_asked)
+
     def _put_branch(self, name: str, fields: Fields) -> None:
+        self._check_none_sent(name)
         if fields is None:
             self._refs.delete_branch(name)
             return

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.errors import LostRace, NothingToDo
 from lakecli.repository import op_log, op_pushed
 from lakecli.repository.op_apply import TakeBack
+from lakecli.repository.sharing.pending import finish_pending
+from lakecli.repository.sharing.under_way import once_settled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +60,7 @@ def undo(repository: Repository, *, remote: bool = False, committer: str = "") -
         LostRace: another command came between; nothing was undone here.
         OutcomeUnknown: the bucket may have moved; the same call again finds out.
     """
+    finish_pending(repository)  # what an interrupted command did may be what is to be undone
     with repository.lake.kv.read() as txn:
         target = op_log.find_undo(txn, repository)
     if target is None:
@@ -101,18 +104,23 @@ def _take(
     is_undo = kind == op_log.UNDO
     find, link = (op_log.find_undo, op_log.UNDOES) if is_undo else (op_log.find_redo, op_log.REDOES)
     lake.surroundings.on_step(f"{kind} here")
-    with lake.kv.write() as txn:
-        if find(txn, repository) != target:
-            raise LostRace(
-                f"another command changed {repository.uri} meanwhile; nothing was undone here",
-                hint=f"look at it and try again: lakecli op log {repository.uri}",
-            )
-        original = log.find(txn, repository.key, target.operation) or target.taken_back
-        taking = TakeBack(txn, repository)
-        taking.take_back(target.taken_back)
-        appended = taking.append(kind=kind, metadata={link: target.operation.hex()})
+
+    def act(*, has_asked: bool) -> Undone:
+        with lake.kv.write() as txn:
+            if find(txn, repository) != target:
+                raise LostRace(
+                    f"another command changed {repository.uri} meanwhile; nothing was undone here",
+                    hint=f"look at it and try again: lakecli op log {repository.uri}",
+                )
+            original = log.find(txn, repository.key, target.operation) or target.taken_back
+            taking = TakeBack(txn, repository, has_asked=has_asked)
+            taking.take_back(target.taken_back)
+            appended = taking.append(kind=kind, metadata={link: target.operation.hex()})
+        return Undone(original, appended, tuple(moved))
+
+    undone = once_settled(repository, act)
     lake.surroundings.on_step(f"{kind} done")
-    return Undone(original, appended, tuple(moved))
+    return undone
 
 
 def restore(
@@ -140,18 +148,23 @@ def restore(
         raise _unchanged(repository, kept)
     op_pushed.move_back(repository, newer, remote=remote, committer=committer, why=RESTORE)
     lake.surroundings.on_step(f"{RESTORE} here")
-    with lake.kv.write() as txn:
-        if _newer(txn, repository, kept) != newer:
-            raise LostRace(
-                f"another command changed {repository.uri} meanwhile; nothing was restored here",
-                hint="try again",
-            )
-        taking = TakeBack(txn, repository)
-        for operation in newer:
-            taking.take_back(operation)
-        if not taking.has_changed:
-            raise _unchanged(repository, kept)
-        return taking.append(kind=RESTORE, metadata={RESTORES: kept.id.hex()})
+
+    def act(*, has_asked: bool) -> Operation:
+        with lake.kv.write() as txn:
+            if _newer(txn, repository, kept) != newer:
+                raise LostRace(
+                    f"another command changed {repository.uri} meanwhile; nothing was restored "
+                    "here",
+                    hint="try again",
+                )
+            taking = TakeBack(txn, repository, has_asked=has_asked)
+            for operation in newer:
+                taking.take_back(operation)
+            if not taking.has_changed:
+                raise _unchanged(repository, kept)
+            return taking.append(kind=RESTORE, metadata={RESTORES: kept.id.hex()})
+
+    return once_settled(repository, act)
 
 
 def _unchanged(repository: Repository, kept: Operation) -> NothingToDo:

@@ -7,12 +7,14 @@ undone is always the newest, so the log has to be in the order in which things w
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lakecli.kv import operations as log
 from lakecli.kv.operations import StagingChange
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations, tokens
+from lakecli.repository.sharing.under_way import check_none_sent, once_settled
 from lakecli.repository.view import View, branch_at, view_of_branch
 from lakecli.staging import area
 
@@ -76,23 +78,28 @@ class Stager:
 
         Raises:
             NotFound: no such branch.
+            CommitUnderWay: another process is sending what is sealed to the bucket.
         """
         for start in range(0, len(paths), BATCH):
-            part = paths[start : start + BATCH]
-            with self._repository.lake.kv.write() as txn:
-                refs = RefStore(txn, self._repository.key)
-                branch = branch_at(self._repository, txn, self._branch)
-                self._log(txn, branch, part)
-                below = View(
-                    self._repository,
-                    txn,
-                    commit=refs.get_commit(branch.commit_id),
-                    tokens=branch.sealed_tokens,
-                    name=branch.name,
-                )
-                covered = [_unstage(txn, branch.staging_token, below, path) for path in part]
-                if any(covered):
-                    refs.put_branch(tokens.outdate(txn, self._repository, branch))
+            once_settled(self._repository, partial(self._unstage, paths[start : start + BATCH]))
+
+    def _unstage(self, part: Sequence[bytes], *, has_asked: bool) -> None:
+        with self._repository.lake.kv.write() as txn:
+            refs = RefStore(txn, self._repository.key)
+            branch = branch_at(self._repository, txn, self._branch)
+            if branch.sealed_tokens:
+                check_none_sent(txn, self._repository, branch.name, has_asked=has_asked)
+            self._log(txn, branch, part)
+            below = View(
+                self._repository,
+                txn,
+                commit=refs.get_commit(branch.commit_id),
+                tokens=branch.sealed_tokens,
+                name=branch.name,
+            )
+            covered = [_unstage(txn, branch.staging_token, below, path) for path in part]
+            if any(covered):
+                refs.put_branch(tokens.outdate(txn, self._repository, branch))
 
     def _log(self, txn: WriteTransaction, branch: Branch, paths: Sequence[bytes]) -> None:
         """Record in the operation that these paths are about to be written."""

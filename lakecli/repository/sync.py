@@ -32,6 +32,7 @@ from lakecli.refs.store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.repository import operations, tokens
 from lakecli.repository.clean import unstage_unchanged
+from lakecli.repository.sharing.under_way import CommitUnderWay
 from lakecli.repository.transaction import follow_head, is_as_built
 
 if TYPE_CHECKING:
@@ -291,7 +292,7 @@ def _is_ready(repository: Repository, tracked: Tracked) -> bool:
     """Take off a branch that is to follow what is staged as it is committed.
 
     Returns:
-        Whether it may follow; not if the trees cannot be read that tell what is to be taken off.
+        Whether it may follow; not if what is to be taken off cannot be told, or not be taken.
     """
     if tracked.kind != "branch" or tracked.commit_id is None:
         return True
@@ -301,7 +302,7 @@ def _is_ready(repository: Repository, tracked: Tracked) -> bool:
             return True
     try:
         unstage_unchanged(repository, tracked.name, tracked.commit_id)
-    except (IntegrityError, NotFound):
+    except (IntegrityError, NotFound, CommitUnderWay):
         return False
     return True
 

@@ -30,6 +30,7 @@ from lakecli.refs.store import RefStore
 from lakecli.repository import housekeeping, operations, tokens
 from lakecli.repository.clean import check_clean, seal_clean
 from lakecli.repository.commits import check_text, make_commit
+from lakecli.repository.sharing.under_way import check_none_sent, once_settled
 from lakecli.repository.view import View, branch_at
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.kv.env import WriteTransaction
-    from lakecli.model import Branch, Commit, MetarangeId, StagingToken
+    from lakecli.model import Branch, Commit, CommitId, MetarangeId, StagingToken
     from lakecli.repository.lake import Repository
 
 MAX_ATTEMPTS: Final = 64
@@ -213,9 +214,15 @@ def _try(
         return None
     if publisher is None:
         lake.surroundings.on_step("move")
-        try:
+
+        def move(*, has_asked: bool) -> None:
+            del has_asked
             with lake.kv.write() as txn:
+                check_none_sent(txn, repository, branch.name, ignores_stale=True)
                 _move(txn, repository, branch, commit, kind=kind, sealed=sealed)
+
+        try:
+            once_settled(repository, move)
         except _BranchMoved:
             return None
     lake.surroundings.on_step("tidy")
@@ -297,8 +304,13 @@ def is_as_built(present: Branch, built_from: Branch, sealed: Sequence[StagingTok
 
     Tokens sealed meanwhile are newer, so ours must still be the oldest ones.
     """
+    return is_built_from(present, built_from.commit_id, sealed)
+
+
+def is_built_from(present: Branch, head: CommitId, sealed: Sequence[StagingToken]) -> bool:
+    """Tell the same as `is_as_built`, given the head that the commit was built on."""
     newer = _newer_than(present, sealed)
-    return present.commit_id == built_from.commit_id and (*newer, *sealed) == present.sealed_tokens
+    return present.commit_id == head and (*newer, *sealed) == present.sealed_tokens
 
 
 def _newer_than(branch: Branch, sealed: Sequence[StagingToken]) -> tuple[StagingToken, ...]:

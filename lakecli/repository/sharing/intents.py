@@ -34,10 +34,12 @@ class Begun(NamedTuple):
         intent: the move.
         local: what is to happen here once the bucket has taken it, as `publish` has it; ``None``
             where a push sent what had happened here already.
+        sent: when its last request was sent, by this machine's clock; ``None``: none was.
     """
 
     intent: Intent
     local: Mapping[str, Any] | None
+    sent: datetime | None = None
 
     @property
     def id(self) -> bytes:
@@ -53,12 +55,17 @@ def iter_begun(txn: ReadTransaction, repository: Repository) -> Iterator[Begun]:
 
 
 def write_down(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
-    """Note that a move is about to be sent; other moves of the same ref are given up."""
+    """Note that a move is about to be sent; other moves of the same ref are given up.
+
+    Commits that were sent are not: another process may be waiting for the outcome.
+    """
     rows = IntentStore(txn, repository.key)
     for other in list(iter_begun(txn, repository)):
-        if (other.intent.kind, other.intent.name) == (begun.intent.kind, begun.intent.name):
+        is_sent = other.local is not None and other.sent is not None
+        same_ref = (other.intent.kind, other.intent.name) == (begun.intent.kind, begun.intent.name)
+        if same_ref and not is_sent:
             rows.delete(other.id)
-    fields = {**begun.intent._asdict(), "local": begun.local}
+    fields = {**begun.intent._asdict(), "local": begun.local, "sent": None}
     rows.put(begun.id, {**fields, "at": int(begun.intent.at.timestamp())})
 
 
@@ -101,4 +108,9 @@ def settle(txn: WriteTransaction, repository: Repository, begun: Begun, result: 
 def _load(fields: Mapping[str, Any]) -> Begun:
     values = {name: fields[name] for name in Intent._fields if name in fields}
     values["at"] = datetime.fromtimestamp(fields["at"], UTC)
-    return Begun(Intent(**values), fields["local"])
+    sent = fields.get("sent", fields["at"])  # rows of older versions do not say: they may be sent
+    return Begun(
+        Intent(**values),
+        fields["local"],
+        None if sent is None else datetime.fromtimestamp(sent, UTC),
+    )

@@ -23,6 +23,7 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import namespace
 from lakecli.repository.sharing import intents, tracking
 from lakecli.repository.sharing.intents import Begun
+from lakecli.repository.sharing.under_way import mark_sent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +40,10 @@ TRUSTED_SHARE: Final = 0.5
 
 CLOCK_SLACK: Final = timedelta(hours=1)
 """How far the clock of whoever uploaded may be wrong."""
+
+
+class _Outdated(Exception):
+    """The branch here is no longer what the commit was built from: it must not be sent."""
 
 
 class OtherRepository(Refused):
@@ -75,6 +80,7 @@ def publish(
 
     Returns:
         ``APPLIED``, or ``LOST`` where the ref did not stand on `before`; and the ref as it is.
+        ``LOST`` also where the branch here is no longer what a commit was built from.
 
     Raises:
         CannotShare: the store has no working compare-and-set.
@@ -181,10 +187,19 @@ def send(repository: Repository, begun: Begun, *, is_new: bool) -> Result:
 
     lake = repository.lake
     retries = Retries(random=lake.random_number, sleep=sleep)
+
+    def on_step(name: str) -> None:
+        lake.surroundings.on_step(name)
+        if name == "put" and begun.local is not None:
+            with lake.kv.write() as txn:
+                if not mark_sent(txn, repository, begun):
+                    raise _Outdated
+            lake.surroundings.on_step("send")
+
     try:
-        return move.apply(
-            repository.store, begun.intent, retries=retries, on_step=lake.surroundings.on_step
-        )
+        return move.apply(repository.store, begun.intent, retries=retries, on_step=on_step)
+    except _Outdated:
+        return Result(Outcome.LOST, None)
     except OutcomeUnknown:
         raise
     except LakeError:

@@ -1,0 +1,324 @@
+"""What meets a commit that is on its way to the bucket, from another process of the machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import NothingToDo, Refused, Unreachable
+from lakecli.kv.intents import IntentStore
+from lakecli.remote.refs import find_ref
+from lakecli.repository import branch
+from lakecli.repository.commit import commit
+from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.op_log import iter_log
+from lakecli.repository.op_undo import restore, undo
+from lakecli.repository.sharing.under_way import STALE_AFTER, CommitUnderWay
+from tests.support.clones import Clones, synchronise
+from tests.support.lakes import checksums, read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+BASE = {b"a": b"1"}
+CHANGED = {b"a": b"1", b"b": b"2"}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    with Clones.make(tmp_path, "ada") as made:
+        (repository,) = made.repositories
+        stage(repository, "main", dict(BASE))
+        share(repository, lambda: commit(repository, "main", message="base", committer="me"))
+        yield repository
+
+
+def share(repository: Repository, act: Callable[[], object]) -> None:
+    """Do something as a command that shares by itself."""
+    synchroniser = synchronise(repository, "somebody")
+    try:
+        synchroniser.begin()
+        act()
+        synchroniser.end()
+    finally:
+        repository.publisher = None
+
+
+def commit_with(
+    repository: Repository, step: str, act: Callable[[Repository], object], *, allow_empty: bool
+) -> None:
+    """Commit main, sharing, and do something in another process of the machine before a step.
+
+    Raises:
+        LookupError: the commit has no such step.
+    """
+    other = type(repository)(repository.lake, repository.record)
+    has_begun = False
+    pending = [step]
+
+    def on_step(name: str) -> None:
+        nonlocal has_begun
+        has_begun = has_begun or name == "seal"
+        if has_begun and name == step and pending:
+            pending.clear()
+            act(other)
+
+    calm = repository.lake.surroundings
+    repository.lake.surroundings = calm._replace(on_step=on_step)
+    try:
+        share(
+            repository,
+            lambda: commit(
+                repository, "main", message="c", committer="me", allow_empty=allow_empty
+            ),
+        )
+    finally:
+        repository.lake.surroundings = calm
+    if pending:
+        raise LookupError(step)
+
+
+def bucket_head(repository: Repository) -> str | None:
+    ref = find_ref(repository.store, "branch", "main")
+    assert ref is not None
+    return ref.commit_id
+
+
+def reset(repository: Repository) -> None:
+    branch.reset(repository, "main")
+
+
+def reset_path(repository: Repository) -> None:
+    assert branch.reset_object(repository, "main", b"b") == 1
+
+
+TAKING_AWAY: dict[str, Callable[[Repository], object]] = {
+    "reset": reset,
+    "reset --object": reset_path,
+    "undo": undo,
+}
+BEFORE_IT_IS_SENT = ["build", "pack", "intent", "move", "read", "put"]
+
+
+@pytest.mark.parametrize("step", BEFORE_IT_IS_SENT)
+@pytest.mark.parametrize("how", TAKING_AWAY)
+def test_what_is_taken_away_before_a_commit_is_sent_is_not_in_it(
+    repository: Repository, how: str, step: str
+) -> None:
+    head = branch.show(repository, "main").commit_id
+    stage(repository, "main", {b"b": b"2"})
+    with pytest.raises(NothingToDo):
+        commit_with(repository, step, TAKING_AWAY[how], allow_empty=False)
+    assert branch.show(repository, "main").commit_id == bucket_head(repository) == head
+    assert read(repository, "main") == read(repository, "main@") == checksums(BASE)
+
+
+@pytest.mark.parametrize("how", TAKING_AWAY)
+def test_the_rest_is_committed_without_it(repository: Repository, how: str) -> None:
+    stage(repository, "main", {b"c": b"3"})
+    stage(repository, "main", {b"b": b"2"})
+    if how == "reset":
+        commit_with(repository, "put", reset, allow_empty=True)
+        expected = BASE
+    else:
+        commit_with(repository, "put", TAKING_AWAY[how], allow_empty=False)
+        expected = {**BASE, b"c": b"3"}
+    assert read(repository, "main") == read(repository, "main@") == checksums(expected)
+    assert branch.show(repository, "main").commit_id == bucket_head(repository)
+
+
+def _newest(repository: Repository) -> str:
+    return next(iter_log(repository)).operation.id.hex()
+
+
+@pytest.mark.parametrize("how", [*TAKING_AWAY, "commit", "op restore"])
+def test_what_would_change_a_commit_that_is_sent_is_refused(
+    repository: Repository, how: str
+) -> None:
+    before_staging = _newest(repository)
+    acts: dict[str, Callable[[Repository], object]] = {
+        **TAKING_AWAY,
+        "commit": lambda other: commit(other, "main", message="other", committer="me"),
+        "op restore": lambda other: restore(other, before_staging),
+    }
+    stage(repository, "main", {b"b": b"2"})
+    messages: list[str] = []
+
+    def act(other: Repository) -> None:
+        before = branch.show(other, "main")
+        with pytest.raises(CommitUnderWay) as raised:
+            acts[how](other)
+        messages.append(raised.value.message)
+        assert branch.show(other, "main") == before
+
+    commit_with(repository, "send", act, allow_empty=False)
+    assert read(repository, "main") == read(repository, "main@") == checksums(CHANGED)
+    made = branch.show(repository, "main").commit_id
+    assert bucket_head(repository) == made
+    assert messages == [f"a commit of branch main is on its way to the bucket: {made}"]
+
+
+def test_nor_is_its_branch_deleted(repository: Repository) -> None:
+    share(repository, lambda: branch.create(repository, "side", source="main"))
+    stage(repository, "side", {b"b": b"2"})
+    other = type(repository)(repository.lake, repository.record)
+    calm = repository.lake.surroundings
+
+    def on_step(name: str) -> None:
+        if name == "send":
+            with pytest.raises(CommitUnderWay):
+                branch.delete(other, "side")
+
+    repository.lake.surroundings = calm._replace(on_step=on_step)
+    share(repository, lambda: commit(repository, "side", message="c", committer="me"))
+    assert read(repository, "side@") == checksums(CHANGED)
+
+
+def test_a_merge_that_is_sent_is_not_undone_beneath(repository: Repository) -> None:
+    branch.create(repository, "side", source="main")
+    stage(repository, "side", {b"b": b"2"})
+    commit(repository, "side", message="side", committer="me")
+    other = type(repository)(repository.lake, repository.record)
+    calm = repository.lake.surroundings
+    stage(repository, "main", {b"x": b"1"})
+    commit(repository, "main", message="local", committer="me")
+    tried: list[str] = []
+
+    def on_step(name: str) -> None:
+        if name == "send":
+            tried.append(name)
+            with pytest.raises(CommitUnderWay):
+                undo(other)
+
+    synchroniser = synchronise(repository, "somebody")
+    repository.lake.surroundings = calm._replace(on_step=on_step)
+    merge(repository, "side", "main", MergeOptions("me"))
+    repository.lake.surroundings = calm
+    repository.publisher = None
+    del synchroniser
+    assert tried
+    assert read(repository, "main") == checksums({**CHANGED, b"x": b"1"})
+    assert branch.show(repository, "main").commit_id == bucket_head(repository)
+
+
+class KilledError(BaseException):
+    """The process ended here."""
+
+
+def kill(repository: Repository, step: str) -> None:
+    """Commit main, sharing, and be killed before a step."""
+
+    def act(_other: Repository) -> None:
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        commit_with(repository, step, act, allow_empty=False)
+
+
+@pytest.mark.parametrize("step", [*BEFORE_IT_IS_SENT, "track"])
+@pytest.mark.parametrize("how", TAKING_AWAY)
+def test_after_a_kill_it_is_taken_away_or_committed_but_never_both(
+    repository: Repository, how: str, step: str
+) -> None:
+    stage(repository, "main", {b"b": b"2"})
+    kill(repository, step)
+    if step != "track":
+        TAKING_AWAY[how](repository)
+        expected = BASE
+    elif how == "undo":
+        with pytest.raises(Refused, match="this was pushed"):
+            undo(repository)
+        expected = CHANGED
+    else:  # it had arrived: that is found out first, and then there is nothing to take away
+        branch.reset(repository, "main")
+        expected = CHANGED
+    share(repository, lambda: None)
+    assert read(repository, "main") == read(repository, "main@") == checksums(expected)
+    assert branch.show(repository, "main").commit_id == bucket_head(repository)
+
+
+def test_a_commit_killed_as_it_was_sent_is_given_up_after_a_while(repository: Repository) -> None:
+    stage(repository, "main", {b"b": b"2"})
+    kill(repository, "send")
+    for take_away in TAKING_AWAY.values():
+        with pytest.raises(CommitUnderWay):
+            take_away(repository)
+    calm = repository.lake.surroundings
+    repository.lake.surroundings = calm._replace(clock=lambda: calm.clock() + 2 * STALE_AFTER)
+    branch.reset(repository, "main")
+    with repository.lake.kv.read() as txn:
+        assert not list(IntentStore(txn, repository.key).iter())
+    share(repository, lambda: None)
+    assert read(repository, "main") == checksums(BASE)
+    undo(repository)
+    share(repository, lambda: commit(repository, "main", message="again", committer="me"))
+    assert read(repository, "main@") == checksums(CHANGED)
+
+
+def test_a_commit_killed_as_it_was_sent_is_made_by_the_same_command(
+    repository: Repository,
+) -> None:
+    stage(repository, "main", {b"b": b"2"})
+    kill(repository, "send")
+    share(repository, lambda: commit(repository, "main", message="again", committer="me"))
+    assert read(repository, "main@") == checksums(CHANGED)
+    share(repository, lambda: None)
+    branch.reset(repository, "main")
+    assert branch.show(repository, "main").commit_id == bucket_head(repository)
+
+
+def test_who_was_given_up_sends_no_more(repository: Repository) -> None:
+    """A process that slept between writing its commit down and sending it again finds no row."""
+    stage(repository, "main", {b"b": b"2"})
+
+    def give_up(other: Repository) -> None:
+        calm = other.lake.surroundings
+        other.lake.surroundings = calm._replace(clock=lambda: calm.clock() + 2 * STALE_AFTER)
+        with other.lake.kv.write() as txn:
+            rows = IntentStore(txn, other.key)
+            ((id_, fields),) = rows.iter()
+            rows.put(id_, {**fields, "sent": fields["at"]})  # a first request had been sent
+        branch.reset(other, "main")
+        other.lake.surroundings = calm
+
+    with pytest.raises(NothingToDo):
+        commit_with(repository, "put", give_up, allow_empty=False)
+    assert bucket_head(repository) == branch.show(repository, "main").commit_id
+    assert read(repository, "main") == checksums(BASE)
+
+
+def test_a_second_commit_does_not_forget_the_one_that_is_sent(repository: Repository) -> None:
+    stage(repository, "main", {b"b": b"2"})
+
+    def commit_too(other: Repository) -> None:
+        with pytest.raises(KilledError):
+            commit_with(other, "put", _killed, allow_empty=False)
+        with pytest.raises(CommitUnderWay):
+            branch.reset(other, "main")
+
+    commit_with(repository, "send", commit_too, allow_empty=False)
+    assert read(repository, "main") == read(repository, "main@") == checksums(CHANGED)
+
+
+def _killed(_other: Repository) -> None:
+    raise KilledError
+
+
+def test_where_the_bucket_cannot_be_asked_nothing_changes(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage(repository, "main", {b"b": b"2"})
+    kill(repository, "send")
+
+    def unreachable(_repository: Repository) -> None:
+        raise Unreachable("down")
+
+    monkeypatch.setattr("lakecli.repository.sharing.pending.finish_pending", unreachable)
+    before = branch.show(repository, "main")
+    with pytest.raises(CommitUnderWay):
+        branch.reset(repository, "main")
+    assert branch.show(repository, "main") == before
