@@ -15,7 +15,6 @@ A reading of the state is trusted for `STALE_AFTER`: the collector waits that mu
 
 from __future__ import annotations
 
-import os
 import time
 from datetime import timedelta
 from threading import Lock
@@ -231,26 +230,11 @@ class Guard:
         return then + timedelta(seconds=self._monotonic() - at)
 
     def _touch(self, key: str) -> None:
-        path = self._store.local_path(key)
-        if path is not None:
-            try:
-                os.utime(path)
-            except FileNotFoundError:
-                raise Swept(self._store.uri) from None
-            except PermissionError:
-                self._copy(key)  # somebody else's file, in a directory that is ours as well
-            return
-        self._copy(key)
-
-    def _copy(self, key: str) -> None:
-        # An object cannot be copied onto itself everywhere.
         from lakecli.identity import h
+        from lakecli.objectstore.renewing import renew
         from lakecli.remote.collection import REFRESHING
 
-        aside = REFRESHING + h(key.encode()).hex()[:32]
-        self._store.copy(key, aside)
-        self._store.copy(aside, key)
-        self._store.delete([aside])
+        renew(self._store, key, aside=REFRESHING + h(key.encode()).hex()[:32])
 
     def _for_each(self, function: Callable[[A], B], items: Collection[A]) -> list[B]:
         from concurrent.futures import ThreadPoolExecutor

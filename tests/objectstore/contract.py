@@ -23,6 +23,8 @@ from lakecli.objectstore.base import (
     key_bytes,
 )
 from lakecli.objectstore.contents import put_content
+from lakecli.objectstore.deleting import matching_deletes_of
+from lakecli.objectstore.renewing import renew
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -73,6 +75,9 @@ class ObjectStoreContract(ABC):
 
     names_existing = True
     """A flushed batch tells which of its keys were there already."""
+
+    has_matching_deletes = True
+    """Objects can be deleted on the condition of a version that every write changes."""
 
     odd_names = ODD_NAMES
 
@@ -352,6 +357,60 @@ class ObjectStoreContract(ABC):
         store.delete([])
         store.put("a/1", b"again", ABSENT)
         assert store.get("a/1") == b"again"
+
+    def test_matching_deletes(self, store: ObjectStore) -> None:
+        deletes = matching_deletes_of(store)
+        if deletes is None:
+            assert not self.has_matching_deletes
+            return
+        assert self.has_matching_deletes
+        old = {
+            f"data/{number:03}": store.put(f"data/{number:03}", b"same", ANY) for number in range(6)
+        }
+        written, copied, renewed = list(old)[:3]
+        assert store.put(written, b"same", ANY) != old[written]
+        store.put("aside", b"same", ANY)
+        store.copy("aside", copied)
+        renew(store, renewed, aside="aside-2")
+        wanted = [*old.items(), ("data/missing", old[written]), ("data/000/below", old[written])]
+        kept = deletes.delete_matching(iter(wanted))
+        assert sorted(kept) == [written, copied, renewed]
+        left = {info.key: info.version for info in store.list()}
+        assert sorted(left) == ["aside", written, copied, renewed]
+        assert all(version != left.get(key) for key, version in old.items())
+        # With the version of a listing, and with that of `head`; one that never was matches none.
+        assert deletes.delete_matching([(written, Version("no-such-version"))]) == [written]
+        assert not deletes.delete_matching([(written, left[written])])
+        assert not deletes.delete_matching([(copied, store.head(copied).version)])
+        assert [info.key for info in store.list("data/")] == [renewed]
+        assert not deletes.delete_matching([])
+
+    def test_matching_deletes_of_many(self, store: ObjectStore) -> None:
+        deletes = matching_deletes_of(store)
+        if deletes is None:
+            assert not self.has_matching_deletes
+            return
+        objects = [(f"many/{n:05}", store.put(f"many/{n:05}", b"", ANY)) for n in range(self.many)]
+        for key, _ in objects[::7]:
+            store.put(key, b"", ANY)
+        kept = sorted(deletes.delete_matching(objects))
+        assert kept == [key for key, _ in objects[::7]]
+        assert [info.key for info in store.list("many/")] == kept
+
+    def test_renewing(self, store: ObjectStore) -> None:
+        store.put("k/1", b"body", ANY, content_type="text/plain", metadata={"k": "v"})
+        before = store.head("k/1")
+        renew(store, "k/1", aside="k/aside")
+        after = store.head("k/1")
+        assert store.get("k/1") == b"body"
+        assert after.modified_at >= before.modified_at
+        assert (after.content_type, after.metadata) == (before.content_type, before.metadata)
+        assert [info.key for info in store.list()] == ["k/1"]
+        if self.has_matching_deletes:
+            assert after.version != before.version
+        for key in ("missing", "k/1/below", "k"):
+            with pytest.raises(ObjectNotFound):
+                renew(store, key, aside="k/aside")
 
     def test_copy(self, store: ObjectStore) -> None:
         store.put("from", b"body", ANY, content_type="text/plain", metadata={"k": "v"})

@@ -28,6 +28,7 @@ from lakecli.objectstore.base import (
     ObjectNotFound,
     Version,
 )
+from lakecli.objectstore.renewing import renew
 from lakecli.objectstore.streams import PART_SIZE
 from tests.support.azurite import ACCOUNT, KEY, connection_string
 from tests.support.servers import Answer, StubServer, free_port
@@ -348,12 +349,35 @@ def test_copies_that_take_their_time(
     store.copy("k", "l")
     assert waited == [0.1, 0.2]
     waited.clear()
+    server.answers = [copy("pending"), described("pending")]
+    with pytest.raises(Unreachable, match=r"did not finish a copy \(pending\)"):
+        store.copy("k", "l")
+    assert 500 < sum(waited) < 700
+    waited.clear()
     server.answers = [copy("pending"), described("failed")]
     with pytest.raises(Unreachable, match="did not finish a copy"):
         store.copy("k", "l")
     server.answers = [azure_error(404, "CannotVerifyCopySource")]
     with pytest.raises(ObjectNotFound, match="prefix/k"):
         store.copy("k", "l")
+
+
+def test_renewing_never_copies(store: AzureStore, server: StubServer) -> None:
+    """The store may make a copy later; until then the object would be empty."""
+    described = Answer(200, headers={"ETag": '"v1"', "x-ms-meta-k": "v", "Content-Length": "0"})
+    lost = azure_error(412, "ConditionNotMet")
+    server.answers = [described, lost, described, Answer(200, headers={"ETag": '"v2"'})]
+    renew(store, "k", aside="aside")
+    assert [(each.method, each.path.partition("?")[2]) for each in server.requests] == [
+        ("HEAD", ""),
+        ("PUT", "comp=metadata"),
+    ] * 2
+    assert all("x-ms-copy-source" not in each.headers for each in server.requests)
+    assert server.requests[-1].headers["If-Match"] == '"v1"'
+    assert server.requests[-1].headers["x-ms-meta-k"] == "v"
+    server.answers = [azure_error(404, "BlobNotFound")]
+    with pytest.raises(ObjectNotFound):
+        renew(store, "k", aside="aside")
 
 
 # Connections

@@ -49,6 +49,7 @@ def store(bucket: str) -> S3Store:
 
 class TestS3Store(UploadsContract, ObjectStoreContract):
     odd_names = (*ODD_NAMES, "\x01\x7f", "n" * 500)
+    has_matching_deletes = False  # an ETag does not tell two writes of the same bytes apart
     knows_dropped_uploads = False  # moto answers 500
     many = 110
 

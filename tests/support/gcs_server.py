@@ -3,7 +3,7 @@
 The emulator keeps buckets and objects. What it leaves out is added here: preconditions on every
 verb, pages, generations as headers and as a parameter, ranges with 416, the checksum announced
 for a resumable upload, uploads in parts, V4 signatures and their expiry, several requests at once,
-and names that are not paths.
+preconditions of deletions in a batch, and names that are not paths.
 
 Usage: ``python -m tests.support.gcs_server PORT PUBLIC_KEY.pem``; the key is the one that signed
 URLs must be made with.
@@ -206,6 +206,22 @@ def conditional(handler: Handler, target_of: Callable[[Any], tuple[str, str]]) -
             handler(request, response, storage)
 
     return checked
+
+
+# Batches
+
+
+def batch_delete(request: object, item: dict[str, str], storage: StrictStorage, *rest: Any) -> bool:
+    """Delete one object of several, on the condition of a generation where there is one."""
+    bucket, name, _, response = rest
+    wanted = dict(parse_qsl(item.get("query", ""))).get("ifGenerationMatch")
+    if wanted is not None and storage.generation(bucket, name) != int(wanted):
+        objects._batch_write_json(
+            response, "HTTP/1.1 412 Precondition Failed", {"error": {"code": 412}}
+        )
+        return True
+    done: bool = objects._batch_delete(request, item, storage, *rest)
+    return done
 
 
 # Copies
@@ -483,6 +499,11 @@ def main() -> None:
     """Serve until killed."""
     port, key = int(sys.argv[1]), load_pem_public_key(Path(sys.argv[2]).read_bytes())
     emulator.HANDLERS = strict_handlers(Gate(key))  # type: ignore[arg-type]
+    with_query = r"(?:\?(?P<query>[^\s]*))?"
+    emulator.BATCH_HANDLERS = tuple(
+        pattern.replace(emulator._QUERY, with_query) for pattern in emulator.BATCH_HANDLERS
+    )
+    objects._BATCH_METHOD_HANDLERS["DELETE"] = batch_delete
     handler = partial(StrictRequestHandler, StrictStorage())
     StrictServer(("127.0.0.1", port), handler).serve_forever()
 

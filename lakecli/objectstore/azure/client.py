@@ -48,8 +48,8 @@ READ_SIZE = 4 << 20
 
 PAGE_SIZE = 1_000
 
-COPY_POLLS = (0.1, 0.2, 0.5, 1.0, 2.0)
-"""Seconds between questions whether a copy is done; the last for ever."""
+COPY_POLLS = (0.1, 0.2, 0.5, 1.0, *[2.0] * 300)
+"""Seconds between questions whether a copy is done. After ten minutes it counts as given up."""
 
 ONCE = {"retry_total": 0, "retry_connect": 0, "retry_read": 0, "retry_status": 0}
 """Options of a request that is not repeated."""
@@ -241,16 +241,31 @@ class AzureClient:
         """Send a request that fails without a container, and needs no right but to list it."""
         next(self._container.list_blobs(results_per_page=1).by_page(), None)
 
-    def delete(self, names: Sequence[str]) -> list[tuple[str, int, str]]:
-        """Delete blobs by one request; return those that failed, with a status and a code."""
+    def delete(self, names: Sequence[str], etags: Sequence[str] = ()) -> list[tuple[str, int, str]]:
+        """Delete blobs by one request; return those that failed, with a status and a code.
+
+        Args:
+            names: of the blobs.
+            etags: that they must have, without their quotes, if any are given.
+        """
+        blobs: list[str | dict[str, Any]] = [
+            {"name": name, "delete_snapshots": "include", **if_match(etag)}
+            for name, etag in zip(names, etags, strict=bool(etags))
+        ]
         answers = self._container.delete_blobs(
-            *names, delete_snapshots="include", raise_on_any_failure=False
+            *(blobs or names), delete_snapshots="include", raise_on_any_failure=False
         )
         return [
             (name, answer.status_code, answer.headers.get("x-ms-error-code", ""))
             for name, answer in zip(names, answers, strict=True)
             if answer.status_code >= 400  # noqa: PLR2004 - where errors begin
         ]
+
+    def touch(self, name: str) -> None:
+        """Write a blob's metadata again, which changes its time and its ETag."""
+        blob = self._blob(name)
+        found = blob.get_blob_properties()
+        blob.set_blob_metadata(found.metadata, **if_match(found.etag.strip('"')))
 
     def copy(self, source: str, target: str) -> str:
         """Copy a blob inside the account; return how it ended, in the store's words."""
@@ -269,9 +284,10 @@ class AzureClient:
 
     def _copy(self, origin: BlobClient, copied: BlobClient, options: dict[str, Any]) -> str:
         status = str(copied.start_copy_from_url(origin.url, **options)["copy_status"])
-        polls = iter(COPY_POLLS)
-        while status == "pending":
-            sleep(next(polls, COPY_POLLS[-1]))
+        for delay in COPY_POLLS:
+            if status != "pending":
+                break
+            sleep(delay)
             status = str(copied.get_blob_properties().copy.status)
         return status
 

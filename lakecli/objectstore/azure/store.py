@@ -33,10 +33,11 @@ from lakecli.objectstore.base import (
     check_range,
     key_bytes,
 )
+from lakecli.objectstore.deleting import batches
 from lakecli.objectstore.streams import PART_SIZE, ReadStream, read_exactly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -201,14 +202,35 @@ class AzureStore:
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects with their snapshots, 256 by one request; a missing one is fine."""
-        batch: list[str] = []
-        for key in keys:
-            batch.append(self._full(key))
-            if len(batch) == DELETE_SIZE:
-                self._delete(batch)
-                batch = []
-        if batch:
+        for batch in batches(map(self._full, keys), DELETE_SIZE):
             self._delete(batch)
+
+    def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
+        """Delete objects that are still of these versions; see `deleting.MatchingDeletes`."""
+        kept: list[str] = []
+        for batch in batches(objects, DELETE_SIZE):
+            names = [self._full(key) for key, _ in batch]
+            with self._translated():
+                failed = self._sdk().delete(names, [version for _, version in batch])
+            for full, status, code in failed:
+                error = self._translator.refused(status, code, full)
+                if isinstance(error, ConditionFailed):
+                    kept += self._present(full[len(self._start) :])
+                elif not isinstance(error, ObjectNotFound):
+                    raise error
+        return kept
+
+    def renew(self, key: str) -> None:
+        """Give an object a new time and version; see `renewing.renew`.
+
+        Its metadata are written again. A copy would do as well, but the store may make it later,
+        and until then, or for ever if it gives up, the object would be empty.
+        """
+        for _ in range(SUFFIX_TRIES):
+            with suppress(ConditionFailed), self._translated(key) as full:
+                self._sdk().touch(full)
+                return
+        raise _replaced(self._what(key))
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata."""
@@ -376,6 +398,12 @@ class AzureStore:
             error = self._translator.refused(status, code, full)
             if not isinstance(error, ObjectNotFound):
                 raise error
+
+    def _present(self, key: str) -> Iterator[str]:
+        """Yield `key` if the object is there: a condition does not hold either where it is not."""
+        with suppress(ObjectNotFound):
+            self.head(key)
+            yield key
 
     @contextmanager
     def _translated(self, key: str | None = None, *, is_write: bool = False) -> Iterator[str]:

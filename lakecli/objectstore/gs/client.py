@@ -17,6 +17,7 @@ import urllib3
 from google.api_core.exceptions import (
     GoogleAPICallError,
     NotFound,
+    PreconditionFailed,
     RequestRangeNotSatisfiable,
     from_http_status,
 )
@@ -242,16 +243,26 @@ class GsClient:
         )
         next(iter(listed), None)
 
-    def delete(self, names: Sequence[str]) -> list[tuple[str, int]]:
-        """Delete objects by one request; return the ones it could not delete, with a status."""
+    def delete(
+        self, names: Sequence[str], generations: Sequence[int | None] = ()
+    ) -> list[tuple[str, int]]:
+        """Delete objects by one request; return the ones it could not delete, with a status.
+
+        Args:
+            names: of the objects.
+            generations: that they must have, if any are given.
+        """
+        wanted = list(zip(names, generations or [None] * len(names), strict=True))
         with _Deletions(self._client, self._retry) as deletions:
-            for name in names:
-                self._bucket.delete_blob(name, timeout=TIMEOUT, retry=None)
+            for name, generation in wanted:
+                self._bucket.delete_blob(
+                    name, if_generation_match=generation, timeout=TIMEOUT, retry=None
+                )
         failed = []
-        for name, answer in zip(names, deletions.answers, strict=True):
+        for (name, generation), answer in zip(wanted, deletions.answers, strict=True):
             status = answer.status_code
             if status in TRANSIENT_STATUS:
-                status = self._delete_one(name)
+                status = self._delete_one(name, generation)
             if status >= HTTPStatus.BAD_REQUEST:
                 failed.append((name, status))
         return failed
@@ -315,11 +326,15 @@ class GsClient:
             blob.metadata = dict(attributes.metadata)
         return blob
 
-    def _delete_one(self, name: str) -> int:
+    def _delete_one(self, name: str, generation: int | None) -> int:
         try:
-            self._bucket.delete_blob(name, timeout=TIMEOUT, retry=self._retry)
+            self._bucket.delete_blob(
+                name, if_generation_match=generation, timeout=TIMEOUT, retry=self._retry
+            )
         except NotFound:
             return HTTPStatus.NOT_FOUND
+        except PreconditionFailed:
+            return HTTPStatus.PRECONDITION_FAILED
         return HTTPStatus.NO_CONTENT
 
 

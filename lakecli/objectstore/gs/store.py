@@ -27,12 +27,13 @@ from lakecli.objectstore.base import (
     Version,
     check_range,
 )
+from lakecli.objectstore.deleting import batches
 from lakecli.objectstore.gs.credentials import GsLogin
 from lakecli.objectstore.gs.errors import Translator
 from lakecli.objectstore.streams import PART_SIZE, read_exactly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -215,14 +216,26 @@ class GsStore:
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects, a hundred by one request; a missing one is fine."""
-        batch: list[str] = []
-        for key in keys:
-            batch.append(self._full(key))
-            if len(batch) == DELETE_SIZE:
-                self._delete(batch)
-                batch = []
-        if batch:
+        for batch in batches(map(self._full, keys), DELETE_SIZE):
             self._delete(batch)
+
+    def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
+        """Delete objects that are still of these versions; see `deleting.MatchingDeletes`."""
+        kept: list[str] = []
+        for batch in batches(objects, DELETE_SIZE):
+            names = [self._full(key) for key, _ in batch]
+            generations = [_generation_for(Match(version)) for _, version in batch]
+            with self._translated():
+                failed = self._sdk().delete(names, generations)
+            for full, status in failed:
+                error = self._translator.refused(status, full)
+                if isinstance(error, ConditionFailed):
+                    kept += self._present(full[len(self._start) :])
+                elif isinstance(error, ObjectNotFound):
+                    self._check_bucket_once()
+                else:
+                    raise error
+        return kept
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata."""
@@ -360,6 +373,12 @@ class GsStore:
             if not isinstance(error, ObjectNotFound):
                 raise error
             self._check_bucket_once()
+
+    def _present(self, key: str) -> Iterator[str]:
+        """Yield `key` if the object is there: a condition does not hold either where it is not."""
+        with suppress(ObjectNotFound):
+            self.head(key)
+            yield key
 
     def _check_bucket_once(self) -> None:
         """Find out which of the two a 404 meant; one request in a store's life."""

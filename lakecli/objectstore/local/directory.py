@@ -243,6 +243,11 @@ class Directory:
         now = max(self._clock_ns(), later_than + 1)
         os.utime(descriptor, ns=(now, now))
 
+    def stamp_object(self, parent: int, name: bytes, current: os.stat_result) -> None:
+        """Set the modification time of a file that is an object already, as `stamp` does."""
+        now = max(self._clock_ns(), current.st_mtime_ns + 1)
+        os.utime(name, ns=(now, now), dir_fd=parent, follow_symlinks=False)
+
     @contextmanager
     def locked(self, temporaries: int) -> Iterator[None]:
         """Hold the namespace's lock: excludes other threads and processes, for microseconds."""

@@ -43,7 +43,7 @@ from lakecli.objectstore.local.directory import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lakecli.objectstore.access import Access
@@ -157,11 +157,20 @@ class LocalStore:
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects; a missing one is fine. Directories stay: they may be about to fill."""
+        self._delete((key, None) for key in keys)
+
+    def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
+        """Delete objects that are still of these versions; see `deleting.MatchingDeletes`."""
+        return self._delete(objects)
+
+    def _delete(self, objects: Iterable[tuple[str, Version | None]]) -> Sequence[str]:
+        """Delete objects of these versions, ``None`` for any; return the keys of the others."""
         files = self._directory
+        kept = []
         with files.translated("temporary files"):
             temporaries = files.open_directory(TEMPORARY, create=True)
         try:
-            for key in keys:
+            for key, version in objects:
                 names = split_key(key)
                 with (
                     files.translated(key),
@@ -169,10 +178,40 @@ class LocalStore:
                     files.opened(names[:-1]) as parent,
                     files.locked(temporaries),
                 ):
-                    if object_status(parent, names[-1]) is not None:
+                    current = object_status(parent, names[-1])
+                    if current is None:
+                        continue
+                    if version is None or _version(current) == version:
                         os.unlink(names[-1], dir_fd=parent)
+                    else:
+                        kept.append(key)
         finally:
             os.close(temporaries)
+        return kept
+
+    def renew(self, key: str) -> None:
+        """Give an object a new time and version; see `renewing.renew`.
+
+        Under the lock, so that `delete_matching` sees the new version, or this one no object.
+        """
+        names = split_key(key)
+        files = self._directory
+        with files.translated(key):
+            try:
+                with (
+                    files.opened(names[:-1]) as parent,
+                    files.opened(TEMPORARY, create=True) as temporaries,
+                    files.locked(temporaries),
+                ):
+                    current = object_status(parent, names[-1])
+                    if current is None:
+                        raise self._not_found(key)
+                    files.stamp_object(parent, names[-1], current)
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                raise self._not_found(key) from None
+            except PermissionError:
+                # Somebody else's file, in a directory that is ours as well.
+                self.copy(key, key)
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object, inside the kernel where it can."""

@@ -179,6 +179,19 @@ class MemoryStore:
             with self._bucket.lock:
                 self._bucket.objects.pop(self._prefix + key, None)
 
+    def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
+        """Delete objects that are still of these versions; see `deleting.MatchingDeletes`."""
+        self._check_bucket()
+        kept = []
+        for key, version in objects:
+            with self._bucket.lock:
+                stored = self._bucket.objects.get(self._prefix + key)
+                if stored is not None and stored.info.version != version:
+                    kept.append(key)
+                else:
+                    self._bucket.objects.pop(self._prefix + key, None)
+        return kept
+
     def copy(self, source: str, key: str) -> None:
         """Copy one object, with its content type and metadata."""
         with self._bucket.lock:
