@@ -1,0 +1,110 @@
+"""Records validated whole: each kind of check against each kind of forgery."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli import validation
+from lakecli.ids import CommitId, MetarangeId, WriteId
+from lakecli.validation import Invalid, Record, optional
+from tests.support.forgeries import VALUES, broken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LEGAL_TEXTS = {
+    "empty", "short", "short ID", "uneven ID", "long ID", "capitals", "newline after an ID",
+    "absolute path", "absolute path of the size of an ID", "absolute path of the size of a UUID",
+    "parent", "parents",
+}  # fmt: skip
+
+CHECKS: dict[str, tuple[Callable[[object], Any], Any, set[str]]] = {
+    "commit": (validation.identifier(CommitId), "a" * 64, set()),
+    "tree": (validation.identifier(MetarangeId), "a" * 64, {"empty"}),
+    "write": (validation.identifier(WriteId), "a" * 32, set()),
+    "or null": (validation.nullable(validation.identifier(CommitId)), "a" * 64, {"null"}),
+    "or empty": (validation.or_empty(validation.identifier(CommitId)), "a" * 64, {"empty"}),
+    "whole": (validation.whole(1, 10), 5, {"number"}),
+    "power": (validation.power_of_two(16, 1 << 20), 64, set()),
+    "text": (validation.text(100), "text", LEGAL_TEXTS),
+    "some text": (validation.text(100, min_size=1), "text", LEGAL_TEXTS - {"empty"}),
+    "grammar": (validation.text_that(str.islower, "small letters"), "a",
+                {"short", "short ID", "uneven ID", "long ID", "newline after an ID", "parents",
+                 "absolute path", "absolute path of the size of an ID",
+                 "absolute path of the size of a UUID"}),
+    "choice": (validation.choice("branch", "tag"), "tag", set()),
+    "list": (validation.list_of(validation.whole(1, 10), 3), [1, 2, 3], {"list"}),
+    "moment": (validation.moment, "2026-11-20T15:00:00Z", set()),
+}  # fmt: skip
+
+SOUND = {name: sound for name, (_, sound, _) in CHECKS.items()}
+RECORD = Record({name: check for name, (check, _, _) in CHECKS.items()})
+BROKEN = dict(broken(SOUND, {name: legal for name, (_, _, legal) in CHECKS.items()}))
+
+
+def test_a_sound_record() -> None:
+    found = RECORD.read(SOUND)
+    assert type(found["commit"]) is CommitId
+    assert type(found["write"]) is WriteId
+    assert {**found, "moment": None} == {**SOUND, "moment": None}
+    assert found["moment"].isoformat() == "2026-11-20T15:00:00+00:00"
+
+
+@pytest.mark.parametrize("fields", BROKEN.values(), ids=BROKEN)
+def test_each_field_broken_in_each_way(fields: dict[str, Any], request: Any) -> None:
+    with pytest.raises(Invalid) as caught:
+        RECORD.read(fields)
+    assert len(str(caught.value)) < 300
+    assert request.node.callspec.id.split(" ")[0] in str(caught.value)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_what_is_legal_is_legal(name: str) -> None:
+    check, _, legal = CHECKS[name]
+    for forgery in legal:
+        RECORD.read({**SOUND, name: VALUES[forgery]})
+        check(VALUES[forgery])
+
+
+@pytest.mark.parametrize("found", [None, [], "text", 7, True, 1.5])
+def test_what_is_no_object(found: object) -> None:
+    with pytest.raises(Invalid, match="not an object"):
+        RECORD.read(found)
+
+
+def test_optional_and_unknown_fields() -> None:
+    record = Record({"known": validation.whole(0, 9), "later": optional(validation.text(9), "")})
+    assert record.read({"known": 1}) == {"known": 1, "later": ""}
+    assert record.read({"known": 1, "later": "x", "new": [1]}) == {"known": 1, "later": "x"}
+    assert record.unknown({"known": 1, "new": [1]}) == {"new": [1]}
+    with pytest.raises(Invalid, match="later: not a text: 7"):
+        record.read({"known": 1, "later": 7})
+    assert list(record.names) == ["known", "later"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "9999-12-31T23:59:59Z",
+        "1969-12-31T23:59:59Z",
+        "2026-11-20T15:00:00",
+        "2026-13-20T15:00:00Z",
+        "yesterday",
+        "2026-11-20T15:00:00Z" + " " * 100,
+    ],
+)
+def test_times_that_cannot_be(text: str) -> None:
+    with pytest.raises(Invalid):
+        validation.moment(text)
+
+
+def test_undecodable_bytes_are_text_and_half_characters_are_not() -> None:
+    assert validation.text(9)("\udc80") == "\udc80"
+    with pytest.raises(Invalid, match="half a character"):
+        validation.text(9)("\ud800")
+    with pytest.raises(Invalid, match="10 bytes"):
+        validation.text(9)("\u00e9" * 5)
