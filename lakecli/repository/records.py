@@ -4,7 +4,7 @@ What was deleted keeps its rows, under its UUID, for the operation log to take b
 name had is remembered beside it::
 
     REPOSITORIES  name                         -> the record
-    META          creating/name                -> the record of a creation that has begun
+    META          creating/h(namespace)        -> the record of a creation that has begun
                   forgotten/name/number        -> the record of one that was deleted here
 """
 
@@ -127,26 +127,23 @@ def with_region(record: RepositoryRecord, region: str) -> RepositoryRecord:
     return replace(record, region=region)
 
 
-def _intention_key(name: str) -> bytes:
-    return b"creating/" + name.encode()
+def _intention_key(storage_namespace: str) -> bytes:
+    from lakecli.identity import h  # needed by nothing but creating repositories
+
+    return b"creating/" + h(storage_namespace.encode("utf-8", "surrogateescape"))[:16]
 
 
-def find_intention(
-    txn: ReadTransaction, name: str, storage_namespace: str
-) -> RepositoryRecord | None:
-    """Return what an interrupted creation of this name in this namespace wrote down."""
-    data = txn.get(Table.META, _intention_key(name))
-    if data is None:
-        return None
-    record = _load(data)
-    return record if record.storage_namespace == storage_namespace else None
+def find_intention(txn: ReadTransaction, storage_namespace: str) -> RepositoryRecord | None:
+    """Return what a creation in this namespace that has not ended wrote down."""
+    data = txn.get(Table.META, _intention_key(storage_namespace))
+    return None if data is None else _load(data)
 
 
 def put_intention(txn: WriteTransaction, record: RepositoryRecord) -> None:
-    """Write down that a repository is about to be created."""
-    txn.put(Table.META, _intention_key(record.name), _dump(record))
+    """Write down that a repository is about to be created in its namespace."""
+    txn.put(Table.META, _intention_key(record.storage_namespace), _dump(record))
 
 
 def delete_intention(txn: WriteTransaction, record: RepositoryRecord) -> None:
     """Forget it: the repository exists now."""
-    txn.delete(Table.META, _intention_key(record.name))
+    txn.delete(Table.META, _intention_key(record.storage_namespace))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import AlreadyExists, NotFound, UsageError
@@ -14,6 +15,7 @@ from lakecli.repository.commits import initial_commit
 from lakecli.repository.lake import Repository
 
 if TYPE_CHECKING:
+    from lakecli.kv.env import ReadTransaction
     from lakecli.repository.lake import Lake
 
 DEFAULT_BRANCH: Final = "main"
@@ -74,14 +76,10 @@ def _intend(
 ) -> RepositoryRecord:
     """Write down the UUID before the claim, so that a second run knows its own claim again."""
     with lake.kv.write() as txn:
-        if records.find_repository(txn, name) is not None:
-            raise AlreadyExists(
-                f"repository {name!r} exists already on this machine",
-                hint="choose another name, or look: lakecli repo list",
-            )
-        intended = records.find_intention(txn, name, uri)
+        _check_free(txn, name)
+        intended = records.find_intention(txn, uri)
         if intended is not None:
-            return intended
+            return replace(intended, name=name)
         record = RepositoryRecord(
             name=name,
             uuid=RepositoryUuid.of_bytes(lake.surroundings.new_id()),
@@ -94,10 +92,36 @@ def _intend(
         return record
 
 
+def _check_free(txn: ReadTransaction, name: str) -> None:
+    if records.find_repository(txn, name) is not None:
+        raise AlreadyExists(
+            f"repository {name!r} exists already on this machine",
+            hint="choose another name, or look: lakecli repo list",
+        )
+
+
+def _check_intended(txn: ReadTransaction, record: RepositoryRecord) -> None:
+    """Refuse to register a repository that another process has registered meanwhile.
+
+    Raises:
+        AlreadyExists: under this name or another one; it may have commits by now.
+    """
+    _check_free(txn, record.name)
+    intended = records.find_intention(txn, record.storage_namespace)
+    is_here = any(other.uuid == record.uuid for other in records.iter_repositories(txn))
+    if is_here or intended is None or intended.uuid != record.uuid:
+        raise AlreadyExists(
+            f"another command has created or cloned the repository in {record.storage_namespace} "
+            "meanwhile",
+            hint="look at it: lakecli repo list",
+        )
+
+
 def _register(lake: Lake, record: RepositoryRecord) -> Repository:
     repository = Repository(lake, record)
     first = initial_commit(record.created_at)
     with lake.kv.write() as txn:
+        _check_intended(txn, record)
         refs = RefStore(txn, repository.key)
         branch = Branch(
             name=record.default_branch,
