@@ -153,3 +153,22 @@ class OutcomeUnknown(LakeError):
     """The effect may or may not have happened, and it could not be found out."""
 
     kind = ErrorKind.OUTCOME_UNKNOWN
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Return whether an error is an interrupt, or was raised while one was on its way out.
+
+    An interrupt may come between any two instructions. Where it comes inside of
+    `Condition.wait`, the condition's lock is not held when its ``with`` block releases it, and a
+    `RuntimeError` leaves the block instead of the interrupt.
+    """
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, KeyboardInterrupt):
+            return True
+        if found is not None and id(found) not in seen:
+            seen.add(id(found))
+            waiting += (found.__cause__, found.__context__)
+    return False

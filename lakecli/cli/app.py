@@ -15,7 +15,7 @@ from lakecli.cli.argv import Globals, normalise, split
 from lakecli.cli.context import Context, World
 from lakecli.cli.output import Guarded
 from lakecli.cli.tree import COMMANDS, GROUPS, PROGRAM, find_command, is_prefix
-from lakecli.errors import ErrorKind, LakeError, UsageError
+from lakecli.errors import ErrorKind, LakeError, UsageError, is_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +29,9 @@ _GARBAGE_THRESHOLD = 50_000
 INTERRUPTED = "interrupted"
 """What an error is called in JSON that is the user's own doing."""
 
+_INTERRUPTED_CODE = 130
+"""`ExitCode.INTERRUPTED`, where nothing can be imported any more."""
+
 
 def main() -> None:
     """Run the command line of this process, and exit."""
@@ -36,7 +39,10 @@ def main() -> None:
     # as much again as soon as the command makes some hundred objects of its own.
     gc.disable()
     gc.set_threshold(_GARBAGE_THRESHOLD)
-    code = _run_process(sys.argv[1:])
+    try:
+        code = _run_process(sys.argv[1:])
+    except KeyboardInterrupt:  # while it was being told, or while streams were closed
+        code = _INTERRUPTED_CODE
     # Nothing is worth collecting any more; the interpreter would, for as long as it starts.
     gc.freeze()
     sys.exit(code)
@@ -56,7 +62,8 @@ def _run_process(argv: Sequence[str]) -> int:
     # Paths are bytes: what is not UTF-8 came in as surrogates, and goes out as it came.
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
-    world = World(os.environ, sys.stdin, sys.stdout, sys.stderr)
+    interrupts = _note_interrupts()
+    world = World(os.environ, sys.stdin, sys.stdout, sys.stderr, interrupts=interrupts)
     # What Python itself and the libraries below say on stderr may quote data, too.
     sys.stderr = Guarded(world.stderr)
     code = run(argv, world)
@@ -69,13 +76,28 @@ def _run_process(argv: Sequence[str]) -> int:
     return code
 
 
+def _note_interrupts() -> list[None]:
+    """Return a list that gets an item for each interrupt, whatever becomes of the exception."""
+    import signal
+
+    came: list[None] = []
+
+    def note(_number: int, _frame: object) -> None:
+        came.append(None)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, note)
+    return came
+
+
 def run(argv: Sequence[str], world: World) -> int:
     """Run one command line and return its exit code; whatever was raised has been told."""
     given = Globals()
     try:
         return run_within(argv, world, given)
     except BaseException as error:  # noqa: BLE001 - the one boundary
-        return _report(error, Context(world, given, argv))
+        return _report(error, Context(world, given, argv), interrupted=bool(world.interrupts))
 
 
 def run_within(argv: Sequence[str], world: World, given: Globals) -> int:
@@ -152,17 +174,25 @@ def _show_group(context: Context, group: str) -> int:
     return 0
 
 
-def _report(error: BaseException, context: Context) -> int:
-    """Tell what happened on stderr, and return its exit code."""
+def _report(error: BaseException, context: Context, *, interrupted: bool) -> int:
+    """Tell what happened on stderr, and return its exit code.
+
+    Args:
+        error: that ended the command.
+        context: of the command.
+        interrupted: whether an interrupt came; what nobody foresaw is its doing then.
+    """
     from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
     from lakecli.cli.text import one_line
 
     if isinstance(error, BrokenPipeError):
         return ExitCode.BROKEN_PIPE
     kind, told = _translate(error)
+    if kind == ErrorKind.UNEXPECTED and interrupted:
+        kind, told = _translate(KeyboardInterrupt())
     code = ExitCode.INTERRUPTED if kind == INTERRUPTED else EXIT_CODES[ErrorKind(kind)]
     try:
-        if context.verbose and not isinstance(error, KeyboardInterrupt):
+        if context.verbose and kind != INTERRUPTED:
             context.out.traceback(error)
         message = one_line(told.message)
         hint = "\n  ".join(map(one_line, told.hint.split("\n  "))) if told.hint else None
@@ -171,17 +201,17 @@ def _report(error: BaseException, context: Context) -> int:
             context.out.error_record({**record, "paths": list(told.paths)})
         else:
             context.out.error(message, hint=hint, paths=told.paths)
-    except BrokenPipeError:
+    except BrokenPipeError:  # of standard output, which is written out first
         return ExitCode.BROKEN_PIPE
     return code
 
 
 def _translate(error: BaseException) -> tuple[str, LakeError]:
     """Return the kind of an error, and the error as lakecli would have put it."""
+    if is_interrupt(error):
+        return INTERRUPTED, LakeError("interrupted")
     if isinstance(error, LakeError):
         return error.kind, error
-    if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED, LakeError("interrupted")
     if isinstance(error, OSError):
         from lakecli.cli.exit_codes import kind_of_os_error
 

@@ -44,6 +44,7 @@ class World(NamedTuple):
         stderr: errors, hints and progress.
         now: the clock.
         new_id: 16 random bytes at each call.
+        interrupts: as many items as interrupts came so far.
     """
 
     environ: Mapping[str, str]
@@ -52,6 +53,7 @@ class World(NamedTuple):
     stderr: TextIO
     now: Callable[[], datetime] = system_now
     new_id: Callable[[], bytes] = random_id
+    interrupts: Sequence[None] = ()
 
 
 class Context:

@@ -13,7 +13,7 @@ any other way. Bytes (``fs cat``) are written as they are.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
 from io import TextIOBase
@@ -194,8 +194,7 @@ class Output:
     def ask(self, question: str) -> None:
         """Write a question to stderr and stay on its line."""
         self.flush()
-        self._stderr.write(self._shown(format_.one_line(question)))
-        self._stderr.flush()
+        self._put_error(self._shown(format_.one_line(question)))
 
     def debug(self, message: str) -> None:
         """Write a debug message of the library to stderr, for ``--verbose``."""
@@ -279,7 +278,13 @@ class Output:
         if self._bar is not None:
             self._bar.write(line + "\n")
         else:
-            self._stderr.write(line + "\n")
+            self._put_error(line + "\n")
+
+    def _put_error(self, text: str) -> None:
+        # Nobody reads stderr any more: that is no reason to leave a command half done, and its
+        # exit code still tells how it went.
+        with suppress(BrokenPipeError):
+            self._stderr.write(text)
             self._stderr.flush()
 
     def flush(self) -> None:
@@ -295,12 +300,14 @@ class Guarded(TextIOBase):
 
     def write(self, text: str) -> int:
         """Write text with everything escaped that a terminal obeys."""
-        self._stream.write(format_.harmless(text))
+        with suppress(BrokenPipeError):
+            self._stream.write(format_.harmless(text))
         return len(text)
 
     def flush(self) -> None:
         """Get everything written out."""
-        self._stream.flush()
+        with suppress(BrokenPipeError):
+            self._stream.flush()
 
     def fileno(self) -> int:
         """Return the descriptor below."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from threading import Condition, Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from lakecli.errors import LakeError, PermissionDenied, Unreachable
+from lakecli.errors import LakeError, PermissionDenied, Unreachable, is_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -99,7 +99,7 @@ class Workers:
             self._is_running = False
             self._stop.clear()
         if self._errors:
-            raise self._errors[0]
+            raise next(filter(is_interrupt, self._errors), self._errors[0])
 
     def share(self, tasks: Iterable[T], work: Callable[[T], object]) -> None:
         """Call `work` with every task, by this thread and all that are free; wait for the last.

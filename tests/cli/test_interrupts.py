@@ -1,0 +1,214 @@
+"""An interrupt ends a command with exit code 130, wherever it comes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+
+from lakecli.cli import app
+from lakecli.cli.exit_codes import ExitCode
+from lakecli.errors import ConflictError, LakeError, is_interrupt
+from lakecli.repository.transfer.parallel import Workers
+
+if TYPE_CHECKING:
+    from tests.support.demo import Demo
+    from tests.support.golden import Cli
+
+MAIN = "lakefs://demo/main"
+OURS = (str(Path(app.__file__).parents[1]), threading.__file__, contextlib.__file__)
+
+
+class Interrupter:
+    """Raises a `KeyboardInterrupt` at one line that the main thread comes to, and counts lines."""
+
+    def __init__(self, at: int = -1) -> None:
+        self.at = at
+        self.lines = 0
+        self.where = ""
+
+    def _in_frame(self, frame: Any, event: str, _argument: object) -> Any:
+        if event == "line":
+            self.lines += 1
+            if self.lines == self.at:
+                self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                raise KeyboardInterrupt
+        return self._in_frame
+
+    def trace(self, frame: Any, _event: str, _argument: object) -> Any:
+        name = frame.f_code.co_filename
+        return self._in_frame if name.startswith(OURS) else None
+
+    def __enter__(self) -> Self:
+        self._before = sys.gettrace()
+        sys.settrace(self.trace)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        sys.settrace(self._before)
+
+
+def upload(cli: Cli, source: Path, at: int = -1) -> tuple[int, Interrupter, str]:
+    with Interrupter(at) as interrupter:
+        try:
+            result = cli("fs", "upload", "-r", source, f"{MAIN}/data/")
+        except KeyboardInterrupt:  # `main` turns it into an exit code where `run` is over
+            return ExitCode.INTERRUPTED, interrupter, ""
+    return result.exit_code, interrupter, result.stderr
+
+
+def check_points(demo: Demo, source: Path, count: int) -> None:
+    cli = demo.cli
+    (source / "0").mkdir(parents=True)
+    for name in ("a", "b", "c"):
+        (source / "0" / name).write_bytes(os.urandom(100))
+    code, counted, _ = upload(cli, source)
+    assert code == 0
+    assert counted.lines > 500
+    wrong = []
+    for at in range(1, counted.lines, max(1, counted.lines // count)):
+        (source / "0" / "a").write_bytes(os.urandom(100))  # so that there is something to do
+        code, interrupter, stderr = upload(cli, source, at)
+        # Where a destructor or a callback swallows it, the command goes on to its end.
+        if code not in (ExitCode.INTERRUPTED, ExitCode.OK):
+            wrong.append((at, interrupter.where, code, stderr))
+    assert wrong == []
+    assert upload(cli, source)[0] == 0
+    cli.ok("fsck", "lakefs://demo", "--data")
+
+
+def test_an_upload_that_is_interrupted_anywhere_says_so(demo: Demo, tmp_path: Path) -> None:
+    check_points(demo, tmp_path / "source", 100)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7200)
+def test_an_upload_that_is_interrupted_at_every_line_says_so(demo: Demo, tmp_path: Path) -> None:
+    check_points(demo, tmp_path / "source", 20_000)
+
+
+def test_an_interrupt_that_a_lock_turns_into_something_else(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when it comes between two instructions of `Condition.wait`, which then holds no lock."""
+
+    def wait() -> int:
+        condition = threading.Condition()
+        release = condition._release_save  # type: ignore[attr-defined]
+
+        def release_and_interrupt() -> object:
+            release()
+            raise KeyboardInterrupt
+
+        condition._release_save = release_and_interrupt  # type: ignore[attr-defined]
+        with condition:
+            condition.wait(1)
+        return 0
+
+    with pytest.raises(RuntimeError, match="un-acquired lock") as caught:
+        wait()
+    assert is_interrupt(caught.value)
+    monkeypatch.setattr(app, "run_within", lambda *_: wait())
+    result = cli("version")
+    assert (result.exit_code, result.stderr) == (ExitCode.INTERRUPTED, "error: interrupted\n")
+
+
+def test_an_interrupt_goes_before_the_errors_of_other_workers() -> None:
+    failed = threading.Event()
+    both = threading.Barrier(2)
+
+    def work(item: int) -> None:
+        both.wait(10)
+        if threading.current_thread() is threading.main_thread():
+            failed.wait(10)
+            raise KeyboardInterrupt
+        failed.set()
+        raise ConflictError("another one")
+
+    with pytest.raises(KeyboardInterrupt):
+        Workers(2).for_each(range(2), work)
+
+
+def test_what_has_nothing_to_do_with_an_interrupt() -> None:
+    error = LakeError("x")
+    error.__context__ = ValueError()
+    error.__cause__ = error  # a chain may even be a circle
+    assert not is_interrupt(error)
+
+
+INTERRUPTED_AND_CONVERTED = """
+import os, signal, sys
+from lakecli.cli import app
+
+def command(argv, world, given):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000): pass
+    except KeyboardInterrupt:
+        pass
+    raise {error}  # as what is written in C does that knows no interrupts
+
+app.run_within = command
+sys.argv = ["lakecli", "version"]
+app.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [("SystemError('x')", ExitCode.INTERRUPTED), ("app.LakeError('x')", ExitCode.INTERRUPTED)],
+)
+def test_an_interrupt_that_is_forgotten_on_the_way(cli: Cli, error: str, code: int) -> None:
+    script = INTERRUPTED_AND_CONVERTED.format(error=error)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (code, b"error: interrupted\n")
+
+
+def broken_pipe() -> int:
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (["fs", "stat", f"{MAIN}/none"], ExitCode.NOT_FOUND),
+        (["fs", "stat", f"{MAIN}/none", "--json"], ExitCode.NOT_FOUND),
+        (["nonsense"], ExitCode.USAGE),
+        (["repo", "delete", "lakefs://demo", "-y"], ExitCode.OK),  # with a note
+        (["branch", "list", "lakefs://demo", "--verbose"], ExitCode.OK),
+    ],
+)
+def test_a_reader_of_stderr_that_goes_away_changes_nothing(
+    demo: Demo, argv: list[str], code: int
+) -> None:
+    writer = broken_pipe()
+    done = subprocess.run(
+        [sys.executable, "-m", "lakecli", *argv],
+        stdout=subprocess.PIPE,
+        stderr=writer,
+        check=False,
+    )
+    os.close(writer)
+    assert done.returncode == code
+    if argv[0] == "repo":
+        assert demo.cli.ok("repo", "list").stdout == ""
+
+
+def test_both_readers_that_go_away_end_it_quietly(demo: Demo) -> None:
+    writer = broken_pipe()
+    done = subprocess.run(
+        [sys.executable, "-m", "lakecli", "config", "list"],
+        stdout=writer,
+        stderr=writer,
+        check=False,
+    )
+    os.close(writer)
+    assert done.returncode == ExitCode.BROKEN_PIPE
