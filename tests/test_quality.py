@@ -90,3 +90,27 @@ def test_nothing_is_unpickled_and_no_text_becomes_code() -> None:
             risky = {"pickle", "cloudpickle", "marshal", "shelve", "dill", "eval", "exec"}
             found += [f"{path}:{node.lineno}: {name}" for name in names if name in risky]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("name", "makers"),
+    [
+        ("ClaimedValue", {"repository/gate.py", "staging/area.py"}),
+        ("ClaimedCommit", {"repository/gate.py", "repository/commits.py"}),
+    ],
+)
+def test_only_the_gate_says_that_something_is_claimed(name: str, makers: set[str]) -> None:
+    """mypy refuses everything else, unless it is converted or cast."""
+    package = PROJECT / "lakecli"
+    found = set()
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            called = node.func.id if isinstance(node.func, ast.Name) else ""
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else called
+            target = ast.unparse(node.args[0]) if called == "cast" and node.args else called
+            if re.search(rf"\b({name}|Change)\b", target):
+                found.add(path.relative_to(package).as_posix())
+    assert "repository/gate.py" in found
+    assert found <= makers

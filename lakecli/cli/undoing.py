@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.cli.operations import undone_lines, undone_record
+from lakecli.repository.op_claims import GONE
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context
+    from lakecli.kv.operations import Operation
     from lakecli.repository.op_undo import Undone
     from lakecli.uri import LakeUri
 
@@ -34,3 +36,14 @@ def run_redo(context: Context, uri: LakeUri) -> None:
 
 def _answer(context: Context, word: str, done: Undone) -> None:
     context.out.emit(undone_record(done), text=lambda: undone_lines(word, done))
+    warn_of_gone(context, done.appended)
+
+
+def warn_of_gone(context: Context, appended: Operation) -> None:
+    """Warn if garbage collection has deleted some of what an operation has put back."""
+    gone = appended.metadata.get(GONE)
+    if gone is not None:
+        context.out.warn(
+            f"{gone} of the objects and trees put back are no longer in the bucket: garbage "
+            "collection has deleted them; upload them again before you push"
+        )

@@ -14,8 +14,10 @@ re-exports nothing. Start at `lakecli.repository.lake`. Which module is about wh
     sharing           clone, fetch, push, pull, status, sync: the verbs
                       sharing: what they are made of
     taking back       operations: the log; op_log reads it, op_undo takes back, by op_apply here
-                      and op_pushed in the bucket; reflog: how refs moved; housekeeping: expiry
+                      (op_claims: what that brings into use) and op_pushed in the bucket;
+                      reflog: how refs moved; housekeeping: expiry
     checking          fsck, fsck_shared, data_index; repair heals
-    collecting        reuse and unpushed: what writers do about garbage collection
+    collecting        gate: the one way for objects and commits into use, past garbage collection;
+                      reuse and unpushed: what it is made of
     handoff           for people who have no lakecli
 """

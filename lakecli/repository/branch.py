@@ -10,13 +10,15 @@ from lakecli.model import Branch
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations, tokens
+from lakecli.repository.gate import claim_commit
 from lakecli.repository.sharing.under_way import check_none_sent, once_settled
-from lakecli.repository.view import branch_at, commit_at, settle, view_of_branch
+from lakecli.repository.view import branch_at, commit_at, view_of_branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.kv.env import ReadTransaction
+    from lakecli.repository.commits import ClaimedCommit
     from lakecli.repository.lake import Repository
 
 
@@ -26,13 +28,13 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
     Raises:
         UsageError: an illegal name or expression.
         NotFound: the source names nothing.
+        Gone: the tree of that commit is not in the bucket any more.
         AlreadyExists: a branch or a tag has this name.
     """
     check_branch_name(name)
-    source = settle(repository, source)
+    commit = claim_ref(repository, source)
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
-        commit = commit_at(repository, txn, source)
         check_free(refs, name)
         branch = Branch(
             name=name,
@@ -44,6 +46,19 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
             txn, repository, kind="branch create", refs=[operations.branch_change(None, branch)]
         )
     return branch
+
+
+def claim_ref(repository: Repository, expression: str) -> ClaimedCommit:
+    """Return the commit that a ref expression names, as what a branch or a tag may stand on.
+
+    Raises:
+        UsageError: it is malformed, or names a staging area.
+        NotFound: it names nothing, or too much.
+        Gone: the tree of the commit is not in the bucket any more.
+        SweepRunning: garbage collection is deleting, and does not end.
+    """
+    with repository.lake.kv.read() as txn:
+        return claim_commit(txn, repository, commit_at(repository, txn, expression))
 
 
 def check_free(refs: RefStore, name: str) -> None:

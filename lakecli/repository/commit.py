@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.errors import ConflictError, NothingToDo
 from lakecli.model import MergeStrategy
 from lakecli.repository import tokens
+from lakecli.repository.gate import claim_head
 from lakecli.repository.transaction import Draft, commit_staged
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def commit(
     def build(view: View) -> Draft:
         from lakecli.committed.apply import apply
 
+        head = claim_head(view)
         changes = _changes(view, branch, strategy)
         applied = apply(repository.trees, view.commit.metarange_id, changes)
         if not allow_empty and not (applied.added or applied.changed or applied.removed):
@@ -72,7 +74,7 @@ def commit(
             )
         return Draft(
             metarange_id=applied.metarange_id,
-            parents=[view.commit],
+            parents=[head],
             message=message,
             committer=committer,
             created_at=created_at or repository.lake.now(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NewType
 
 from lakecli.errors import UsageError
 from lakecli.identity import commit_id
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
     from lakecli.model import MetarangeId
 
+ClaimedCommit = NewType("ClaimedCommit", Commit)
+"""A commit that refs and other commits may stand on: `lakecli.repository.gate` has claimed its tree
+against garbage collection. Nothing else makes one."""
+
 INITIAL_MESSAGE = "Repository created"
 MERGE_STRATEGY = ".lakefs.merge.strategy"
 CHERRY_PICK_ORIGIN = "cherry-pick-origin"
@@ -21,6 +25,31 @@ CHERRY_PICK_COMMITTER = "cherry-pick-committer"
 
 
 def make_commit(
+    *,
+    parents: Sequence[ClaimedCommit],
+    generation_parents: Sequence[Commit] | None = None,
+    metarange_id: MetarangeId,
+    message: str,
+    committer: str,
+    created_at: datetime,
+    metadata: Mapping[str, str],
+) -> Commit:
+    """Return a new commit, which is to become part of history.
+
+    Args: those of `describe_commit`; the parents are claimed.
+    """
+    return describe_commit(
+        parents=parents,
+        generation_parents=generation_parents,
+        metarange_id=metarange_id,
+        message=message,
+        committer=committer,
+        created_at=created_at,
+        metadata=metadata,
+    )
+
+
+def describe_commit(
     *,
     parents: Sequence[Commit],
     generation_parents: Sequence[Commit] | None = None,
@@ -30,7 +59,7 @@ def make_commit(
     created_at: datetime,
     metadata: Mapping[str, str],
 ) -> Commit:
-    """Return a commit with its ID and generation.
+    """Return the record of a commit with its ID and generation, for whoever checks one.
 
     Args:
         parents: first parent first.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.committed.values import encode_entry
+from lakecli.repository.gate import claim_values
 from lakecli.repository.stage import Stager
 from lakecli.repository.upload import Upload, is_same
 from lakecli.repository.view import branch_at, view_of_branch
@@ -68,6 +69,7 @@ def stage_together(
 
     Raises:
         NotFound: no such branch; nothing is staged.
+        Gone: the object of an entry is not in the bucket any more; nothing is staged.
     """
     encoded = [
         (path, TOMBSTONE if entry is None else encode_entry(entry))
@@ -81,5 +83,7 @@ def stage_together(
         for path, value, there in present
         if not (there is None if value == TOMBSTONE else is_same(there, value))
     ]
-    Stager(repository, branch, kind=kind).write(changed, whole=True)
+    # It may be long since they were brought in, or they come from elsewhere in the repository.
+    claimed = claim_values(repository, changed)
+    Stager(repository, branch, kind=kind).write(claimed, whole=True)
     return len(changed)

@@ -18,7 +18,7 @@ from lakecli.errors import IntegrityError
 from lakecli.layout import REPOSITORY
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.store import RefStore
-from lakecli.repository.commits import make_commit
+from lakecli.repository.commits import describe_commit
 from lakecli.repository.data_index import DataIndex
 from lakecli.repository.namespace import owner_of
 from lakecli.staging.area import TOMBSTONE
@@ -391,7 +391,7 @@ def problems_of_commit(refs: RefStore, commit: Commit) -> Iterable[str]:
         else:
             parents.append(parent)
     if len(parents) == len(commit.parents):
-        anew = make_commit(
+        anew = describe_commit(
             parents=parents,
             metarange_id=commit.metarange_id,
             message=commit.message,

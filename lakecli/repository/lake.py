@@ -216,4 +216,4 @@ class Repository:
         """What keeps garbage collection from what this process takes into use."""
         from lakecli.repository.reuse import Guard
 
-        return Guard(self.store)
+        return Guard(self.store, new_id=self.lake.surroundings.new_id)

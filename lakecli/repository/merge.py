@@ -11,6 +11,7 @@ from lakecli.model import ChangeType, Difference, MergeStrategy
 from lakecli.repository.clean import check_clean
 from lakecli.repository.commits import MERGE_STRATEGY
 from lakecli.repository.find_merge_base import find_merge_points
+from lakecli.repository.gate import claim_commit, claim_head
 from lakecli.repository.transaction import Draft, commit_clean
 from lakecli.repository.view import view_of_branch
 
@@ -59,6 +60,7 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
         from lakecli.committed.merge import merge as merge_trees
 
         points = _points(repository, view, source, options)
+        head, merged_commit = claim_head(view), claim_commit(view.txn, repository, points.source)
         try:
             merged = merge_trees(
                 repository.trees,
@@ -76,7 +78,7 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
         message = options.message
         return Draft(
             metarange_id=merged.metarange_id,
-            parents=[view.commit] if options.squash else [view.commit, points.source],
+            parents=[head] if options.squash else [head, merged_commit],
             also_counts=[points.source],
             message=f"Merge '{source}' into '{destination}'" if message is None else message,
             committer=options.committer,

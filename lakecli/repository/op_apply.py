@@ -19,6 +19,7 @@ from lakecli.kv.operations import RefChange, StagingChange
 from lakecli.model import Branch, CommitId, StagingToken, Tag
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations, records, tokens
+from lakecli.repository.op_claims import GONE
 from lakecli.repository.sharing.under_way import check_none_sent
 from lakecli.repository.transaction import follow_head
 from lakecli.staging import area
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import WriteTransaction
     from lakecli.kv.operations import Operation
+    from lakecli.repository.gate import Reclaimed
     from lakecli.repository.lake import Repository
 
     Fields = Mapping[str, Any] | None
@@ -41,13 +43,20 @@ class TakeBack:
     Args:
         txn: the transaction to do it in.
         repository: whose operations; it need not be there now.
+        claims: of what all of them bring back: `lakecli.repository.op_claims`.
         has_asked: the bucket was asked what became of commits that were on their way to it.
     """
 
     def __init__(
-        self, txn: WriteTransaction, repository: Repository, *, has_asked: bool = False
+        self,
+        txn: WriteTransaction,
+        repository: Repository,
+        claims: Reclaimed,
+        *,
+        has_asked: bool = False,
     ) -> None:
         self._txn = txn
+        self._claims = claims
         self._has_asked = has_asked
         self._repository = repository
         self._refs = RefStore(txn, repository.key)
@@ -85,7 +94,7 @@ class TakeBack:
             refs=changes,
             staging=list(self._staging),
             sealed=[token for change in changes for token in _tokens_given_up(change)],
-            metadata=metadata,
+            metadata={**metadata, **({GONE: str(gone)} if (gone := self._claims.gone) else {})},
             id=self._id,
         )
 
@@ -112,7 +121,9 @@ class TakeBack:
             for path, image in batch:
                 if image is None:
                     area.remove(self._txn, token, path)
-            area.put_many(self._txn, token, [(path, v) for path, v in batch if v is not None])
+            value = self._claims.value
+            images_left = [(path, value(image)) for path, image in batch if image is not None]
+            area.put_many(self._txn, token, images_left)
         self._staging[change] = None
 
     def _outdate_commits(self, change: StagingChange) -> None:

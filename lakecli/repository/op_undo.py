@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.errors import LostRace, NothingToDo
 from lakecli.repository import op_log, op_pushed
 from lakecli.repository.op_apply import TakeBack
+from lakecli.repository.op_claims import claim_operations
 from lakecli.repository.sharing.pending import finish_pending
 from lakecli.repository.sharing.under_way import once_settled
 
@@ -103,6 +104,7 @@ def _take(
     lake = repository.lake
     is_undo = kind == op_log.UNDO
     find, link = (op_log.find_undo, op_log.UNDOES) if is_undo else (op_log.find_redo, op_log.REDOES)
+    claims = claim_operations(repository, [target.taken_back])
     lake.surroundings.on_step(f"{kind} here")
 
     def act(*, has_asked: bool) -> Undone:
@@ -113,7 +115,7 @@ def _take(
                     hint=f"look at it and try again: lakecli op log {repository.uri}",
                 )
             original = log.find(txn, repository.key, target.operation) or target.taken_back
-            taking = TakeBack(txn, repository, has_asked=has_asked)
+            taking = TakeBack(txn, repository, claims, has_asked=has_asked)
             taking.take_back(target.taken_back)
             appended = taking.append(kind=kind, metadata={link: target.operation.hex()})
         return Undone(original, appended, tuple(moved))
@@ -147,6 +149,7 @@ def restore(
     if not newer:
         raise _unchanged(repository, kept)
     op_pushed.move_back(repository, newer, remote=remote, committer=committer, why=RESTORE)
+    claims = claim_operations(repository, newer)
     lake.surroundings.on_step(f"{RESTORE} here")
 
     def act(*, has_asked: bool) -> Operation:
@@ -157,7 +160,7 @@ def restore(
                     "here",
                     hint="try again",
                 )
-            taking = TakeBack(txn, repository, has_asked=has_asked)
+            taking = TakeBack(txn, repository, claims, has_asked=has_asked)
             for operation in newer:
                 taking.take_back(operation)
             if not taking.has_changed:

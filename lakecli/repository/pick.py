@@ -12,6 +12,7 @@ from lakecli.errors import NotFound, NothingToDo, Refused, UsageError
 from lakecli.model import EMPTY_TREE, MergeStrategy
 from lakecli.refs.store import RefStore
 from lakecli.repository.commits import CHERRY_PICK_COMMITTER, CHERRY_PICK_ORIGIN
+from lakecli.repository.gate import claim_commit, claim_head
 from lakecli.repository.transaction import Draft, commit_clean
 from lakecli.repository.view import commit_at
 
@@ -102,16 +103,17 @@ def revert(
                 f"a merge commit has several parents to go back to: {picked.id}",
                 hint="say which: --parent-number 1 is the branch that was merged into",
             )
-        before = EMPTY_TREE
+        head, before = claim_head(view), EMPTY_TREE
         if picked.parents or parent_number is not None:
             number = 1 if parent_number is None else parent_number
-            before = _parent(repository, view, picked, number).metarange_id
+            parent = _parent(repository, view, picked, number)
+            before = claim_commit(view.txn, repository, parent).metarange_id
         tree = _combine(
             repository, view, base=picked.metarange_id, source=before, allow_empty=allow_empty
         )
         return Draft(
             metarange_id=tree,
-            parents=[view.commit],
+            parents=[head],
             message=f"Revert {ref}" if message is None else message,
             committer=committer,
             created_at=repository.lake.now(),
@@ -150,17 +152,19 @@ def cherry_pick(
     def build(view: View) -> Draft:
         picked = commit_at(repository, view.txn, ref)
         number = 1 if parent_number is None else parent_number
+        parent = _parent(repository, view, picked, number)
+        head = claim_head(view)
         tree = _combine(
             repository,
             view,
-            base=_parent(repository, view, picked, number).metarange_id,
-            source=picked.metarange_id,
+            base=parent.metarange_id,
+            source=claim_commit(view.txn, repository, picked).metarange_id,
             allow_empty=allow_empty,
         )
         origin = {CHERRY_PICK_ORIGIN: picked.id, CHERRY_PICK_COMMITTER: picked.committer}
         return Draft(
             metarange_id=tree,
-            parents=[view.commit],
+            parents=[head],
             message=picked.message,
             committer=committer,
             created_at=repository.lake.now(),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import UsageError
+from lakecli.repository.gate import claim_below, claim_values
 from lakecli.repository.stage import Stager
 from lakecli.repository.view import branch_at, no_such_path, open_view
 from lakecli.staging.area import TOMBSTONE
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.model import Entry
+    from lakecli.repository.gate import Change
     from lakecli.repository.lake import Repository
     from lakecli.repository.view import View
+    from lakecli.staging.area import ClaimedValue
 
 BATCH: Final = 5_000
 """Paths rearranged in one transaction of the local store."""
@@ -84,6 +87,13 @@ def _batches(view: View, path: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
         yield batch
 
 
+def _claimed_batches(view: View, below: bytes) -> Iterator[list[Change]]:
+    """Yield the records below a directory, a batch at a time, as what may be staged elsewhere."""
+    records = claim_below(view, prefix=below)
+    while batch := list(islice(records, BATCH)):
+        yield batch
+
+
 def directory(path: bytes) -> bytes:
     """Return a path as that of a directory: with a slash at its end, unless it is the root."""
     return path + b"/" if path and not path.endswith(b"/") else path
@@ -97,6 +107,7 @@ def copy(
     Raises:
         NotFound: no such ref, branch or source.
         UsageError: both are the same place.
+        Gone: the object of the source is not in the bucket any more.
     """
     stager = Stager(repository, branch, kind="cp")
     _check_places((source_ref, source), (branch, path))
@@ -122,11 +133,12 @@ def move(
     return entry
 
 
-def _get(repository: Repository, ref: str, path: bytes) -> tuple[Entry, bytes]:
+def _get(repository: Repository, ref: str, path: bytes) -> tuple[Entry, ClaimedValue]:
     with open_view(repository, ref) as view:
         entry, value = view.entry(path), view.find(path)
     assert value is not None
-    return entry, value
+    ((_, claimed),) = claim_values(repository, [(path, value)])
+    return entry, claimed
 
 
 def _check_places(source: tuple[str, bytes], target: tuple[str, bytes]) -> None:
@@ -158,7 +170,7 @@ def copy_tree(
     count = 0
     with open_view(repository, source_ref) as view:
         _check_lengths(view, below, target)
-        for batch in _batches(view, below):
+        for batch in _claimed_batches(view, below):
             stager.write([(target + old[len(below) :], value) for old, value in batch])
             count += len(batch)
     if not count:
@@ -184,7 +196,7 @@ def move_tree(
     count = 0
     with open_view(repository, source_branch) as view:
         _check_lengths(view, below, target)
-        for batch in _batches(view, below):
+        for batch in _claimed_batches(view, below):
             moved = [(target + old[len(below) :], value) for old, value in batch]
             _write(stager, moved, [old for old, _ in batch], branch, source_branch)
             count += len(batch)
@@ -200,7 +212,7 @@ def _check_lengths(view: View, below: bytes, target: bytes) -> None:
 
 def _write(
     stager: Stager,
-    moved: list[tuple[bytes, bytes]],
+    moved: list[Change],
     removed: list[bytes],
     branch: str,
     source_branch: str,

@@ -11,6 +11,8 @@ refers to the object, is in `lakecli.remote.collection`; `Guard` does it:
 - While a sweep runs, it waits. If one has gone by, it looks whether everything is still there.
 
 A reading of the state is trusted for `STALE_AFTER`: the collector waits that much longer.
+
+Nothing but `lakecli.repository.gate`, uploads and the writing of trees calls it.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ from lakecli.errors import LostRace, PermissionDenied
 from lakecli.objectstore.base import ObjectNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from datetime import datetime
 
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore
     from lakecli.remote.collection import GcState
 
 A = TypeVar("A")
@@ -44,6 +46,11 @@ _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC",
 def elapsed() -> float:
     """Return seconds that only ever grow, by a clock that goes on while the machine is asleep."""
     return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
+
+
+def random_id() -> bytes:
+    """Return 16 random bytes."""
+    return os.urandom(16)
 
 
 class Swept(LostRace):
@@ -63,6 +70,7 @@ class Guard:
         store: the namespace.
         monotonic: seconds that only ever grow, also while the machine is asleep.
         sleep: waits for some seconds.
+        new_id: returns random bytes.
 
     Attributes:
         sleep: as given.
@@ -74,8 +82,10 @@ class Guard:
         *,
         monotonic: Callable[[], float] = elapsed,
         sleep: Callable[[float], None] = sleep,
+        new_id: Callable[[], bytes] = random_id,
     ) -> None:
         self._store = store
+        self._new_id = new_id
         self._monotonic = monotonic
         self.sleep = sleep
         self._lock = Lock()
@@ -146,25 +156,44 @@ class Guard:
                 self._refresh(keys, state.grace / 2)
                 return
 
-    def claim(self, keys: Collection[str]) -> None:
-        """Make sure that those of some objects which are still there outlive a collection.
+    def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
+        """Make sure that those of some objects which are there outlive a collection.
+
+        Returns:
+            The sizes of those that are there; ``None`` where nothing was ever collected, so that
+            it was not asked.
 
         Raises:
             Swept: one was deleted just now.
             SweepRunning: a sweep does not end.
         """
-        self.begin()
-        if self.is_active:
-            there = self._for_each(self._is_there, keys)
-            found = [key for key, is_there in zip(keys, there, strict=True) if is_there]
-            self.settle(found=found, written=())
+        from lakecli.remote.collection import Phase
 
-    def _is_there(self, key: str) -> bool:
+        if not keys:
+            return {}
+        with self._lock:
+            if self._state is None or self._is_stale():
+                self._settle()
+            while True:
+                state = self._state
+                if state is None or state.phase is Phase.SWEEPING:
+                    self._settle()
+                    continue
+                if state.never_ran:
+                    return None
+                found = zip(keys, self._for_each(self._find, keys), strict=True)
+                infos = {key: info for key, info in found if info is not None}
+                # Looked for after the state was read, and before the keep: a sweep that took one
+                # of them has moved the state.
+                if not infos or state.phase is not Phase.CONDEMNED or self._keep(state, set(infos)):
+                    self._renew(infos, state.grace / 2)
+                    return {key: info.size for key, info in infos.items()}
+
+    def _find(self, key: str) -> ObjectInfo | None:
         try:
-            self._store.head(key)
+            return self._store.head(key)
         except ObjectNotFound:
-            return False
-        return True
+            return None
 
     def _is_stale(self) -> bool:
         from lakecli.remote.collection import STALE_AFTER
@@ -209,6 +238,15 @@ class Guard:
         if old:
             self._for_each(self._touch, old)
 
+    def _renew(self, infos: Mapping[str, ObjectInfo], limit: timedelta) -> None:
+        """Give those of some objects that are older than `limit` a new time."""
+        if not infos:
+            return
+        now = self._now()
+        old = [key for key, info in infos.items() if now - info.modified_at > limit]
+        if old:
+            self._for_each(self._touch, old)
+
     def _ages(self, keys: Collection[str]) -> dict[str, timedelta]:
         """Return how old objects are by the store's clock.
 
@@ -230,11 +268,12 @@ class Guard:
         return then + timedelta(seconds=self._monotonic() - at)
 
     def _touch(self, key: str) -> None:
-        from lakecli.identity import h
+        # The copy has a name of its own each time: of two writers that renew one object at once,
+        # neither deletes the other's copy.
         from lakecli.objectstore.renewing import renew
         from lakecli.remote.collection import REFRESHING
 
-        renew(self._store, key, aside=REFRESHING + h(key.encode()).hex()[:32])
+        renew(self._store, key, aside=REFRESHING + self._new_id().hex())
 
     def _for_each(self, function: Callable[[A], B], items: Collection[A]) -> list[B]:
         from concurrent.futures import ThreadPoolExecutor

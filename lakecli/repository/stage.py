@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.kv import operations as log
 from lakecli.kv.operations import StagingChange
 from lakecli.refs.store import RefStore
-from lakecli.repository import operations, tokens
+from lakecli.repository import gate, operations, tokens
 from lakecli.repository.sharing.under_way import check_none_sent, once_settled
 from lakecli.repository.view import View, branch_at, view_of_branch
 from lakecli.staging import area
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lakecli.kv.operations import Operation
     from lakecli.model import Branch, Entry, StagingToken
     from lakecli.repository.lake import Repository
+    from lakecli.staging.area import ClaimedValue
 
 BATCH: Final = 8_192
 """Records written in one transaction: other processes wait for no more than these."""
@@ -47,12 +48,12 @@ class Stager:
 
     def write(
         self,
-        changes: Sequence[tuple[bytes, bytes]],
+        changes: Sequence[tuple[bytes, ClaimedValue]],
         *,
         branch: str | None = None,
         whole: bool = False,
     ) -> None:
-        """Stage (path, encoded value or tombstone), in ascending order of paths.
+        """Stage (path, claimed value or tombstone), in ascending order of paths.
 
         Args:
             changes: what to stage.
@@ -81,14 +82,22 @@ class Stager:
             CommitUnderWay: another process is sending what is sealed to the bucket.
         """
         for start in range(0, len(paths), BATCH):
-            once_settled(self._repository, partial(self._unstage, paths[start : start + BATCH]))
+            part = paths[start : start + BATCH]
+            while not once_settled(self._repository, partial(self._unstage, part)):
+                pass  # another commit has come between
 
-    def _unstage(self, part: Sequence[bytes], *, has_asked: bool) -> None:
+    def _unstage(self, part: Sequence[bytes], *, has_asked: bool) -> bool:
+        """Unstage some paths, unless what they then read as was not claimed."""
+        with self._repository.lake.kv.read() as txn:
+            view = view_of_branch(self._repository, txn, self._branch)
+            head = gate.claim_head(view).id if view.tokens[1:] else None
         with self._repository.lake.kv.write() as txn:
             refs = RefStore(txn, self._repository.key)
             branch = branch_at(self._repository, txn, self._branch)
             if branch.sealed_tokens:
                 check_none_sent(txn, self._repository, branch.name, has_asked=has_asked)
+                if branch.commit_id != head:
+                    return False
             self._log(txn, branch, part)
             below = View(
                 self._repository,
@@ -100,6 +109,7 @@ class Stager:
             covered = [_unstage(txn, branch.staging_token, below, path) for path in part]
             if any(covered):
                 refs.put_branch(tokens.outdate(txn, self._repository, branch))
+        return True
 
     def _log(self, txn: WriteTransaction, branch: Branch, paths: Sequence[bytes]) -> None:
         """Record in the operation that these paths are about to be written."""
@@ -124,14 +134,15 @@ class Stager:
 def stage_entry(
     repository: Repository, branch: str, path: bytes, entry: Entry, *, kind: str
 ) -> None:
-    """Stage one entry, unless the branch has the same one already.
+    """Stage one entry, unless the branch has the same one already; its object is claimed.
 
     Raises:
         NotFound: no such branch.
+        Gone: the object of the entry is not in the bucket.
     """
-    from lakecli.committed.values import encode_entry, identity_of
+    from lakecli.committed.values import identity_of
 
-    value = encode_entry(entry)
+    value = gate.claim_entry(repository, path, entry)
     with repository.lake.kv.read() as txn:
         present = view_of_branch(repository, txn, branch).find(path)
     if present is None or identity_of(present) != identity_of(value):
@@ -144,6 +155,5 @@ def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: byte
     if not sealed:
         area.remove(txn, token, path)
         return False
-    committed = below.find_committed(path)
-    area.put_many(txn, token, [(path, area.TOMBSTONE if committed is None else committed)])
+    area.put_many(txn, token, [(path, gate.committed_value(below, path))])
     return True

@@ -9,8 +9,7 @@ from lakecli.model import Tag
 from lakecli.refs.names import check_tag_name
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations
-from lakecli.repository.branch import check_free
-from lakecli.repository.view import commit_at, settle
+from lakecli.repository.branch import check_free, claim_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,13 +30,13 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
     Raises:
         UsageError: an illegal name or expression.
         NotFound: `ref` names nothing.
+        Gone: the tree of that commit is not in the bucket any more.
         AlreadyExists: the name is taken.
     """
     check_tag_name(name)
-    ref = settle(repository, ref)
+    commit = claim_ref(repository, ref)
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
-        commit = commit_at(repository, txn, ref)
         before = refs.find_tag(name)
         if before is None:
             check_free(refs, name)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import WriteTransaction
     from lakecli.model import Branch, Commit, CommitId, MetarangeId, StagingToken
+    from lakecli.repository.commits import ClaimedCommit
     from lakecli.repository.lake import Repository
 
 MAX_ATTEMPTS: Final = 64
@@ -49,12 +50,12 @@ class Draft:
     """A commit before it has an ID.
 
     Attributes:
-        parents: first parent first.
+        parents: first parent first; claimed, as `lakecli.repository.gate` does it.
         also_counts: commits that count for the generation without being parents.
     """
 
     metarange_id: MetarangeId
-    parents: Sequence[Commit]
+    parents: Sequence[ClaimedCommit]
     message: str
     committer: str
     created_at: datetime
@@ -205,10 +206,6 @@ def _try(
         created_at=draft.created_at,
         metadata=draft.metadata,
     )
-    if repository.guard.is_active:
-        from lakecli.repository.unpushed import claim_unpushed
-
-        claim_unpushed(repository, draft.parents)
     publisher = repository.publisher
     if publisher is not None and not publisher.publish(branch, commit, kind=kind, sealed=sealed):
         return None

@@ -17,6 +17,7 @@ from lakecli.layout import data_digest, data_key
 from lakecli.model import CLIENT_MTIME, Entry
 from lakecli.objectstore.uploads import PART_SIZE, uploads_of
 from lakecli.objectstore.uri import is_local
+from lakecli.repository.gate import claim_uploaded
 from lakecli.repository.stage import Stager
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import SMALL, FileChanged, Ingest, Ingested, SpecialFile
@@ -200,8 +201,7 @@ class Upload:
             ingested: what was brought in, and is durable by now; also for entries that are the
                 same as before: whoever uploads an object again still wants it.
         """
-        self.ingest.claim(ingested)
-        self._stager.write(sorted(changes))
+        self._stager.write(claim_uploaded(self.ingest, changes, ingested))
         self._save_hashes()
 
     def record_one(self, path: bytes, entry: Entry, ingested: Ingested) -> None:

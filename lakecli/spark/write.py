@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from lakecli.repository.transaction import Draft
     from lakecli.repository.view import View
     from lakecli.spark.sink import Shape, Sink
+    from lakecli.staging.area import ClaimedValue
 
-    Change = tuple[bytes, bytes | None]
+    Change = tuple[bytes, ClaimedValue | None]
 
 MODES: Final = ("error", "append", "overwrite", "overwrite_partitions", "ignore")
 FORMATS: Final = ("parquet", "csv", "json")
@@ -101,6 +102,7 @@ def write_table(
     parsed = parse_path(uri, allow_empty=True)
     branch = ref_of(parsed)
     with opened(uri, home=home) as repository:
+        from lakecli.repository.gate import claim_values
         from lakecli.repository.rearrange import directory
 
         target = _Target(repository, branch, directory(parsed.path or b""), mode)
@@ -109,8 +111,8 @@ def write_table(
         if mode == "ignore" and target.exists():
             return Written(0, 0, 0, None)
         files = _upload(frame, repository, shape, options or {})
-        additions = _additions(repository, target.prefix, files)
-        repository.guard.settle(found=[_key(checksum) for _, checksum, _, _ in files], written=())
+        # Executors upload; it may be a while since the first of them did.
+        additions = claim_values(repository, _additions(repository, target.prefix, files))
         written = Written(
             len(files), sum(file[3] for file in files), sum(f[2] for f in files), None
         )
@@ -162,7 +164,9 @@ class _Target:
             f"there are objects at {uri}", hint='mode="append", "overwrite" or "ignore"'
         )
 
-    def changes(self, view: View, additions: Sequence[tuple[bytes, bytes]]) -> Iterator[Change]:
+    def changes(
+        self, view: View, additions: Sequence[tuple[bytes, ClaimedValue]]
+    ) -> Iterator[Change]:
         """Yield what the write changes on top of a view, in path order.
 
         Raises:
@@ -175,7 +179,9 @@ class _Target:
             removed = ((path, None) for path in self._replaced(view, additions))
         return merge(removed, additions, key=_path)
 
-    def _replaced(self, view: View, additions: Sequence[tuple[bytes, bytes]]) -> Iterator[bytes]:
+    def _replaced(
+        self, view: View, additions: Sequence[tuple[bytes, ClaimedValue]]
+    ) -> Iterator[bytes]:
         if self._mode == "overwrite":
             prefixes = [self.prefix]
         else:
@@ -186,7 +192,7 @@ class _Target:
 
     def commit(
         self,
-        additions: Sequence[tuple[bytes, bytes]],
+        additions: Sequence[tuple[bytes, ClaimedValue]],
         *,
         message: str,
         committer: str,
@@ -198,17 +204,19 @@ class _Target:
             The commit; ``None`` where there is no change.
         """
         from lakecli.committed.apply import apply
+        from lakecli.repository.gate import claim_head
         from lakecli.repository.transaction import Draft, commit_clean
 
         trees = self._repository.trees
 
         def build(view: View) -> Draft:
+            head = claim_head(view)
             applied = apply(trees, view.commit.metarange_id, self.changes(view, additions))
             if not (applied.added or applied.changed or applied.removed):
                 raise _NoChange("nothing to write")
             return Draft(
                 metarange_id=applied.metarange_id,
-                parents=[view.commit],
+                parents=[head],
                 message=message,
                 committer=committer,
                 created_at=self._repository.lake.now(),
@@ -220,7 +228,7 @@ class _Target:
         except _NoChange:
             return None
 
-    def stage(self, additions: Sequence[tuple[bytes, bytes]]) -> None:
+    def stage(self, additions: Sequence[tuple[bytes, ClaimedValue]]) -> None:
         """Stage the changes."""
         from lakecli.repository.stage import Stager
         from lakecli.staging.area import TOMBSTONE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NewType
 
 from lakecli.kv import paths
 from lakecli.kv.env import Table
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.model import StagingToken
 
-TOMBSTONE: Final = b""
+ClaimedValue = NewType("ClaimedValue", bytes)
+"""An encoded entry whose object is in the bucket and claimed against garbage collection, or a
+`TOMBSTONE`. `lakecli.repository.gate` makes them, and nothing else does."""
+
+TOMBSTONE: Final = ClaimedValue(b"")
 """A staged record meaning "deleted here"; encoded values are never empty."""
 
 
@@ -25,9 +29,9 @@ def get(txn: ReadTransaction, token: StagingToken, path: bytes) -> bytes | None:
 
 
 def put_many(
-    txn: WriteTransaction, token: StagingToken, items: Iterable[tuple[bytes, bytes]]
+    txn: WriteTransaction, token: StagingToken, items: Iterable[tuple[bytes, ClaimedValue]]
 ) -> None:
-    """Stage (path, encoded value or `TOMBSTONE`) in ascending order of paths."""
+    """Stage (path, claimed value or `TOMBSTONE`) in ascending order of paths."""
     paths.put_many(txn, Table.STAGING, token, items)
 
 

@@ -18,6 +18,7 @@ from lakecli.repository.lake import Home, Lake, Surroundings
 from lakecli.repository.stage import Stager
 from lakecli.repository.transaction import Draft, commit_clean
 from tests.benchmarks import dataset
+from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,19 +80,20 @@ class Large:
         with self.open() as repository:
             stager = Stager(repository, MAIN, kind="upload")
             while part := list(islice(entries, _STAGED_AT_ONCE)):
-                stager.write(part)
+                stager.write(unclaimed(part))
 
     def commit_all(self) -> None:
         """Commit every entry straight from the data set, without staging it."""
 
         def build(view: View) -> Draft:
             from lakecli.committed.apply import apply
+            from lakecli.repository.gate import claim_head
 
             trees = view.repository.trees
             applied = apply(trees, EMPTY_TREE, dataset.records(self.count))
             return Draft(
                 metarange_id=applied.metarange_id,
-                parents=[view.commit],
+                parents=[claim_head(view)],
                 message="Everything",
                 committer="benchmark",
                 created_at=view.repository.lake.now(),
@@ -111,7 +113,7 @@ class Large:
         """Stage a change of the path of a round."""
         change = self.path(number), dataset.changed_value(urandom(16))
         with self.open() as repository:
-            Stager(repository, on, kind="upload").write([change])
+            Stager(repository, on, kind="upload").write(unclaimed([change]))
 
     def commit(self, number: int, *, on: str = MAIN) -> None:
         """Commit a change of the path of a round."""

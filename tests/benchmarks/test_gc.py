@@ -15,6 +15,7 @@ from lakecli.repository.stage import Stager
 from tests.benchmarks import dataset
 from tests.benchmarks.lake import MAIN, Large
 from tests.benchmarks.measure import repeat
+from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:
     import pytest
@@ -51,7 +52,9 @@ def test_mark(
             places = [(number + each * COMMITS) % 80 for each in range(CHANGED)]
             paths = sorted({dataset.key_of(COUNT // 80 * each) for each in places})
             value = dataset.changed_value(number.to_bytes(16))
-            Stager(repository, MAIN, kind="upload").write([(path, value) for path in paths])
+            Stager(repository, MAIN, kind="upload").write(
+                unclaimed([(path, value) for path in paths])
+            )
             commit(repository, MAIN, message="m", committer="benchmark")
     marked: list[Marked] = []
     repeat(benchmark, lambda: marked.append(mark(large, monkeypatch)), rounds=ROUNDS)

@@ -16,7 +16,7 @@ from lakecli.cli.app import run
 from lakecli.cli.context import World
 from lakecli.model import EMPTY_TREE
 from lakecli.refs.store import RefStore
-from lakecli.repository.commits import make_commit
+from lakecli.repository.commits import describe_commit
 from lakecli.repository.view import branch_at
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _long_history(demo: Demo, count: int) -> None:
             branch = branch_at(repository, txn, "main")
             commit = refs.get_commit(branch.commit_id)
             for number in range(count):
-                commit = make_commit(
+                commit = describe_commit(
                     parents=[commit],
                     metarange_id=EMPTY_TREE,
                     message=f"number {number}",

@@ -20,8 +20,7 @@ from lakecli.remote import move
 from lakecli.remote.move import Intent, Retries
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone, clone_counted
-from lakecli.repository.commits import initial_commit
-from lakecli.repository.commits import make_commit as new_commit
+from lakecli.repository.commits import describe_commit, initial_commit
 from lakecli.repository.fetch import Change, fetch
 from lakecli.repository.namespace import NewerRepository
 from lakecli.repository.push import PushOptions, push, push_all
@@ -284,7 +283,7 @@ def test_packs_that_were_replaced_go_after_a_day(
     written: list[str] = []
     for number in range(80):
         bucket.offset += timedelta(hours=6)
-        newest = new_commit(
+        newest = describe_commit(
             parents=[newest],
             metarange_id=EMPTY_TREE,
             message=f"commit {number:04} " + "x" * 500,
@@ -326,7 +325,7 @@ def long_history(repository: Repository) -> list[Commit]:
         newest = refs.get_commit(refs.get_branch("main").commit_id)
     history = [newest]
     for number in range(COMMITS - 1):
-        newest = new_commit(
+        newest = describe_commit(
             parents=[newest],
             metarange_id=EMPTY_TREE,
             message=f"commit {number}",

@@ -14,7 +14,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.read import read_object
 from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
 from lakecli.repository.stage import Stager
-from tests.support.lakes import entry_of, make_repository, open_lake
+from tests.support.lakes import entry_of, make_repository, open_lake, unclaimed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def test_reading_one_object_takes_few_requests_and_little_of_each(tmp_path: Path
         store.put(data_key(wanted.checksum), b"what is wanted", ANY)
         value = encode_entry(wanted)
         paths = sorted(map(path_of, range(ENTRIES)))
-        Stager(repository, "main", kind="test").write([(path, value) for path in paths])
+        Stager(repository, "main", kind="test").write(unclaimed([(path, value) for path in paths]))
         commit(repository, "main", message="many", committer="me")
 
         use(repository, store)

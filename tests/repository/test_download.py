@@ -25,6 +25,7 @@ from lakecli.repository.download import (
 from lakecli.repository.stage import Stager
 from lakecli.repository.transfer.destination import NoRoom
 from lakecli.repository.upload import UploadOptions, upload_stream, upload_tree
+from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +100,7 @@ def test_odd_times_do_no_harm(repository: Repository, tmp_path: Path, recorded: 
     digest = h(b"data").hex()
     at = datetime(2026, 1, 1, tzinfo=UTC)
     entry = Entry(data_key(digest), 4, digest, at, metadata={CLIENT_MTIME: recorded})
-    Stager(repository, "main", kind="test").write([(b"x", encode_entry(entry))])
+    Stager(repository, "main", kind="test").write(unclaimed([(b"x", encode_entry(entry))]))
     download_object(repository, "main", b"x", target=tmp_path / "x")
     assert (tmp_path / "x").read_bytes() == b"data"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lakecli.kv.packed import PackedStore
 from lakecli.model import EMPTY_TREE, RepositoryUuid
 from lakecli.remote.packs import Pack
-from lakecli.repository.commits import make_commit
+from lakecli.repository.commits import describe_commit
 from lakecli.repository.lake import Repository
 from lakecli.repository.sharing.incoming import take_in
 from tests.support.lakes import make_repository, open_lake
@@ -47,7 +47,7 @@ def histories(draw: st.DrawFn) -> tuple[list[Commit], list[Pack], list[list[Pack
     for number in range(draw(st.integers(1, 12))):
         parents = draw(st.lists(st.sampled_from(commits), max_size=2)) if commits else []
         commits.append(
-            make_commit(
+            describe_commit(
                 parents=list({parent.id: parent for parent in parents}.values()),
                 metarange_id=EMPTY_TREE,
                 message=str(number),

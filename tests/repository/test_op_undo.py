@@ -40,6 +40,7 @@ from tests.support.lakes import (
     open_lake,
     read,
     stage,
+    unclaimed,
 )
 
 if TYPE_CHECKING:
@@ -96,10 +97,10 @@ class TestHere:
     ) -> None:
         value = encode_entry(entry_of(b"x"))
         long = Stager(repository, "main", kind="upload")
-        long.write([(b"1", value)])
-        long.write([(b"2", value)])
+        long.write(unclaimed([(b"1", value)]))
+        long.write(unclaimed([(b"2", value)]))
         stage(repository, "main", {b"other": b"x"})
-        long.write([(b"3", value)])
+        long.write(unclaimed([(b"3", value)]))
         assert kinds(repository)[:3] == ["upload", "test", "upload"]
         newest, _, oldest = [each.operation for each in iter_log(repository)][:3]
         assert newest.metadata == {"continues": oldest.id.hex()}
@@ -181,7 +182,7 @@ def work(repository: Repository, number: int) -> None:
                     long = Stager(repository, "main", kind="upload")
                     for part in range(3):
                         path = b"%d/%d" % (random.randrange(4), part)
-                        long.write([(path, encode_entry(entry_of(b"%d" % turn)))])
+                        long.write(unclaimed([(path, encode_entry(entry_of(b"%d" % turn)))]))
                 case 2:
                     commit(repository, "main", message=f"{number}-{turn}", committer="me")
                 case 3 | 4:

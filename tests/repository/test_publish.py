@@ -23,7 +23,7 @@ from lakecli.repository import branch, repo
 from lakecli.repository.clean import check_clean
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.commits import make_commit as new_commit
+from lakecli.repository.commits import describe_commit
 from lakecli.repository.fetch import fetch
 from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
 from lakecli.repository.sharing import publish as publishing
@@ -35,7 +35,7 @@ from lakecli.repository.stage import Stager
 from lakecli.repository.view import view_of_branch
 from tests.support.clones import machine, make_commit, position
 from tests.support.faulty import denied, unreachable
-from tests.support.lakes import START, entry_of
+from tests.support.lakes import START, entry_of, unclaimed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,7 +191,7 @@ def test_what_a_command_was_to_do_here_is_done_by_the_next(
     before = branch.show(repository, "main")
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
-        made = new_commit(
+        made = describe_commit(
             parents=[refs.get_commit(before.commit_id)],
             metarange_id=refs.get_commit(before.commit_id).metarange_id,
             message="made",
@@ -292,7 +292,7 @@ def test_a_namespace_that_is_another_repositorys_now(
 def add(repository: Repository, path: bytes, *, days_old: int = 0) -> None:
     """Commit an entry of some age; its data is written by whoever wants it there."""
     entry = entry_of(path, at=repository.lake.now() - timedelta(days=days_old))
-    Stager(repository, "main", kind="test").write([(path, encode_entry(entry))])
+    Stager(repository, "main", kind="test").write(unclaimed([(path, encode_entry(entry))]))
     commit(repository, "main", message=path.decode(), committer="me")
 
 
@@ -359,7 +359,7 @@ def test_after_a_collection_what_was_there_once_is_looked_for_again(
     put_data(bucket, b"a")
     branch.create(repository, "side", source="main")
     entry = entry_of(b"a", at=LONG_AGO)
-    Stager(repository, "side", kind="test").write([(b"a", encode_entry(entry))])
+    Stager(repository, "side", kind="test").write(unclaimed([(b"a", encode_entry(entry))]))
     made = commit(repository, "side", message="a", committer="me")
     push(repository, "side", options=ME)
     fetch(repository)
@@ -384,7 +384,7 @@ def test_many_data_objects_are_looked_for_in_a_listing(
     paths = [b"%03d" % number for number in range(100)]
     entries = [(path, entry_of(path, at=LONG_AGO)) for path in paths]
     changes = [(path, encode_entry(entry)) for path, entry in entries]
-    Stager(repository, "main", kind="test").write(changes)
+    Stager(repository, "main", kind="test").write(unclaimed(changes))
     commit(repository, "main", message="many", committer="me")
     for path in paths[1:]:
         put_data(bucket, path)

@@ -210,3 +210,53 @@ def test_a_sweep_that_goes_by_while_a_keep_is_written(
     monkeypatch.setattr(place.store, "put", put_late)
     with pytest.raises(Swept):
         place.guard.settle(found=(), written=[KEY])
+
+
+def test_two_writers_that_renew_one_object_at_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that comes second finds the copy of the first gone, if both use one name."""
+    place.put(KEY, days=1.5)
+    place.set_state(Phase.IDLE)
+    other = Guard(place.store, monotonic=place.seconds, sleep=place.sleep)
+    copied = place.store.copy
+
+    def copy(source: str, key: str) -> None:
+        copied(source, key)
+        if source == KEY:  # aside: the other one does all of its work now
+            monkeypatch.undo()
+            assert other.claim([KEY]) == {KEY: 1}
+
+    monkeypatch.setattr(place.store, "copy", copy)
+    assert place.guard.claim([KEY]) == {KEY: 1}
+    assert place.age(KEY) < timedelta(minutes=1)
+    assert not list(place.store.list("_lakecli/gc/refresh/"))
+
+
+def test_a_claim_tells_what_is_there(place: Place) -> None:
+    place.put(KEY, days=1.5)
+    assert place.guard.claim([KEY, OTHER]) is None
+    place.set_state(Phase.IDLE)
+    guard = Guard(place.store, monotonic=place.seconds, sleep=place.sleep)
+    assert guard.claim([]) == {}
+    assert guard.claim([KEY, OTHER]) == {KEY: 1}
+    assert guard.claim([OTHER]) == {}
+    assert place.age(KEY) < timedelta(minutes=1)
+
+
+def test_a_claim_while_the_state_moves_looks_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.put(KEY, days=9)
+    place.set_state(Phase.CONDEMNED, 3)
+    put = place.store.put
+
+    def put_late(key: str, *rest: Any) -> object:
+        monkeypatch.undo()
+        place.set_state(Phase.SWEEPING, 3)
+        place.store.delete([KEY])
+        place.set_state(Phase.IDLE, 3)
+        return put(key, *rest)
+
+    monkeypatch.setattr(place.store, "put", put_late)
+    assert place.guard.claim([KEY]) == {}

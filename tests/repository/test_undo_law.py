@@ -25,7 +25,7 @@ from lakecli.repository.pick import cherry_pick, revert
 from lakecli.repository.stage import Stager
 from lakecli.repository.view import view_of_branch
 from lakecli.staging import area
-from tests.support.lakes import make_repository, open_lake, stage
+from tests.support.lakes import make_repository, open_lake, stage, unclaimed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,7 +166,7 @@ class UndoMachine(RuleBasedStateMachine):
         newest = count_operations(self.repository)
         before = state_of(self.repository)
         with suppress(NotFound):
-            stager.write([(path, encode_entry(entry_of(data)))])
+            stager.write(unclaimed([(path, encode_entry(entry_of(data)))]))
         if count_operations(self.repository) > newest:
             self.undoable.append(before)
         if state_of(self.repository) != before:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from lakecli.model import MAX_PATH_SIZE, StagingToken
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
+from tests.support.lakes import unclaimed
 from tests.support.stores import scratch
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ def test_an_area_is_a_sorted_map(
 ) -> None:
     model = first | second
     with scratch(store) as txn:
-        area.put_many(txn, OTHER, [(b"a", b"other")])
-        area.put_many(txn, TOKEN, sorted(first.items()))
-        area.put_many(txn, TOKEN, sorted(second.items()))
+        area.put_many(txn, OTHER, unclaimed([(b"a", b"other")]))
+        area.put_many(txn, TOKEN, unclaimed(sorted(first.items())))
+        area.put_many(txn, TOKEN, unclaimed(sorted(second.items())))
         assert list(area.scan(txn, TOKEN)) == sorted(model.items())
         assert list(area.scan(txn, TOKEN, start=path, prefix=prefix)) == sorted(
             (key, value) for key, value in model.items() if key >= path and key.startswith(prefix)
@@ -52,7 +53,7 @@ def test_an_area_is_a_sorted_map(
 
 def test_a_tombstone_is_staged_and_not_nothing(store: LocalStore) -> None:
     with scratch(store) as txn:
-        area.put_many(txn, TOKEN, [(b"gone", TOMBSTONE)])
+        area.put_many(txn, TOKEN, unclaimed([(b"gone", TOMBSTONE)]))
         assert area.get(txn, TOKEN, b"gone") == TOMBSTONE
         assert not area.is_empty(txn, TOKEN)
 
@@ -60,12 +61,12 @@ def test_a_tombstone_is_staged_and_not_nothing(store: LocalStore) -> None:
 def test_the_longest_paths_keep_their_order(store: LocalStore) -> None:
     records = sorted((b"p" * (MAX_PATH_SIZE - 1) + bytes([last]), b"v") for last in range(256))
     with scratch(store) as txn:
-        area.put_many(txn, TOKEN, records)
+        area.put_many(txn, TOKEN, unclaimed(records))
         assert list(area.scan(txn, TOKEN)) == records
         assert list(area.scan(txn, TOKEN, start=records[100][0])) == records[100:]
 
 
 def test_dropping_goes_in_batches(store: LocalStore) -> None:
     with scratch(store) as txn:
-        area.put_many(txn, TOKEN, [(b"%04d" % number, b"v") for number in range(250)])
+        area.put_many(txn, TOKEN, unclaimed([(b"%04d" % number, b"v") for number in range(250)]))
         assert [area.drop(txn, TOKEN, limit=100) for _ in range(4)] == [100, 100, 50, 0]

@@ -9,6 +9,7 @@ from lakecli.model import StagingToken
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
 from lakecli.staging.overlay import merge_newest, overlay
+from tests.support.lakes import unclaimed
 from tests.support.stores import scratch
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def test_a_branch_with_several_areas(
     with scratch(store) as txn:
         tokens = [StagingToken(bytes([number]) * 16) for number in range(len(layers))]
         for token, layer in zip(tokens, layers, strict=True):
-            area.put_many(txn, token, sorted(layer.items()))
+            area.put_many(txn, token, unclaimed(sorted(layer.items())))
         staged = merge_newest([area.scan(txn, token) for token in tokens])
         expected = {
             path: value

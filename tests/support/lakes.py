@@ -13,10 +13,10 @@ from lakecli.model import Entry
 from lakecli.repository import repo
 from lakecli.repository.lake import Home, Lake, Surroundings
 from lakecli.repository.stage import Stager
-from lakecli.staging.area import TOMBSTONE
+from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from lakecli.repository.lake import Repository
@@ -70,6 +70,11 @@ def entry_of(contents: bytes, *, at: datetime = START) -> Entry:
     return Entry(data_key(digest), len(contents), digest, at, "text/plain")
 
 
+def unclaimed(changes: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, ClaimedValue]]:
+    """Return changes as staging wants them, past the gate: their objects may not even exist."""
+    return [(path, ClaimedValue(value)) for path, value in changes]
+
+
 def stage(repository: Repository, branch: str, contents: Mapping[bytes, bytes | None]) -> None:
     """Stage contents by path, ``None`` for a deletion, without writing their data."""
     stage_entries(
@@ -87,7 +92,7 @@ def stage_entries(
         (path, TOMBSTONE if entry is None else encode_entry(entry))
         for path, entry in sorted(entries.items())
     ]
-    Stager(repository, branch, kind="test").write(changes)
+    Stager(repository, branch, kind="test").write(unclaimed(changes))
 
 
 def read(repository: Repository, ref: str) -> dict[bytes, str]:

@@ -26,6 +26,7 @@ def op_restore(
         lakecli op restore lakefs://demo 4f0c -y
     """
     from lakecli.cli.operations import changes_line, operation_record
+    from lakecli.cli.undoing import warn_of_gone
     from lakecli.repository.op_log import find_operation
     from lakecli.repository.op_undo import restore
 
@@ -44,3 +45,4 @@ def op_restore(
             f"Changed: {changes_line(done)}",
         ],
     )
+    warn_of_gone(context, done)

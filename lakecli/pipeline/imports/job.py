@@ -15,6 +15,7 @@ from lakecli.pipeline.imports.stitch import stitch
 from lakecli.pipeline.site import Site
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository.clean import check_clean
+from lakecli.repository.gate import claim_head
 from lakecli.repository.transaction import Draft, commit_clean
 from lakecli.repository.view import view_of_branch
 
@@ -147,6 +148,7 @@ def import_objects(
 
     def build(view: View) -> Draft:
         nonlocal base, done
+        head = claim_head(view)
         if view.commit.metarange_id != base:
             base = view.commit.metarange_id
             done = run.all_parts(base)
@@ -161,7 +163,7 @@ def import_objects(
             )
         return Draft(
             metarange_id=done.stitched() if changes else base,
-            parents=[view.commit],
+            parents=[head],
             message=options.message,
             committer=committer,
             created_at=repository.lake.now(),

@@ -126,7 +126,6 @@ def take_in(
     present = _find(store, data_key(digest))
     if present is None or present.size != copied.size:
         store.copy(aside, data_key(digest))
-    repository.guard.settle(found=[data_key(digest)], written=[])
     entry = Entry(
         physical_address=data_key(digest),
         size=copied.size,

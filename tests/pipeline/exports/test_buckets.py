@@ -21,7 +21,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.stage import Stager
 from tests.support.azurite import ACCOUNT, new_container
 from tests.support.gcs import new_gcs_bucket
-from tests.support.lakes import START, entry_of, open_lake, stage
+from tests.support.lakes import START, entry_of, open_lake, stage, unclaimed
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def repository(tmp_path: Path, buckets: tuple[str, str]) -> Iterator[Repository]
             {"owner": "ada", "::lakefs::client-mtime": "1"},
         )
         made.store.put_new(described.physical_address, LARGE)
-        Stager(made, "main", kind="test").write([(b"t/large", encode_entry(described))])
+        Stager(made, "main", kind="test").write(unclaimed([(b"t/large", encode_entry(described))]))
         commit(made, "main", message="large", committer="me")
         yield made
 

@@ -26,7 +26,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.stage import Stager
 from lakecli.repository.upload import UploadOptions, upload_tree
 from tests.support.faulty import FaultyStore
-from tests.support.lakes import START, entry_of, make_repository, open_lake, stage
+from tests.support.lakes import START, entry_of, make_repository, open_lake, stage, unclaimed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -306,7 +306,7 @@ def test_times_come_along_and_directories(repository: Repository, tmp_path: Path
 
 def external(repository: Repository, path: bytes, file: Path, size: int) -> None:
     entry = Entry(f"local://{file}", size, "", START)
-    Stager(repository, "main", kind="test").write([(path, encode_entry(entry))])
+    Stager(repository, "main", kind="test").write(unclaimed([(path, encode_entry(entry))]))
     commit(repository, "main", message="external", committer="me")
 
 

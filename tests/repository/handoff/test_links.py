@@ -16,7 +16,7 @@ from lakecli.repository.handoff import documents
 from lakecli.repository.handoff.documents import FORMATS, SCRIPTS, Document
 from lakecli.repository.handoff.links import Handoff, open_handoff
 from lakecli.repository.stage import Stager
-from tests.support.lakes import checksums, entry_of, stage
+from tests.support.lakes import checksums, entry_of, stage, unclaimed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,10 +64,12 @@ def test_each_path_has_its_type_and_its_file_name(
 ) -> None:
     entry = entry_of(b"same bytes")
     Stager(repository, "main", kind="test").write(
-        [
-            (b"p/a.csv", encode_entry(replace(entry, content_type="text/csv"))),
-            (b"p/\xff.bin", encode_entry(replace(entry, content_type=""))),
-        ]
+        unclaimed(
+            [
+                (b"p/a.csv", encode_entry(replace(entry, content_type="text/csv"))),
+                (b"p/\xff.bin", encode_entry(replace(entry, content_type=""))),
+            ]
+        )
     )
     read(repository, "main", b"")
     keys = {key for key, _ in store.requests}
@@ -126,7 +128,7 @@ def test_what_lies_elsewhere_may_fail_alone(
     elsewhere = replace(entry_of(b"1"), physical_address=f"local://{tmp_path}/other/a")
     unknown = replace(entry_of(b"1"), physical_address="ftp://host/a")
     Stager(repository, "main", kind="test").write(
-        [(b"p/a", encode_entry(elsewhere)), (b"p/c", encode_entry(unknown))]
+        unclaimed([(b"p/a", encode_entry(elsewhere)), (b"p/c", encode_entry(unknown))])
     )
     handoff = read(repository, "main", b"p")
     assert handoff.totals.count == 1

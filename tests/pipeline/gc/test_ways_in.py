@@ -1,0 +1,358 @@
+"""Every way to use an object again, in every phase of another clone's garbage collection.
+
+What is used again survives the sweep, or is refused: whatever a ref or a staging area refers to
+afterwards is in the bucket.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pytest
+
+from lakecli.committed.store import TreeStore
+from lakecli.committed.values import decode_entry
+from lakecli.errors import LakeError
+from lakecli.identity import h
+from lakecli.layout import GC, data_key, incoming_key
+from lakecli.model import Entry
+from lakecli.objectstore.base import ANY
+from lakecli.pipeline import site
+from lakecli.pipeline.gc.run import Action
+from lakecli.pipeline.imports.job import ImportOptions, import_objects
+from lakecli.pipeline.imports.sources import open_source
+from lakecli.pipeline.runner import LocalRunner
+from lakecli.remote.collection import STATE_KEY, Phase, read_state
+from lakecli.repository import branch, tag, transaction
+from lakecli.repository.commit import commit
+from lakecli.repository.deposit import deposit, stage_together
+from lakecli.repository.gate import Gone
+from lakecli.repository.handoff.incoming import take_in
+from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.op_claims import GONE
+from lakecli.repository.op_log import iter_log
+from lakecli.repository.op_undo import redo, restore, undo
+from lakecli.repository.pick import cherry_pick, revert
+from lakecli.repository.rearrange import copy, copy_tree, move, move_tree, remove
+from lakecli.repository.reuse import Guard, Swept
+from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.upload import UploadOptions
+from lakecli.repository.view import open_view
+from tests.pipeline.gc.shared import LONG, Shared, make_commit, push, upload
+from tests.support.counting import CountingStore
+from tests.support.lakes import START
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+PHASES: Final = ("idle", "condemned", "sweeping", "swept")
+OLD: Final = b"only the old commit has this"
+LINK: Final = "ab" * 16
+
+
+class Setting:
+    """Ada, whose old and unpushed work is garbage to Ben, who collects it.
+
+    Attributes:
+        shared: both machines.
+        ada: her repository.
+        old: the ID of her commit, which no branch but ``old`` reaches.
+        notes: what preparing left for use.
+        directory: for files.
+    """
+
+    def __init__(self, shared: Shared, directory: Path, *, collected: bool = True) -> None:
+        self.shared = shared
+        self.ada, self.ben = shared.clones
+        self.directory = directory
+        self.notes: list[str] = []
+        if collected:
+            shared.store.put(data_key(h(b"junk").hex()), b"junk", ANY)
+            assert shared.collect_all(self.ben).action is Action.SWEPT
+        make_commit(self.ada, {b"base": b"base"})
+        push(self.ada)
+        branch.create(self.ada, "old", source="main")
+        self.old = make_commit(self.ada, {b"a": OLD, b"d/b": OLD + b"2"}, "old").id
+
+    def entry(self) -> Entry:
+        digest = h(OLD).hex()
+        return Entry(data_key(digest), len(OLD), digest, START)
+
+    def begin_sweep(self) -> Thread:
+        """Let Ben sweep until he is about to delete, and go on once Ada waits for him."""
+        about_to, ada_waits = Event(), Event()
+
+        def on_step(name: str) -> None:
+            if name == "gc:delete":
+                about_to.set()
+                assert ada_waits.wait(30)
+
+        surroundings = self.ben.lake.surroundings
+        self.ben.lake.surroundings = surroundings._replace(on_step=on_step)
+        sweeping = Thread(target=self.shared.collect, args=(self.ben,))
+
+        def sleep(_seconds: float) -> None:
+            ada_waits.set()
+            sweeping.join(30)
+
+        self.ada.__dict__["guard"] = Guard(
+            self.shared.store, monotonic=self.shared.time.monotonic, sleep=sleep
+        )
+        sweeping.start()
+        assert about_to.wait(30)
+        assert read_state(self.shared.store).phase is Phase.SWEEPING
+        return sweeping
+
+
+class Way(NamedTuple):
+    """One way in.
+
+    Attributes:
+        prepare: done before all this is old.
+        use: the way in.
+        refs: that have to be whole afterwards.
+        brings: whether it brings the bytes along, so that a sweep does not matter.
+        takes_back: whether it puts back what is there, and says how much is not.
+    """
+
+    use: Callable[[Setting], object]
+    refs: tuple[str, ...] = ("main",)
+    prepare: Callable[[Setting], object] = lambda _setting: None
+    brings: bool = False
+    takes_back: bool = False
+
+
+def _take_in(setting: Setting) -> None:
+    setting.shared.store.put(incoming_key(LINK), OLD, ANY)
+    take_in(setting.ada, "main", b"x", LINK, content_type=None, metadata={})
+
+
+def _import(setting: Setting) -> None:
+    source = setting.directory / "source"
+    source.mkdir()
+    (source / "x").write_bytes(OLD)
+    report = import_objects(
+        setting.ada,
+        "main",
+        b"in",
+        source=open_source(setting.ada, str(source), links=LinkPolicy.FAIL),
+        runner=LocalRunner(),
+        committer="me",
+        options=ImportOptions(copies=True),
+    )
+    assert report.commit is not None
+
+
+def _deposit(setting: Setting) -> Entry:
+    return deposit(setting.ada, "main", b"x", source=BytesIO(OLD), options=UploadOptions())
+
+
+def _remove_again(setting: Setting) -> None:
+    branch.create(setting.ada, "side", source="main")
+    upload(setting.ada, b"x", OLD, "side")
+    remove(setting.ada, "side", b"x")
+
+
+def _stage_elsewhere(setting: Setting) -> None:
+    branch.create(setting.ada, "side", source="main")
+    upload(setting.ada, b"d/x", OLD, "side")
+
+
+def _note_operation(setting: Setting) -> None:
+    setting.notes.append(next(iter_log(setting.ada)).operation.id.hex())
+    branch.delete(setting.ada, "old")
+
+
+def _seal_removal(setting: Setting) -> None:
+    remove(setting.ada, "old", b"a")
+    transaction.seal(setting.ada, "old")  # as a commit does that is killed then
+
+
+def _commit_removal(setting: Setting) -> None:
+    remove(setting.ada, "old", b"a")
+    commit(setting.ada, "old", message="removed", committer="me")
+
+
+def _write_table(setting: Setting) -> None:
+    from lakecli.repository.gate import claim_values
+    from lakecli.spark.write import _additions, _Target
+
+    target = _Target(setting.ada, "main", b"table/", "append")
+    files = [("part-0", h(OLD).hex(), len(OLD), 1)]
+    additions = claim_values(setting.ada, _additions(setting.ada, target.prefix, files))
+    target.commit(additions, message="table", committer="me", metadata={})
+
+
+WAYS: Final = {
+    "upload": Way(lambda s: upload(s.ada, b"x", OLD), brings=True),
+    "link": Way(_take_in, brings=True),
+    "import-copy": Way(_import, brings=True),
+    "fsspec-write": Way(
+        lambda s: stage_together(s.ada, "main", {b"x": _deposit(s)}, kind="t"), brings=True
+    ),
+    "fsspec-write-staged-late": Way(
+        lambda s: stage_together(s.ada, "main", {b"x": s.entry()}, kind="t"), prepare=_deposit
+    ),
+    "fsspec-copy": Way(lambda s: stage_together(s.ada, "main", {b"x": s.entry()}, kind="t")),
+    "write-table": Way(_write_table),
+    "cp": Way(lambda s: copy(s.ada, source_ref=s.old, source=b"a", branch="main", path=b"x")),
+    "cp-r": Way(lambda s: copy_tree(s.ada, source_ref=s.old, source=b"", branch="main", path=b"x")),
+    "cp-r-staged": Way(
+        lambda s: copy_tree(s.ada, source_ref="side", source=b"d", branch="main", path=b"x"),
+        prepare=_stage_elsewhere,
+    ),
+    "mv": Way(
+        lambda s: move(s.ada, source_branch="old", source=b"a", branch="main", path=b"x"),
+    ),
+    "mv-r": Way(
+        lambda s: move_tree(s.ada, source_branch="old", source=b"d", branch="main", path=b"x"),
+    ),
+    "merge": Way(lambda s: merge(s.ada, s.old, "main", MergeOptions(committer="me"))),
+    "merge-squash": Way(
+        lambda s: merge(s.ada, s.old, "main", MergeOptions(committer="me", squash=True))
+    ),
+    "cherry-pick": Way(lambda s: cherry_pick(s.ada, s.old, "main", committer="me")),
+    "revert": Way(
+        lambda s: revert(s.ada, "old", "old", committer="me"),
+        refs=("old",),
+        prepare=_commit_removal,
+    ),
+    "branch-create": Way(
+        lambda s: branch.create(s.ada, "new", source=s.old),
+        refs=("new",),
+        prepare=lambda s: branch.delete(s.ada, "old"),
+    ),
+    "tag-create": Way(
+        lambda s: tag.create(s.ada, "v1", s.old),
+        refs=("v1",),
+        prepare=lambda s: branch.delete(s.ada, "old"),
+    ),
+    "branch-reset": Way(
+        lambda s: branch.reset_object(s.ada, "old", b"a"),
+        refs=("old",),
+        prepare=_seal_removal,
+        takes_back=True,
+    ),
+    "undo-delete": Way(
+        lambda s: undo(s.ada),
+        refs=("old",),
+        prepare=lambda s: branch.delete(s.ada, "old"),
+        takes_back=True,
+    ),
+    "undo-rm": Way(lambda s: undo(s.ada), refs=("side",), prepare=_remove_again, takes_back=True),
+    "redo": Way(
+        lambda s: redo(s.ada), refs=("old",), prepare=lambda s: undo(s.ada), takes_back=True
+    ),
+    "restore": Way(
+        lambda s: restore(s.ada, s.notes[0]),
+        refs=("old",),
+        prepare=_note_operation,
+        takes_back=True,
+    ),
+}
+
+
+@pytest.fixture
+def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting]:
+    with Shared(tmp_path, "ada", "ben") as shared:
+        made = Setting(shared, tmp_path)
+        monkeypatch.setattr(site, "_open", lambda _site: shared.store)
+        monkeypatch.setattr(site, "_guard", lambda _site: made.ada.guard)
+        yield made
+
+
+def is_whole(repository: Repository, ref: str) -> bool:
+    """Whether the bucket has the tree and all objects of a ref, and of what is staged there."""
+    store = repository.store
+    repository.__dict__["trees"] = TreeStore(store, cache=None, range_entries=16)
+    there = {info.key: info.size for info in store.list("data/")}
+    try:
+        with open_view(repository, ref) as view:
+            entries = [decode_entry(value) for _, value in view.scan()]
+    except LakeError:
+        return False
+    assert entries
+    return all(there.get(each.physical_address) == each.size for each in entries)
+
+
+@pytest.mark.parametrize("phase", ["idle", "condemned"])
+@pytest.mark.parametrize("name", WAYS)
+def test_what_is_used_again_before_the_sweep_survives_it(
+    setting: Setting, name: str, phase: str
+) -> None:
+    way, shared = WAYS[name], setting.shared
+    way.prepare(setting)
+    shared.time.pass_by(LONG)
+    if phase == "condemned":
+        assert shared.collect(setting.ben).action is Action.CONDEMNED
+    way.use(setting)
+    if phase == "idle":
+        shared.collect(setting.ben)
+    shared.time.pass_by(LONG)
+    if read_state(shared.store).phase is Phase.CONDEMNED:
+        assert shared.collect(setting.ben).action is Action.SWEPT
+    for ref in way.refs:
+        assert is_whole(setting.ada, ref)
+
+
+@pytest.mark.parametrize("phase", ["sweeping", "swept"])
+@pytest.mark.parametrize("name", WAYS)
+def test_what_a_sweep_takes_cannot_be_used_again(setting: Setting, name: str, phase: str) -> None:
+    way, shared = WAYS[name], setting.shared
+    way.prepare(setting)
+    shared.time.pass_by(LONG)
+    assert shared.collect(setting.ben).action is Action.CONDEMNED
+    shared.time.pass_by(LONG)
+    if phase == "sweeping":
+        sweeping = setting.begin_sweep()
+    else:
+        assert shared.collect(setting.ben).action is Action.SWEPT
+    if way.brings:
+        way.use(setting)
+    elif way.takes_back:
+        way.use(setting)
+        appended = next(iter_log(setting.ada)).operation
+        assert name == "branch-reset" or appended.metadata[GONE] == "1"
+    else:
+        with pytest.raises((Gone, Swept)):
+            way.use(setting)
+    if phase == "sweeping":
+        sweeping.join(30)
+    assert data_key(h(OLD).hex()) in shared.data or not way.brings
+    for ref in set(way.refs) & {"main"}:
+        assert is_whole(setting.ada, ref)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_where_nothing_was_ever_collected_a_way_in_costs_one_get(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    way, store = WAYS[name], CountingStore()
+    with Shared(tmp_path, "ada", "ben", store=store) as shared:
+        setting = Setting(shared, tmp_path, collected=False)
+        monkeypatch.setattr(site, "_open", lambda _site: store)
+        monkeypatch.setattr(site, "_guard", lambda _site: setting.ada.guard)
+        way.prepare(setting)
+        setting.ada.__dict__["guard"] = Guard(store, monotonic=shared.time.monotonic)
+        store.reset()
+        way.use(setting)
+        assert store.keys.count(("get", STATE_KEY)) == 1
+        if not way.brings:
+            assert store.counts["head"] == 0
+        assert [
+            each for each in store.keys if each[1].startswith(GC) and each[1] != STATE_KEY
+        ] == []
+
+
+@pytest.mark.parametrize("name", ["fsspec-copy", "cp", "mv", "write-table"])
+def test_an_object_of_another_size_is_not_used(setting: Setting, name: str) -> None:
+    setting.shared.store.put(data_key(h(OLD).hex()), OLD[:-1], ANY)
+    with pytest.raises(Gone) as raised:
+        WAYS[name].use(setting)
+    assert len(raised.value.paths) == 1
+    assert is_whole(setting.ada, "main")
