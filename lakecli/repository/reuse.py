@@ -17,6 +17,7 @@ Nothing but `lakecli.repository.gate`, uploads and the writing of trees calls it
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import timedelta
 from threading import Lock
