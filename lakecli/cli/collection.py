@@ -20,6 +20,7 @@ def status_record(status: GcStatus) -> dict[str, Any]:
         "grace_seconds": int(status.grace.total_seconds()),
         "since": status.since,
         "sweep_at": status.sweep_at,
+        "resume_at": status.resume_at,
     }
 
 
@@ -53,7 +54,11 @@ def status_lines(status: GcStatus, uri: str) -> Iterator[str]:
         yield f"It can be swept from {local_date(status.sweep_at)} on: lakecli gc run {uri}"
         yield f"Until a sweep begins it can be taken back: lakecli gc undo {uri}"
     else:
-        yield f"A sweep is under way or was interrupted; finish it: lakecli gc run {uri}"
+        assert status.resume_at is not None
+        at = local_date(status.resume_at)
+        yield "A sweep is under way or was interrupted. Until it ends, nobody else can write."
+        yield f"If it is not under way any more, finish it from {at} on: lakecli gc run {uri}"
+        yield f"or end it from then on, and delete nothing more: lakecli gc undo --force {uri}"
 
 
 def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:

@@ -56,6 +56,7 @@ _COLLECTION: Final[Record] = {
     "grace_seconds": ("number", "the grace period"),
     "since": ("time or null", "when the phase began, by the store's clock"),
     "sweep_at": ("time or null", "when what is condemned can be swept"),
+    "resume_at": ("time or null", "when a sweep that was interrupted can be finished or ended"),
 }
 
 RECORDS: Final[dict[str, Record]] = {

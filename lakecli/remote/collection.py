@@ -2,11 +2,12 @@
 
 ::
 
-    _lakecli/gc/state               {"format": 1, "phase": "condemned", "epoch": 3, "mark": "5f…",
-                                     "grace": 1209600, "write_id": "0f…"}
+    _lakecli/gc/state               {"format": 1, "phase": "condemned", "epoch": 3, "mark": "3-5f…",
+                                     "grace": 1209600, "write_id": "0f…"}, see `collection_state`
     _lakecli/gc/rules.json          lakeFS's retention rules
     _lakecli/gc/keep/<epoch>/<id>   keys that writers took into use again while they were condemned
     _lakecli/gc/expired/<epoch>     metaranges that were deleted, 32 bytes each
+    _lakecli/gc/seen/<id>           how far refs had come when a collection looked
     _lakecli/gc/clock               written to learn what time it is by the store's clock
 
 The phases: *idle* → *condemned* (what nothing reaches is listed, nothing is deleted) → *sweeping*
@@ -22,20 +23,40 @@ What keeps writers and the collector out of each other's way:
   writes a keep and then reads the state again. If that is as before, the sweep, which moves the
   state before it reads the keeps and the refs, will see the keep.
 - While it is *sweeping*, nobody refers to what was there before; see `settle`.
+- A sweep belongs to whoever moved the state, for `LEASE` from the date of its object. Whoever
+  sweeps writes the state again in time, and begins no deletion that might outlast the lease;
+  nobody takes a sweep over, or ends it, before the lease is over. So a machine that fell asleep
+  deletes nothing after others have begun to use the objects again.
+- Whatever the state says, a sweep computes by itself what is reached, and waits by the dates of the
+  objects in the bucket.
 
 An absent state is idle, epoch 0: there never was a collection, and nothing needs to be asked.
 """
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LostRace, OutcomeUnknown, Unreachable
 from lakecli.layout import GC
 from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, Match, ObjectNotFound
+from lakecli.remote.collection_state import (
+    DEFAULT_GRACE,
+    LONGEST_GRACE,
+    MAX_EPOCH,
+    MAX_STATE_SIZE,
+    NEVER_RAN,
+    SHORTEST_GRACE,
+    STATE_KEY,
+    DamagedState,
+    GcState,
+    NewerState,
+    Phase,
+    dump_state,
+    parse_state,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -43,8 +64,40 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.base import ObjectStore, Version
 
-FORMAT: Final = 1
-STATE_KEY: Final = GC + "state"
+__all__ = [
+    "CLOCK_KEY",
+    "DEFAULT_GRACE",
+    "EXPIRED",
+    "KEEPS",
+    "LEASE",
+    "LONGEST_GRACE",
+    "NEVER_RAN",
+    "REFRESHING",
+    "RULES_KEY",
+    "SHORTEST_GRACE",
+    "STALE_AFTER",
+    "STATE_KEY",
+    "DamagedState",
+    "GcState",
+    "NewerState",
+    "Phase",
+    "Seen",
+    "StateMoved",
+    "SweepRunning",
+    "iter_expired",
+    "iter_keeps",
+    "keep_prefix",
+    "look",
+    "look_at_damage",
+    "may_have_swept",
+    "move",
+    "read_expired",
+    "read_state",
+    "settle",
+    "store_now",
+    "write_keep",
+]
+
 RULES_KEY: Final = GC + "rules.json"
 CLOCK_KEY: Final = GC + "clock"
 KEEPS: Final = GC + "keep/"
@@ -52,56 +105,23 @@ EXPIRED: Final = GC + "expired/"
 REFRESHING: Final = GC + "refresh/"
 """Where an object is copied to and back, to get a new time."""
 
-DEFAULT_GRACE: Final = timedelta(days=14)
-SHORTEST_GRACE: Final = timedelta(hours=24)
-
 STALE_AFTER: Final = timedelta(hours=1)
 """How long a reading of the state is trusted; a sweep begins that much after the grace period."""
 
+LEASE: Final = timedelta(minutes=30)
+"""How long after the state was last written, by the bucket's clock, a sweep belongs to whoever
+wrote it. Nobody else takes the sweep over, or ends it, earlier."""
+
+MAX_KEEP_SIZE: Final = 64 << 20
+"""Bytes of one list of kept keys, at most."""
+
+MAX_EXPIRED_SIZE: Final = 64 << 20
+"""Bytes of one list of expired metaranges, at most."""
+
 _ID_SIZE: Final = 32
+_KEYS_OF_A_KEEP: Final = 500_000
 _POLL: Final = 5.0
 _PATIENCE: Final = 600.0
-_FIELDS: Final = frozenset(("format", "phase", "epoch", "mark", "grace", "write_id"))
-
-
-class Phase(StrEnum):
-    """Where a collection stands."""
-
-    IDLE = "idle"
-    CONDEMNED = "condemned"
-    SWEEPING = "sweeping"
-
-
-class GcState(NamedTuple):
-    """The state of garbage collection in one namespace.
-
-    Attributes:
-        phase: where it stands.
-        epoch: counts the condemnations; 0: there never was one.
-        mark: names the lists of what is condemned; ``""`` while idle.
-        grace: how long this epoch waits between condemning and sweeping.
-        write_id: random, of the move that led here.
-        extra: fields that this version does not know, as JSON; ``""`` if there are none.
-    """
-
-    phase: Phase = Phase.IDLE
-    epoch: int = 0
-    mark: str = ""
-    grace: timedelta = DEFAULT_GRACE
-    write_id: str = ""
-    extra: str = ""
-
-    @property
-    def never_ran(self) -> bool:
-        """Whether nothing was ever condemned, so that nothing can have been deleted."""
-        return self.epoch == 0 and self.phase is Phase.IDLE
-
-
-NEVER_RAN: Final = GcState()
-
-
-class DamagedState(IntegrityError):
-    """The state says nothing that this lakecli understands."""
 
 
 class StateMoved(LostRace):
@@ -133,10 +153,13 @@ def read_state(store: ObjectStore) -> GcState:
         DamagedState: it makes no sense, or a newer lakecli wrote it.
     """
     try:
-        data = store.get(STATE_KEY)
+        return parse_state(_get_state(store))
     except ObjectNotFound:
         return NEVER_RAN
-    return _parse(data)
+
+
+def _get_state(store: ObjectStore) -> bytes:
+    return store.get(STATE_KEY, start=0, length=MAX_STATE_SIZE + 1)
 
 
 def may_have_swept(before: GcState, after: GcState) -> bool:
@@ -175,7 +198,7 @@ def settle(
             raise SweepRunning(
                 f"garbage collection is sweeping {store.uri}, nothing can be written meanwhile",
                 hint="wait for it; if it was interrupted, finish it: lakecli gc run "
-                "lakefs://REPOSITORY",
+                "lakefs://REPOSITORY (or end it: lakecli gc undo --force)",
             )
         sleep(_POLL)
         waited += _POLL
@@ -187,10 +210,26 @@ def look(store: ObjectStore) -> Seen:
     try:
         info = store.head(STATE_KEY)
         # Whoever moves the state between these two makes the version stale: then `move` fails.
-        state = _parse(store.get(STATE_KEY))
+        state = parse_state(_get_state(store))
     except ObjectNotFound:
         return Seen(NEVER_RAN, None, None)
     return Seen(state, info.version, info.modified_at)
+
+
+def look_at_damage(store: ObjectStore) -> Seen:
+    """Return an idle state for `move` to put in the place of one that is damaged.
+
+    Its epoch is beyond all that left anything beside the state, so that every writer who has read
+    an earlier state notices that it changed.
+    """
+    info = store.head(STATE_KEY)
+    epochs = [0]
+    for info_beside in store.list(GC):
+        number = info_beside.key.removeprefix(GC).partition("/")[2].partition("/")[0]
+        number = number.partition("-")[0]
+        if number.isdecimal() and len(number) < len(str(MAX_EPOCH)):
+            epochs.append(int(number))
+    return Seen(GcState(epoch=max(epochs) + 1), info.version, info.modified_at)
 
 
 def move(store: ObjectStore, seen: Seen, after: GcState) -> None:
@@ -202,7 +241,7 @@ def move(store: ObjectStore, seen: Seen, after: GcState) -> None:
     """
     condition = ABSENT if seen.version is None else Match(seen.version)
     try:
-        store.put(STATE_KEY, _dump(after), condition)
+        store.put(STATE_KEY, dump_state(after), condition)
     except (ConditionFailed, Unreachable, ObjectNotFound) as error:
         try:
             now = read_state(store)
@@ -241,61 +280,56 @@ def write_keep(store: ObjectStore, epoch: int, keep_id: str, keys: Collection[st
         keep_id: random, of its own.
         keys: of data objects, ranges or metaranges; what these refer to is spared likewise.
     """
-    body = "".join(f"{key}\n" for key in sorted(keys)).encode("ascii")
-    store.put(keep_prefix(epoch) + keep_id, body, ANY)
+    remaining = iter(sorted(keys))
+    number = 0
+    while some := list(islice(remaining, _KEYS_OF_A_KEEP)):
+        body = "".join(f"{key}\n" for key in some).encode("ascii")
+        store.put(keep_prefix(epoch) + keep_id + (f"-{number}" if number else ""), body, ANY)
+        number += 1
 
 
-def iter_keeps(store: ObjectStore, epoch: int) -> Iterator[str]:
-    """Yield the keys that the sweep of an epoch has to spare, some maybe more than once."""
-    for info in store.list(keep_prefix(epoch)):
-        yield from store.get(info.key).decode("ascii", "replace").split("\n")[:-1]
+def iter_keeps(store: ObjectStore, epoch: int | None = None) -> Iterator[str]:
+    """Yield the keys that a sweep has to spare, some maybe more than once.
+
+    Args:
+        store: of the namespace.
+        epoch: whose keeps; ``None``: all that are there. A sweep reads all: what the state says
+            about the epoch must not make it pass over a keep.
+
+    Raises:
+        IntegrityError: a list is too large to be one, so it is not known what has to be spared.
+    """
+    for info in store.list(KEEPS if epoch is None else keep_prefix(epoch)):
+        if info.size > MAX_KEEP_SIZE:
+            raise IntegrityError(
+                f"{info.key} has {info.size} bytes, a list of keys to spare at most "
+                f"{MAX_KEEP_SIZE}",
+                hint="something else writes into this namespace: delete that object, and make sure "
+                "that nobody needs what it lists",
+            )
+        try:
+            data = store.get(info.key, start=0, length=MAX_KEEP_SIZE)
+        except ObjectNotFound:
+            continue  # of an epoch that ended, and cleaned up just now
+        yield from data.decode("ascii", "replace").split("\n")[:-1]
 
 
 def iter_expired(store: ObjectStore) -> Iterator[str]:
     """Yield the metaranges that were ever deleted because no commit kept them.
 
-    Some may have come back since. One that is missing is no damage if it is among them.
+    Some may have come back since. One that is missing is no damage if it is among them. A list
+    that is none is passed over: then what it should name counts as missing, and nothing is deleted.
     """
     for info in store.list(EXPIRED):
-        data = store.get(info.key)
-        for at in range(0, len(data), _ID_SIZE):
-            yield data[at : at + _ID_SIZE].hex()
+        yield from read_expired(store, info.key)
 
 
-def _parse(data: bytes) -> GcState:
+def read_expired(store: ObjectStore, key: str) -> list[str]:
+    """Return the metaranges of one list; none if it is no such list, or not there."""
     try:
-        fields = json.loads(data)
-        known = int(fields["format"])
-        if known > FORMAT:
-            raise DamagedState(
-                f"{STATE_KEY} is of format {known}, this lakecli knows {FORMAT}",
-                hint="a newer lakecli wrote it: upgrade this one",
-            )
-        unknown = {key: value for key, value in fields.items() if key not in _FIELDS}
-        return GcState(
-            phase=Phase(fields["phase"]),
-            epoch=int(fields["epoch"]),
-            mark=str(fields["mark"]),
-            grace=timedelta(seconds=int(fields["grace"])),
-            write_id=str(fields["write_id"]),
-            extra=json.dumps(unknown, separators=(",", ":")) if unknown else "",
-        )
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise DamagedState(
-            f"{STATE_KEY} is nothing that lakecli wrote: {error}",
-            hint="something else writes into this namespace: restore the object from a backup, or "
-            "delete it if no garbage collection was under way",
-        ) from error
-
-
-def _dump(state: GcState) -> bytes:
-    fields: dict[str, Any] = json.loads(state.extra) if state.extra else {}
-    fields |= {
-        "format": FORMAT,
-        "phase": state.phase,
-        "epoch": state.epoch,
-        "mark": state.mark,
-        "grace": int(state.grace.total_seconds()),
-        "write_id": state.write_id,
-    }
-    return json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
+        data = store.get(key, start=0, length=MAX_EXPIRED_SIZE + 1)
+    except ObjectNotFound:
+        return []
+    if len(data) > MAX_EXPIRED_SIZE or len(data) % _ID_SIZE:
+        return []
+    return [data[at : at + _ID_SIZE].hex() for at in range(0, len(data), _ID_SIZE)]

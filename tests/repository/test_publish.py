@@ -16,7 +16,7 @@ from lakecli.kv.intents import IntentStore
 from lakecli.objectstore.base import ANY
 from lakecli.refs.store import RefStore
 from lakecli.remote import collection
-from lakecli.remote.collection import GcState, Phase
+from lakecli.remote.collection import Phase
 from lakecli.remote.move import Outcome
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
@@ -34,6 +34,7 @@ from lakecli.repository.sharing.references import NotInBucket
 from lakecli.repository.stage import Stager
 from lakecli.repository.view import view_of_branch
 from tests.support.clones import machine, make_commit, position
+from tests.support.collection import make_state
 from tests.support.faulty import denied, unreachable
 from tests.support.lakes import START, entry_of, unclaimed
 
@@ -319,7 +320,7 @@ def test_old_data_that_is_gone_is_never_pushed(repository: Repository, bucket: F
 
 def collect(bucket: FaultyStore, phase: Phase, epoch: int) -> None:
     seen = collection.look(bucket)
-    collection.move(bucket, seen, GcState(phase=phase, epoch=epoch, write_id=f"{epoch}{phase}"))
+    collection.move(bucket, seen, make_state(phase, epoch))
 
 
 def test_while_something_is_condemned_all_data_is_looked_for(

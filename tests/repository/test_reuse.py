@@ -22,6 +22,7 @@ from lakecli.remote.collection import (
     move,
 )
 from lakecli.repository.reuse import Guard, Swept
+from tests.support.collection import make_state
 from tests.support.counting import CountingStore
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Place:
 
     def set_state(self, phase: Phase, epoch: int = 1) -> None:
         seen = look(self.store)
-        after = GcState(phase, epoch, f"{epoch}-x", GRACE, f"{self.now}{phase}")
+        after = make_state(phase, epoch, grace=GRACE, salt=f"{self.now}")
         move(self.store, seen, after)
         self.store.reset()
 
@@ -182,7 +183,7 @@ def test_a_file_gets_a_new_time_without_being_copied(tmp_path: Path) -> None:
     assert path is not None
     inode = path.stat().st_ino
     os.utime(path, (1, 1))
-    move(store, Seen(GcState(), None, None), GcState(Phase.IDLE, 1, "", GRACE, "x"))
+    move(store, Seen(GcState(), None, None), make_state(Phase.IDLE, grace=GRACE))
     guard = Guard(store)
     guard.begin()
     guard.settle(found=[KEY], written=[])

@@ -59,15 +59,20 @@ def gc_run(
     Run it from time to time: each run takes one step, as far as time allows. The first one lists
     what no branch, no tag and none of their recent positions reaches, and condemns it; nothing is
     deleted. Once the grace period and one hour are over, the next run looks at everything that
-    came into use meanwhile, asks, and deletes the rest. A run that was killed is finished by the
-    same command, on any machine. Until the sweep begins, `lakecli gc undo` takes it back.
+    came into use meanwhile, asks, and deletes the rest. Until the sweep begins, `lakecli gc undo`
+    takes it back. A sweep that was killed is finished by the same command, on any machine, 30
+    minutes after its last sign of life: so long it may still be under way. One that fails ends,
+    and the next run looks anew.
+
+    The grace period that counts is the longer one of that of the run that condemned and that of
+    the run that sweeps. So give --grace to both, or set gc.grace.
 
     What counts as in use: all branches and tags in the bucket and where they stood in the last 30
-    days; what any clone uploaded or committed within the grace period; and of this clone its
-    branches, tags, uncommitted changes and operation log. Rules (`lakecli gc set-config`) let
-    commits lose their objects a number of days after another one took their place on a branch;
-    without rules, whatever is reached stays. Work that another clone has not pushed for longer
-    than the grace period may lose objects: pushing it finds that out.
+    days, by the dates of the bucket; what any clone uploaded or committed within the grace period;
+    and of this clone its branches, tags, uncommitted changes and operation log. Rules
+    (`lakecli gc set-config`) let commits lose their objects a number of days after another one
+    took their place on a branch; without rules, whatever is reached stays. Work that another clone
+    has not pushed for longer than the grace period may lose objects: pushing it finds that out.
 
     Only what lakecli wrote is deleted: data objects, ranges, metaranges, commit packs that others
     replace, old moves in the reflog, what came by a link and was not staged, uploads that were

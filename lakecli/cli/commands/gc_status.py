@@ -8,7 +8,7 @@ from lakecli.cli.params import RepositoryUri
 
 
 def gc_status(context: Context, repository: RepositoryUri) -> None:
-    """Show where garbage collection stands.
+    """Show where garbage collection stands, and the commands that are possible now.
 
     Examples:
         lakecli gc status lakefs://demo
@@ -16,5 +16,5 @@ def gc_status(context: Context, repository: RepositoryUri) -> None:
     from lakecli.pipeline.gc.run import status
 
     opened = context.repository(repository, sync=False)
-    found = status(opened)
+    found = status(opened, grace=context.settings.gc_grace)
     context.out.emit(status_record(found), text=lambda: status_lines(found, opened.uri))

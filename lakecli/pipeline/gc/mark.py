@@ -10,9 +10,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import Refused
-from lakecli.layout import COMMITS, DATA, DOCTOR, INCOMING, LAKEFS_MARKER, REFLOG, SSTABLES
+from lakecli.layout import COMMITS, DATA, LAKEFS_MARKER, SSTABLES
 from lakecli.pipeline.gc.live import DigestSet, total_of
-from lakecli.pipeline.gc.marks import Doomed
+from lakecli.pipeline.gc.marks import KINDS, Doomed
+from lakecli.pipeline.gc.packs import superseded
 from lakecli.pipeline.gc.reach import Reach, batches
 from lakecli.pipeline.gc.roots import Roots, expired_reflog, gather
 from lakecli.pipeline.gc.tasks import DataPart, list_data, read_kinds
@@ -28,20 +29,8 @@ if TYPE_CHECKING:
     from lakecli.pipeline.runner import Runner
     from lakecli.repository.lake import Repository
 
-KINDS: Final = {
-    "data": (DATA, "no retained commit, recent table or staged change of this clone refers to it"),
-    "range": (SSTABLES, "in no retained tree, and in no recent one"),
-    "metarange": (SSTABLES, "the tree of no retained commit"),
-    "pack": (COMMITS, "another commit pack has all of its commits"),
-    "reflog": (REFLOG, "moves that are older than the reflog goes back"),
-    "incoming": (INCOMING, "came by a link and was never staged"),
-    "doctor": (DOCTOR, "left over from lakecli doctor"),
-    "upload": (DATA, "an upload in parts that was abandoned"),
-}
-"""Kinds of garbage: what their keys begin with, and why they are garbage."""
-
-_TABLE: Final = re.compile(r"[0-9a-f]{64}")
-_KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}
+TABLE: Final = re.compile(r"[0-9a-f]{64}")
+KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}
 _FEW: Final = 20_000
 """Data objects listed in one go; where there are more, the first byte of the digest makes parts."""
 
@@ -193,7 +182,7 @@ def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
     """
     marked = Marked()
     with DigestSet() as live:
-        roots, reach = _reach(work, live)
+        roots, reach = reach_all(work, live)
         marked.commits = roots.commits
         _mark_tables(work, marked, reach)
         marked.trees, marked.ranges, marked.lost = reach.trees, reach.ranges, reach.lost
@@ -206,11 +195,25 @@ def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
                 marked.counts["data"] += objects
                 marked.sizes["data"] += size
                 sink(part, condemned)
-    _mark_rest(work, marked, roots)
+    for each in iter_rest(work, roots):
+        marked.doom(each.key, each.size, each.kind)
+    for _ in abandoned(work.repository.store, work.times.cutoff):
+        marked.counts["upload"] += 1
     return marked
 
 
-def _reach(work: Work, live: DigestSet) -> tuple[Roots, Reach]:
+def reach_all(work: Work, live: DigestSet, reach: Reach | None = None) -> tuple[Roots, Reach]:
+    """Find out what counts, and follow it.
+
+    Args:
+        work: with what.
+        live: gets the data objects that are referred to.
+        reach: what was read before, in this process; ``None``: nothing.
+
+    Raises:
+        LostHistory, MissingTable, DamagedPack, …: something that counts is missing or damaged.
+    """
+    reach = reach or new_reach(work, live)
     roots = gather(
         work.repository,
         live,
@@ -218,7 +221,6 @@ def _reach(work: Work, live: DigestSet) -> tuple[Roots, Reach]:
         grace=work.times.grace,
         rules=work.rules,
     )
-    reach = new_reach(work, live)
     store = work.repository.store
     reach.follow(roots.trees, must_exist=True, collected=frozenset(iter_expired(store)))
     reach.follow(roots.own_trees, must_exist=False)
@@ -236,7 +238,7 @@ def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
     tables = {}
     for info in work.repository.store.list(SSTABLES):
         name = info.key.removeprefix(SSTABLES)
-        if _TABLE.fullmatch(name):
+        if TABLE.fullmatch(name):
             tables[name] = TableInfo(info.size, info.modified_at < work.times.cutoff)
         elif info.key != LAKEFS_MARKER:
             foreign["file"] += 1
@@ -267,8 +269,8 @@ def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:
         must_exist=False,
     )
     for each in sorted(unreached - reach.trees - reach.ranges):
-        if each in kinds and tables[each].is_old and kinds[each] in _KINDS_OF_TABLES:
-            marked.doom(SSTABLES + each, tables[each].size, _KINDS_OF_TABLES[kinds[each]])
+        if each in kinds and tables[each].is_old and kinds[each] in KINDS_OF_TABLES:
+            marked.doom(SSTABLES + each, tables[each].size, KINDS_OF_TABLES[kinds[each]])
 
 
 def _iter_data(work: Work, marked: Marked) -> Iterator[tuple[str, bytes]]:
@@ -300,24 +302,22 @@ def _data_parts(store: ObjectStore, before: float) -> list[DataPart]:
     return [part_of(f"{number:02x}", before) for number in range(256)]
 
 
-def _mark_rest(work: Work, marked: Marked, roots: Roots) -> None:
+def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
+    """Yield garbage other than data and tables, as far as it is named by keys."""
     from lakecli.remote.packs import list_packs
 
     store, times = work.repository.store, work.times
     packs = {info.id: info for info in list_packs(store)}
-    for replaced, by in sorted(roots.replaced.items()):
-        both = packs.get(replaced), packs.get(by)
+    for replaced, by in sorted(superseded(store, packs, roots.replaces).items()):
         # Whoever has listed the packs before the new one came still reads the old one.
-        if both[0] and both[1] and max(each.modified_at for each in both if each) < times.cutoff:
-            marked.doom(COMMITS + replaced, both[0].size, "pack")
+        if max(packs[replaced].modified_at, packs[by].modified_at) < times.cutoff:
+            yield Doomed(COMMITS + replaced, packs[replaced].size, "pack")
     for key, size in expired_reflog(store, now=times.now, grace=times.grace):
-        marked.doom(key, size, "reflog")
+        yield Doomed(key, size, "reflog")
     for kind in ("incoming", "doctor"):
         for info in store.list(KINDS[kind][0]):
             if info.modified_at < times.cutoff:
-                marked.doom(info.key, info.size, kind)
-    for _ in abandoned(store, times.cutoff):
-        marked.counts["upload"] += 1
+                yield Doomed(info.key, info.size, kind)
 
 
 def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]:

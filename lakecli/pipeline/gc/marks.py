@@ -4,30 +4,53 @@
 
     _lakecli/gc/marks/<epoch>-<id>/data-<prefix>   data objects: 32 bytes of digest, 8 of size each
     _lakecli/gc/marks/<epoch>-<id>/others          all other keys, one JSON object a line
-    _lakecli/gc/marks/<epoch>-<id>/trees           metaranges that were followed, 32 bytes each
-    _lakecli/gc/marks/<epoch>-<id>/ranges          ranges that were read, likewise
 
-What was read refers to nothing that is condemned, so a sweep does not read it again.
+The lists name candidates, and say nothing about what is in use: whoever sweeps finds that out by
+itself. Anybody can write one, so each is validated, and has to be older than the grace period.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
-from lakecli.layout import GC
+from lakecli.layout import COMMITS, DATA, DOCTOR, GC, INCOMING, REFLOG, SSTABLES
 from lakecli.objectstore.base import ANY, ObjectNotFound
-from lakecli.pipeline.gc.reach import ids_of, pack_ids
-from lakecli.remote.collection import EXPIRED
+from lakecli.pipeline.gc.live import DIGEST, RECORD, split
+from lakecli.pipeline.gc.reach import pack_ids
+from lakecli.remote.collection import EXPIRED, MAX_EXPIRED_SIZE, read_expired
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from lakecli.objectstore.base import ObjectStore
 
+KINDS: Final = {
+    "data": (DATA, "no retained commit, recent table or staged change of this clone refers to it"),
+    "range": (SSTABLES, "in no retained tree, and in no recent one"),
+    "metarange": (SSTABLES, "the tree of no retained commit"),
+    "pack": (COMMITS, "another commit pack has all of its commits"),
+    "reflog": (REFLOG, "moves that are older than the reflog goes back"),
+    "incoming": (INCOMING, "came by a link and was never staged"),
+    "doctor": (DOCTOR, "left over from lakecli doctor"),
+    "upload": (DATA, "an upload in parts that was abandoned"),
+}
+"""Kinds of garbage: what their keys begin with, and why they are garbage."""
+
 MARKS: Final = GC + "marks/"
+
+MAX_OTHERS_SIZE: Final = 256 << 20
+"""Bytes of the list of other keys, at most; what does not fit is condemned the next time."""
+
+MAX_PART_SIZE: Final = 1 << 30
+"""Bytes of a list of data objects, at most: 27 million in each of 256 parts."""
+
 _DATA: Final = "data-"
+_PART: Final = re.compile(r"[0-9a-f]{2}|all")
+_MAX_OBJECT: Final = 1 << 50
 
 
 class Doomed(NamedTuple):
@@ -39,11 +62,11 @@ class Doomed(NamedTuple):
 
 
 class LostMarks(IntegrityError):
-    """The list of what was condemned is not there."""
+    """The list of what was condemned is not there, or not what lakecli wrote."""
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, why: str = "it is missing") -> None:
         super().__init__(
-            f"the list of what was condemned is missing or damaged: {key}",
+            f"the list of what was condemned is missing or damaged: {key}: {why}",
             hint="take the condemnation back: lakecli gc undo lakefs://REPOSITORY",
         )
 
@@ -66,34 +89,61 @@ class Marks:
 
     def put_others(self, doomed: Iterable[Doomed]) -> None:
         """Write all other condemned objects."""
-        lines = [json.dumps(each._asdict(), separators=(",", ":")) + "\n" for each in doomed]
+        lines, size = [], 0
+        for each in doomed:
+            line = json.dumps(each._asdict(), separators=(",", ":")) + "\n"
+            size += len(line)
+            if size > MAX_OTHERS_SIZE:
+                break
+            lines.append(line)
         self._put("others", "".join(lines).encode("ascii"))
 
-    def put_read(self, trees: Iterable[str], ranges: Iterable[str]) -> None:
-        """Write what was read."""
-        self._put("trees", pack_ids(trees))
-        self._put("ranges", pack_ids(ranges))
+    def newest(self) -> datetime:
+        """Return when the last of the lists was written, by the bucket's clock.
+
+        Raises:
+            LostMarks: there are none.
+        """
+        dates = [info.modified_at for info in self._store.list(self.prefix)]
+        if not dates:
+            raise LostMarks(self.prefix)
+        return max(dates)
 
     def data_parts(self) -> list[str]:
         """Return the names of the parts of data objects."""
         start = self.prefix + _DATA
-        return [info.key.removeprefix(start) for info in self._store.list(start)]
+        names = [info.key.removeprefix(start) for info in self._store.list(start)]
+        return [name for name in names if _PART.fullmatch(name)]
 
     def data(self, part: str) -> bytes:
-        """Return the records of a part."""
-        return self._get(_DATA + part)
+        """Return the records of a part, ascending.
+
+        Raises:
+            LostMarks: they are not there, or are none.
+        """
+        records = self._get(_DATA + part, MAX_PART_SIZE)
+        lead = b"" if part == "all" else bytes.fromhex(part)
+        last = b""
+        for record in split(records):
+            digest = record[:DIGEST]
+            if len(record) != RECORD or digest <= last or not digest.startswith(lead):
+                raise LostMarks(self.prefix + _DATA + part, "its records are out of order")
+            last = digest
+        return records
 
     def others(self) -> list[Doomed]:
-        """Return all other condemned objects."""
-        return [Doomed(**json.loads(line)) for line in self._get("others").splitlines()]
+        """Return all other condemned objects.
 
-    def read_trees(self) -> set[str]:
-        """Return the metaranges that were read."""
-        return set(ids_of(self._get("trees")))
-
-    def read_ranges(self) -> set[str]:
-        """Return the ranges that were read."""
-        return set(ids_of(self._get("ranges")))
+        Raises:
+            LostMarks: the list is not there, or a line of it is none.
+        """
+        found = []
+        for line in self._get("others", MAX_OTHERS_SIZE).splitlines():
+            try:
+                found.append(_parse_doomed(line))
+            except (KeyError, TypeError, ValueError, RecursionError) as error:
+                raise LostMarks(self.prefix + "others", f"line {len(found) + 1}") from error
+        return found
 
     def delete(self) -> None:
         """Delete the lists."""
@@ -102,15 +152,37 @@ class Marks:
     def _put(self, name: str, body: bytes) -> None:
         self._store.put(self.prefix + name, body, ANY)
 
-    def _get(self, name: str) -> bytes:
+    def _get(self, name: str, limit: int) -> bytes:
         try:
-            return self._store.get(self.prefix + name)
+            data = self._store.get(self.prefix + name, start=0, length=limit + 1)
         except ObjectNotFound:
             raise LostMarks(self.prefix + name) from None
+        if len(data) > limit:
+            raise LostMarks(self.prefix + name, f"more than {limit} bytes")
+        return data
+
+
+def _parse_doomed(line: bytes) -> Doomed:
+    fields = json.loads(line)
+    key, size, kind = fields["key"], fields["size"], fields["kind"]
+    if not isinstance(key, str) or type(size) is not int or not 0 <= size < _MAX_OBJECT:
+        raise ValueError("a key or a size is none")
+    if kind not in KINDS or not key.startswith(KINDS[kind][0]):
+        raise ValueError(f"a key of another kind than {kind!r}")
+    return Doomed(key, size, kind)
 
 
 def add_expired(store: ObjectStore, epoch: int, trees: Iterable[str]) -> None:
-    """Note metaranges that are about to be deleted because no retained commit has them."""
-    body = pack_ids(trees)
-    if body:
-        store.put(f"{EXPIRED}{epoch}", body, ANY)
+    """Note metaranges that are about to be deleted because no retained commit has them.
+
+    What was noted in the epoch before stays: a sweep may go on where another one was interrupted.
+    """
+    key = f"{EXPIRED}{epoch}"
+    noted = set(read_expired(store, key))
+    new = set(trees) - noted
+    if not new:
+        return
+    body = pack_ids(new | noted)
+    if len(body) > MAX_EXPIRED_SIZE:
+        key, body = f"{key}-{min(new)}", pack_ids(new)
+    store.put(key, body, ANY)

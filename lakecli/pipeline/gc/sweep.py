@@ -1,4 +1,8 @@
-"""Deleting what was condemned: all that is still old, still unreached, and not kept."""
+"""Deleting what was condemned: all that is still old, still unreached, and not kept.
+
+The lists of what was condemned name candidates, no more. What is reached is found out here, from
+the refs on, and each candidate is looked at again by the rules that condemned it.
+"""
 
 from __future__ import annotations
 
@@ -8,35 +12,41 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.layout import SSTABLES, data_digest, data_key
-from lakecli.pipeline.gc.live import DIGEST, RECORD, DigestSet, split
+from lakecli.pipeline.gc.live import DIGEST, RECORD, split
 from lakecli.pipeline.gc.mark import (
-    KINDS,
+    KINDS_OF_TABLES,
+    TABLE,
     Tally,
     abandoned,
+    iter_rest,
     kinds_of,
     list_tables,
     new_reach,
     part_name,
     part_of,
+    reach_all,
 )
-from lakecli.pipeline.gc.marks import Marks, add_expired
+from lakecli.pipeline.gc.marks import KINDS, add_expired
 from lakecli.pipeline.gc.reach import batches
-from lakecli.pipeline.gc.roots import gather
 from lakecli.pipeline.gc.tasks import list_data
 from lakecli.pipeline.site import Site
-from lakecli.remote.collection import StateMoved, iter_expired, iter_keeps, read_state
+from lakecli.remote.collection import iter_keeps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
-    from lakecli.pipeline.gc.mark import Work
-    from lakecli.pipeline.gc.reach import Reach
-    from lakecli.remote.collection import GcState
+    from lakecli.pipeline.gc.lease import Lease
+    from lakecli.pipeline.gc.live import DigestSet
+    from lakecli.pipeline.gc.mark import TableInfo, Work
+    from lakecli.pipeline.gc.marks import Doomed, Marks
+    from lakecli.pipeline.gc.roots import Roots
 
 BATCH: Final = 1_000
-"""Keys of one delete, as many as stores take; the state is read before each."""
+"""Keys of one delete, as many as stores take; the lease is looked at before each."""
 
 _PARALLELISM: Final = 8
+_KEPT: Final = 50_000
+"""Kept keys in memory."""
 
 
 class Swept(NamedTuple):
@@ -53,16 +63,30 @@ class Sweep:
         work: with what.
         marks: what was condemned.
         epoch: when.
+        live: gets the data objects that are referred to; empty.
     """
 
-    def __init__(self, work: Work, marks: Marks, epoch: int) -> None:
+    def __init__(self, work: Work, marks: Marks, epoch: int, live: DigestSet) -> None:
         self._work = work
         self._store = work.repository.store
         self._marks = marks
         self._epoch = epoch
+        self._live = live
+        self._reach = new_reach(work, live)
         self._counts: Counter[str] = Counter()
         self._sizes: Counter[str] = Counter()
         self._spared = 0
+
+    def prepare(self) -> None:
+        """Follow all that counts, before the sweep begins and everybody has to wait for its end.
+
+        What was read never changes, so `run` reads only what came into use after this.
+
+        Raises:
+            LostHistory, MissingTable, DamagedPack, …: something that counts is missing or damaged.
+        """
+        self._marks.others()
+        reach_all(self._work, self._live, self._reach)
 
     def run(self, delete: Callable[[Iterable[str]], None] | None) -> Swept:
         """Find out what may go, and have it deleted.
@@ -74,20 +98,17 @@ class Sweep:
             LostMarks: it is not known what was condemned.
             LostHistory, MissingTable, DamagedPack, …: something that counts is missing or damaged.
         """
-        with DigestSet() as live:
-            reach, kept = self._remark(live)
-            others = list(self._others(reach, kept))
+        roots, tables = self._remark()
+        others = [*self._tables(tables), *self._rest(roots)]
+        if delete is not None:
+            trees = [each.key for each in others if each.kind == "metarange"]
+            add_expired(self._store, self._epoch, (key.removeprefix(SSTABLES) for key in trees))
+            # A tree goes before what it refers to.
+            delete(trees)
+            delete(each.key for each in others if each.kind != "metarange")
+        for keys in self._data():
             if delete is not None:
-                trees = [each for each in others if each[1] == "metarange"]
-                add_expired(
-                    self._store, self._epoch, (key.removeprefix(SSTABLES) for key, _ in trees)
-                )
-                # A tree goes before what it refers to.
-                delete(key for key, _ in trees)
-                delete(key for key, kind in others if kind != "metarange")
-            for keys in self._data(live):
-                if delete is not None:
-                    delete(keys)
+                delete(keys)
         self._uploads(really=delete is not None)
         tallies = [
             Tally(kind, self._counts[kind], self._sizes[kind])
@@ -96,68 +117,93 @@ class Sweep:
         ]
         return Swept(tallies, self._spared)
 
-    def _remark(self, live: DigestSet) -> tuple[Reach, frozenset[str]]:
+    def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
         """Follow what has come into use since: refs, recent tables, keeps; in this order."""
-        work, store = self._work, self._store
-        reach = new_reach(work, live)
-        # They refer to nothing that is condemned.
-        reach.trees, reach.ranges = self._marks.read_trees(), self._marks.read_ranges()
-        roots = gather(
-            work.repository, live, now=work.times.now, grace=work.times.grace, rules=work.rules
-        )
-        reach.follow(roots.trees, must_exist=True, collected=frozenset(iter_expired(store)))
-        reach.follow(roots.own_trees, must_exist=False)
+        work, reach = self._work, self._reach
+        roots, _ = reach_all(work, self._live, reach)
         tables = list_tables(work, Counter())
-        kept = frozenset(iter_keeps(store, self._epoch))
-        kept_tables = {key.removeprefix(SSTABLES) for key in kept if key.startswith(SSTABLES)}
-        wanted = {each for each, info in tables.items() if not info.is_old} | kept_tables
+        wanted = {each for each, info in tables.items() if not info.is_old} | self._keep()
         kinds = kinds_of(work, tables, (wanted & tables.keys()) - reach.trees - reach.ranges)
         reach.follow(
             [each for each, kind in kinds.items() if kind == "metaranges"],
             [each for each, kind in kinds.items() if kind == "ranges"],
             must_exist=False,
         )
-        digests = sorted(filter(None, map(data_digest, kept)))
-        live.add(b"".join(map(bytes.fromhex, digests)))
-        return reach, kept
+        return roots, tables
 
-    def _others(self, reach: Reach, kept: frozenset[str]) -> Iterator[tuple[str, str]]:
-        """Yield key and kind of what may go, other than data."""
-        doomed = {each.key: each for each in self._marks.others()}
-        prefixes = sorted({KINDS[each.kind][0] for each in doomed.values()})
-        cutoff = self._work.times.cutoff
-        reached = reach.trees | reach.ranges
-        for prefix in prefixes:
-            for info in self._store.list(prefix):
-                each = doomed.get(info.key)
-                if each is None:
-                    continue
-                if (
-                    info.modified_at >= cutoff
-                    or info.key in kept
-                    or info.key.removeprefix(SSTABLES) in reached
-                ):
-                    self._spared += 1
-                    continue
-                self._counts[each.kind] += 1
-                self._sizes[each.kind] += info.size
-                yield info.key, each.kind
+    def _keep(self) -> set[str]:
+        """Spare the data objects that somebody keeps; return the tables that somebody keeps."""
+        tables: set[str] = set()
+        digests: set[bytes] = set()
+        for key in iter_keeps(self._store):
+            digest = data_digest(key)
+            if digest is not None:
+                digests.add(bytes.fromhex(digest))
+                if len(digests) >= _KEPT:
+                    self._live.add(b"".join(sorted(digests)))
+                    digests.clear()
+            elif key.startswith(SSTABLES) and TABLE.fullmatch(key.removeprefix(SSTABLES)):
+                tables.add(key.removeprefix(SSTABLES))
+        self._live.add(b"".join(sorted(digests)))
+        return tables
 
-    def _data(self, live: DigestSet) -> Iterator[list[str]]:
+    def _tables(self, tables: dict[str, TableInfo]) -> list[Doomed]:
+        """Return the condemned ranges and metaranges that may go."""
+        reached = self._reach.trees | self._reach.ranges
+        found = []
+        for each in self._marks.others():
+            name = each.key.removeprefix(SSTABLES)
+            if each.kind not in KINDS_OF_TABLES.values() or name not in tables:
+                continue
+            if name in reached or not tables[name].is_old:
+                self._spared += 1
+            else:
+                found.append(each._replace(size=tables[name].size))
+        names = [each.key.removeprefix(SSTABLES) for each in found]
+        kinds = kinds_of(self._work, tables, names)
+        may_go = []
+        for name, each in zip(names, found, strict=True):
+            if KINDS_OF_TABLES.get(kinds.get(name, "")) == each.kind:
+                self._count(each)
+                may_go.append(each)
+            else:
+                self._spared += 1
+        return may_go
+
+    def _rest(self, roots: Roots) -> list[Doomed]:
+        """Return what else is condemned, and is garbage still."""
+        doomed = {
+            (each.key, each.kind)
+            for each in self._marks.others()
+            if each.kind not in KINDS_OF_TABLES.values()
+        }
+        if not doomed:
+            return []
+        found = [each for each in iter_rest(self._work, roots) if (each.key, each.kind) in doomed]
+        for each in found:
+            self._count(each)
+        return found
+
+    def _count(self, each: Doomed) -> None:
+        self._counts[each.kind] += 1
+        self._sizes[each.kind] += each.size
+
+    def _data(self) -> Iterator[list[str]]:
         """Yield the keys of data objects that may go, part by part."""
         before = self._work.times.cutoff.timestamp()
         task = partial(list_data, site=Site.of(self._work.repository), store=self._work.here)
         parts = [part_of(name, before) for name in self._marks.data_parts()]
         for part, listed in self._work.runner.run(task, parts):
-            present = {record[:DIGEST] for record in split(listed.records)}
+            sizes = {record[:DIGEST]: record[DIGEST:] for record in split(listed.records)}
             condemned = self._marks.data(part_name(part))
-            unreached = live.without(condemned)
+            unreached = self._live.without(condemned)
             self._spared += (len(condemned) - len(unreached)) // RECORD
             keys = []
             for record in split(unreached):
-                if record[:DIGEST] in present:
+                size = sizes.get(record[:DIGEST])
+                if size is not None:
                     self._counts["data"] += 1
-                    self._sizes["data"] += int.from_bytes(record[DIGEST:])
+                    self._sizes["data"] += int.from_bytes(size)
                     keys.append(data_key(record[:DIGEST].hex()))
             yield keys
 
@@ -173,24 +219,16 @@ class Sweep:
                 uploads.abort(key, UploadId(upload))
 
 
-def deleter(work: Work, state: GcState) -> Callable[[Iterable[str]], None]:
+def deleter(work: Work, lease: Lease) -> Callable[[Iterable[str]], None]:
     """Return what deletes keys, as long as the sweep is ours."""
     store = work.repository.store
     on_step = work.repository.lake.surroundings.on_step
-
-    def delete(keys: Sequence[str]) -> None:
-        # Another machine may have taken the sweep over, and ended it.
-        if read_state(store).write_id != state.write_id:
-            raise StateMoved(
-                f"another machine has taken over the garbage collection of {store.uri}",
-                hint="look at it: lakecli gc status lakefs://REPOSITORY",
-            )
-        store.delete(keys)
 
     def delete_all(keys: Iterable[str]) -> None:
         with ThreadPoolExecutor(_PARALLELISM) as pool:
             for batch in batches(keys, BATCH * _PARALLELISM):
                 on_step("gc:delete")
-                list(pool.map(delete, batches(batch, BATCH)))
+                each = partial(lease.delete, delete=store.delete)
+                list(pool.map(each, batches(batch, BATCH)))
 
     return delete_all

@@ -337,7 +337,7 @@ def test_a_missing_range_stops_everything(shared: Shared) -> None:
     with pytest.raises(IntegrityError):
         shared.collect(ben)
     # Nobody has to wait for a sweep that cannot be done, and nothing was deleted.
-    assert read_state(shared.store).phase is Phase.IDLE
+    assert read_state(shared.store).phase is Phase.CONDEMNED
     assert key_of(b"left") in shared.data
     with pytest.raises(IntegrityError):
         shared.collect(ben)

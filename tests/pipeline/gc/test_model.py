@@ -243,7 +243,7 @@ def no_guard(patch: pytest.MonkeyPatch) -> None:
 def no_marking_again(patch: pytest.MonkeyPatch) -> None:
     """Let a sweep delete all that was condemned but for what is kept."""
     nothing = Roots(0, frozenset(), frozenset(), {})
-    patch.setattr(sweep, "gather", lambda *_args, **_options: nothing)
+    patch.setattr(sweep, "reach_all", lambda _work, _live, reach: (nothing, reach))
     patch.setattr(sweep, "list_tables", lambda *_args: {})
 
 

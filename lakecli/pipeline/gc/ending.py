@@ -1,0 +1,115 @@
+"""Moving the state of a collection, ending it, and tidying up beside it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from lakecli.errors import NothingToDo, Refused
+from lakecli.pipeline.gc.marks import MARKS
+from lakecli.remote import collection
+from lakecli.remote.collection import (
+    KEEPS,
+    LEASE,
+    REFRESHING,
+    DamagedState,
+    GcState,
+    NewerState,
+    Phase,
+    Seen,
+    store_now,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.lake import Repository
+
+_LEFT_FOR: Final = timedelta(days=1)
+"""How long what an interrupted command wrote beside the state is let alone."""
+
+
+def move_state(repository: Repository, seen: Seen, **changes: Any) -> GcState:  # noqa: ANN401
+    """Move the state; every move has a write ID of its own."""
+    write_id = repository.lake.surroundings.new_id().hex()
+    after = seen.state._replace(write_id=write_id, **changes)
+    repository.lake.surroundings.on_step(f"gc:{after.phase}")
+    collection.move(repository.store, seen, after)
+    return after
+
+
+def take_back(repository: Repository, *, force: bool = False) -> GcState:
+    """Take a condemnation back, or end a sweep that was interrupted.
+
+    Args:
+        repository: whose.
+        force: end a sweep as well, and replace a state that is damaged by an idle one.
+
+    Raises:
+        NothingToDo: nothing is condemned.
+        Refused: a sweep has begun and `force` is not given, or it may be under way.
+        DamagedState: the state is damaged and `force` is not given, or a newer lakecli wrote it.
+        StateMoved: it moves just now.
+    """
+    store = repository.store
+    try:
+        seen = collection.look(store)
+    except NewerState:
+        raise
+    except DamagedState:
+        if not force:
+            raise
+        seen = collection.look_at_damage(store)
+        _check_lease_is_over(repository, seen)
+    else:
+        if seen.state.phase is Phase.IDLE:
+            raise NothingToDo("nothing is condemned")
+        if seen.state.phase is Phase.SWEEPING:
+            if not force:
+                raise Refused(
+                    "the sweep has begun, what it has deleted cannot come back",
+                    hint=f"let it finish: lakecli gc run {repository.uri}, or end it if it was "
+                    f"interrupted: lakecli gc undo --force {repository.uri}",
+                )
+            _check_lease_is_over(repository, seen)
+    after = move_state(repository, seen, phase=Phase.IDLE, mark="")
+    clean_up(store, after, store_now(store), ended=seen.state.mark)
+    return after
+
+
+def _check_lease_is_over(repository: Repository, seen: Seen) -> None:
+    assert seen.since is not None
+    until = seen.since + LEASE
+    if store_now(repository.store) <= until:
+        raise Refused(
+            "a sweep may be under way, and objects that it still deletes could be used again",
+            hint=f"end it after {until:%Y-%m-%dT%H:%M:%SZ}: "
+            f"lakecli gc undo --force {repository.uri}",
+        )
+
+
+def clean_up(store: ObjectStore, state: GcState, now: datetime, *, ended: str = "") -> None:
+    """Delete lists and keeps that no phase needs any more.
+
+    Args:
+        store: the namespace.
+        state: as it is.
+        now: by the store's clock.
+        ended: the mark that this state has just let go of.
+    """
+    stale = []
+    for info in store.list(MARKS):
+        mark_name = info.key.removeprefix(MARKS).partition("/")[0]
+        # Younger ones may be those of another machine that is about to condemn.
+        is_left = mark_name != state.mark and info.modified_at < now - _LEFT_FOR
+        if is_left or mark_name == ended:
+            stale.append(info.key)
+    last = state.epoch if state.phase is Phase.IDLE else state.epoch - 1
+    for info in store.list(KEEPS):
+        epoch = info.key.removeprefix(KEEPS).partition("/")[0]
+        if epoch.isdecimal() and int(epoch) <= last:
+            stale.append(info.key)
+    stale += [info.key for info in store.list(REFRESHING) if info.modified_at < now - _LEFT_FOR]
+    if stale:
+        store.delete(stale)

@@ -1,0 +1,208 @@
+"""Where the refs of the bucket stand, and where they stood lately, by the bucket's own dates.
+
+A move in the shared reflog is dated by the clock of whoever made it, and that clock may be wrong by
+months. So a move is too old to count only if the bucket says so: it was made at the latest when the
+object that holds it was written, and at the latest when an earlier collection saw it there.
+
+::
+
+    _lakecli/gc/seen/<id>    one line for each ref that a collection read: sequence, write ID, key
+
+Such an observation is written by a collection about once a day, and dated by the bucket. Of those
+that are old enough the newest counts. Only where neither proves that a move is old, and its own
+date says that it is, the move is *doubtful*. It counts as well, unless retention rules are set
+and a ref still reaches where it stood: then the rules decide, for it was not forced away.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.layout import GC, REFLOG, REFS, ref_key, reflog_prefix
+from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.remote.records import NotOurs, parse_moves
+from lakecli.remote.refs import iter_refs, read_refs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from lakecli.model import CommitId
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.remote.records import Move, RemoteRef
+
+SEEN: Final = GC + "seen/"
+OBSERVED_EVERY: Final = timedelta(days=1)
+
+MAX_CHUNK_SIZE: Final = 1 << 20
+"""Bytes of an object of the reflog, at most."""
+
+MAX_SEEN_SIZE: Final = 64 << 20
+"""Bytes of an observation, at most."""
+
+_LINE: Final = re.compile(r"([1-9][0-9]{0,15}) ([0-9a-f]{32}) ([!-~]+)")
+
+
+class Seen(NamedTuple):
+    """The last move of a ref that a collection saw."""
+
+    sequence: int
+    write_id: str
+
+
+class Positions(NamedTuple):
+    """Where one ref stands and stood.
+
+    Attributes:
+        branch: its name; ``""`` if it is a tag.
+        head: where it stands; ``None``: it is deleted.
+        recent: commits where it stood lately.
+        doubtful: commits where it may have stood lately: only the clock of the mover says when.
+    """
+
+    branch: str
+    head: CommitId | None
+    recent: frozenset[CommitId]
+    doubtful: frozenset[CommitId]
+
+
+def read_positions(store: ObjectStore, cutoff: datetime) -> Iterator[Positions]:
+    """Yield the positions of all refs, deleted ones too.
+
+    Args:
+        store: the namespace.
+        cutoff: where a ref stood before that does not count.
+
+    Raises:
+        NotOurs: a ref or an object of the reflog is none.
+    """
+    refs = list(read_refs(store, iter_refs(store)))
+    # Listed after they were read: the dates are those of what was read, or later.
+    written = {info.key: info.modified_at for info in store.list(REFS)}
+    chunks = _recent_chunks(store, cutoff)
+    observed = _observed(store, cutoff)
+    for ref in refs:
+        key = ref_key(ref.kind, ref.name)
+        groups = []
+        at = written.get(key)
+        if at is None or at >= cutoff:
+            groups.append(ref.moves)
+        groups += [
+            _read_chunk(store, ref, info)
+            for info in chunks.get(reflog_prefix(ref.kind, ref.name), ())
+        ]
+        yield _positions(ref, groups, observed.get(key), cutoff)
+
+
+def _positions(
+    ref: RemoteRef, groups: Sequence[Sequence[Move]], seen: Seen | None, cutoff: datetime
+) -> Positions:
+    recent: set[CommitId | None] = set()
+    doubtful: set[CommitId | None] = set()
+    for move in counted(groups, seen, cutoff):
+        (recent if move.at >= cutoff else doubtful).update((move.before, move.after))
+    recent -= {None}
+    return Positions(
+        branch=ref.name if ref.kind == "branch" else "",
+        head=ref.commit_id,
+        recent=frozenset(each for each in recent if each is not None),
+        doubtful=frozenset(each for each in doubtful - recent if each is not None),
+    )
+
+
+def counted(
+    groups: Sequence[Sequence[Move]], seen: Seen | None, cutoff: datetime
+) -> Iterator[Move]:
+    """Yield the moves that may have been made since `cutoff`.
+
+    Args:
+        groups: moves of one ref by the object that holds them, of objects written since `cutoff`.
+        seen: the last move that a collection saw before `cutoff`, if any did.
+        cutoff: what was made earlier, and provably so, is left out.
+    """
+    moves = [move for group in groups for move in group]
+    # Where the bucket was restored from a copy, numbers are given out again: then what was seen is
+    # not believed.
+    believed = 0
+    if seen is not None and any(
+        (move.sequence, move.write_id) == (seen.sequence, seen.write_id) for move in moves
+    ):
+        believed = seen.sequence
+    for move in moves:
+        if move.sequence > believed or move.at >= cutoff:
+            yield move
+
+
+def _recent_chunks(store: ObjectStore, cutoff: datetime) -> dict[str, list[ObjectInfo]]:
+    """Return the objects of the reflog written since `cutoff`, by what their keys begin with."""
+    found: dict[str, list[ObjectInfo]] = {}
+    for info in store.list(REFLOG):
+        if info.modified_at >= cutoff:
+            found.setdefault(info.key.rpartition("/")[0] + "/", []).append(info)
+    return found
+
+
+def _read_chunk(store: ObjectStore, ref: RemoteRef, info: ObjectInfo) -> tuple[Move, ...]:
+    if info.size > MAX_CHUNK_SIZE:
+        raise NotOurs(
+            f"{info.key} has {info.size} bytes, moves of {ref.kind} {ref.name!r} take at most "
+            f"{MAX_CHUNK_SIZE}",
+            hint="something else writes into this namespace: restore the object from a backup",
+        )
+    try:
+        return parse_moves(info.key, store.get(info.key))
+    except ObjectNotFound:
+        return ()
+
+
+def _observed(store: ObjectStore, cutoff: datetime) -> dict[str, Seen]:
+    """Return what the newest observation from before `cutoff` saw, by the key of the ref."""
+    old = [info for info in store.list(SEEN) if info.modified_at < cutoff]
+    if not old:
+        return {}
+    newest = max(old, key=lambda info: (info.modified_at, info.key))
+    try:
+        data = store.get(newest.key, start=0, length=MAX_SEEN_SIZE)
+    except ObjectNotFound:
+        return {}
+    lines = map(_LINE.fullmatch, data.decode("ascii", "replace").split("\n"))
+    return {line[3]: Seen(int(line[1]), line[2]) for line in lines if line is not None}
+
+
+def observe(store: ObjectStore, name: str, *, now: datetime, cutoff: datetime) -> None:
+    """Write down how far the refs have come, unless that was done lately; drop what is outdated.
+
+    Args:
+        store: the namespace.
+        name: random, of the observation.
+        now: by the store's clock.
+        cutoff: of the reflog.
+    """
+    there = sorted(store.list(SEEN), key=lambda info: (info.modified_at, info.key))
+    old = [info.key for info in there if info.modified_at < cutoff]
+    if len(old) > 1:
+        store.delete(old[:-1])
+    if there and there[-1].modified_at > now - OBSERVED_EVERY:
+        return
+    lines = [
+        f"{ref.sequence} {ref.write_id} {ref_key(ref.kind, ref.name)}\n"
+        for ref in read_refs(store, iter_refs(store))
+    ]
+    if lines:
+        store.put(SEEN + name, "".join(lines).encode("ascii"), ANY)
+
+
+def reached_by_heads(
+    parents: Mapping[CommitId, Sequence[CommitId]], positions: Sequence[Positions]
+) -> frozenset[CommitId]:
+    """Return the commits that refs reach from where they stand, as far as these are known."""
+    waiting = [each.head for each in positions if each.head is not None]
+    found: set[CommitId] = set()
+    while waiting:
+        commit_id = waiting.pop()
+        if commit_id in parents and commit_id not in found:
+            found.add(commit_id)
+            waiting += parents[commit_id]
+    return frozenset(found)

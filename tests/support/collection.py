@@ -1,0 +1,20 @@
+"""States of garbage collection as lakecli writes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.identity import h
+from lakecli.remote.collection import DEFAULT_GRACE, GcState, Phase
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+
+def make_state(
+    phase: Phase, epoch: int = 1, *, grace: timedelta = DEFAULT_GRACE, salt: str = ""
+) -> GcState:
+    """Return a state; its write ID follows from everything that is given."""
+    write_id = h(f"{phase} {epoch} {salt}".encode()).hex()[:32]
+    mark = "" if phase is Phase.IDLE else f"{epoch}-{'0' * 32}"
+    return GcState(phase, epoch, mark, grace, write_id)
