@@ -55,7 +55,7 @@ __lakecli_options() {
     'gc run') REPLY='--conf --dry-run --engine --force-shared --grace --master --no-progress -p --parallelism -y --yes' ;;
     'gc set-config') REPLY='-f --filename' ;;
     'gc status') REPLY='' ;;
-    'gc undo') REPLY='' ;;
+    'gc undo') REPLY='--force' ;;
     'import') REPLY='--allow-empty-commit --allow-empty-message --conf --copy --dry-run --engine --follow --from -m --manifest --master --message --meta --mode --no-progress -p --parallelism --skip --to' ;;
     'log') REPLY='--after --amount --at-op --dot --first-parent --graph --limit --no-merges --objects --prefixes --show-meta-range-id --since --stop-at' ;;
     'merge') REPLY='--allow-empty --dry-run --force -m --message --meta --squash --strategy' ;;

@@ -68,7 +68,7 @@ function __lakecli_words
                 'get-config' 'Show the retention rules' \
                 'run' 'Find garbage, and delete it a grace period later' \
                 'set-config' 'Set the retention rules: for how long commits keep their objects, per branch' \
-                'status' 'Show where garbage collection stands' \
+                'status' 'Show where garbage collection stands, and the commands that are possible now' \
                 'undo' 'Take back what garbage collection has condemned'
         case 'op'
             printf '%s\t%s\n' \
@@ -272,6 +272,9 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '-f' 'Rules as JSON; - is standard input' \
                 '--filename' 'Rules as JSON; - is standard input'
+        case 'gc undo'
+            printf '%s\t%s\n' \
+                '--force' 'End an interrupted sweep, or replace a damaged state of the collection'
         case 'import'
             printf '%s\t%s\n' \
                 '--allow-empty-commit' 'Commit even if nothing changes' \
