@@ -25,7 +25,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SCRUBBED = ("AWS_", "AZURE_", "GCS_", "GIT_", "GOOGLE_", "LAKECLI_", "STORAGE_", "XDG_")
-KEPT = ("LAKECLI_LAKEFS_FIXTURES", "LAKECLI_REQUIRE_TOOLS")
+KEPT = ("LAKECLI_REQUIRE_TOOLS",)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -37,6 +36,10 @@ from tests.committed.trees import (
     reopened,
     value,
 )
+from tests.support.lakefs_files import DIRECTORY
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @settings(max_examples=50, deadline=None)
@@ -110,10 +113,7 @@ LARGE_RANGE = RangeId("56569996e174e06211632b143e7160a003e107c30790e1bd7267f3f22
 
 @pytest.fixture
 def fixtures() -> Path:
-    directory = os.environ.get("LAKECLI_LAKEFS_FIXTURES")
-    if not directory:
-        pytest.skip("LAKECLI_LAKEFS_FIXTURES names no directory of files that lakeFS wrote")
-    return Path(directory)
+    return DIRECTORY
 
 
 def put_fixture(store: MemoryStore, table_id: str, path: Path) -> Table:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +11,10 @@ from lakecli.sstable.reader import FileSource, Table
 from lakecli.sstable.varint import decode_uvarint, encode_uvarint
 from lakecli.sstable.writer import TableWriter
 from tests.sstable.tables import Record, build, open_bytes
+from tests.support.lakefs_files import DIRECTORY
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILES = ["range.sst", "metarange.sst", "ok1.sst", "56569996.sst"]
 NUMBERS = {
@@ -59,10 +62,7 @@ TEXTS = {
 
 @pytest.fixture(scope="session")
 def directory() -> Path:
-    found = os.environ.get("LAKECLI_LAKEFS_FIXTURES")
-    if not found:
-        pytest.skip("LAKECLI_LAKEFS_FIXTURES does not say where the files of lakeFS are")
-    return Path(found)
+    return DIRECTORY
 
 
 def read(path: Path) -> tuple[list[Record], dict[str, bytes]]:

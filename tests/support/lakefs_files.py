@@ -1,0 +1,28 @@
+"""The files in ``tests/data/lakefs/``, which lakeFS itself wrote; its README says what they are."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tarfile
+from pathlib import Path
+from typing import Any, Final
+
+DIRECTORY: Final = Path(__file__).parents[1] / "data" / "lakefs"
+
+
+def live_objects() -> dict[str, bytes]:
+    """Return the objects of a storage namespace by key."""
+    with tarfile.open(DIRECTORY / "live-1.tar.gz") as archive:
+        return {
+            member.name: file.read()
+            for member in archive
+            if member.isfile() and (file := archive.extractfile(member)) is not None
+        }
+
+
+def live_expected() -> dict[str, Any]:
+    """Return what the server said of that namespace."""
+    with gzip.open(DIRECTORY / "live-1.expected.json.gz") as file:
+        expected: dict[str, Any] = json.load(file)
+        return expected
