@@ -22,7 +22,7 @@ from lakecli.remote import known
 from lakecli.repository.operations import FOLLOWED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from lakecli.kv.env import ReadTransaction
@@ -41,6 +41,10 @@ _MAKE_NO_COMMIT: Final = frozenset(
 
 _READ_AHEAD: Final = 64
 """Moves that are read from the bucket, and kept, at a time."""
+
+
+_MISDATED: Final = 64
+"""Operations in a row that may have a wrong date, at most, without hiding what came before them."""
 
 
 class LoggedMove(NamedTuple):
@@ -104,15 +108,17 @@ class Past:
             return
         newest = _logged(first)
         own = _after(newest, list(self._iter_own(kind, name, since=newest.at)))
+        if not own or own[-1].before != newest.after:
+            own = _dated_wrong(newest, list(self._iter_own(kind, name))) or own
         yield from own
-        yield newest
         oldest = first
-        for oldest in shared:
+        for older in shared:
             yield _logged(oldest)
-        if oldest.sequence == 1:
-            for move in islice(self._iter_own(kind, name), len(own), None):
-                if move.at <= oldest.at:
-                    yield move
+            oldest = older
+        if oldest.sequence > 1:
+            yield _logged(oldest)
+            return
+        yield from _first(oldest, list(islice(self._iter_own(kind, name), len(own), None)))
 
     def _until(self) -> datetime | None:
         """Return when the operation was that the store is read as of, or ``None``."""
@@ -158,11 +164,29 @@ class Past:
     ) -> Iterator[LoggedMove]:
         """Yield what this clone did, from its operation log, newest first."""
         refs = RefStore(self._txn, self._repository.key)
-        for operation in iter_operations(self._txn, self._repository.key):
-            if since is not None and operation.at < since:
-                return
+        operations: Iterable[Operation] = iter_operations(self._txn, self._repository.key)
+        if since is not None:
+            operations = _since(since, operations)
+        for operation in operations:
             for move in _moves_of(operation, kind, name):
                 yield move._replace(who=_who(refs, move))
+
+
+def _since(since: datetime, operations: Iterable[Operation]) -> Iterator[Operation]:
+    """Yield the operations of a log back to a date; single ones with a wrong date do not end it.
+
+    Args:
+        since: the date.
+        operations: newest first.
+    """
+    older: list[Operation] = []
+    for operation in operations:
+        older.append(operation)
+        if operation.at >= since:
+            yield from older
+            older.clear()
+        elif len(older) == _MISDATED:
+            return
 
 
 def _after(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
@@ -177,6 +201,40 @@ def _after(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
     if own and own[0].after == newest.after:
         return []
     return [move for move in own if move.at > newest.at]
+
+
+def _dated_wrong(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
+    """Return what this clone did after the newest shared move while its clock was behind.
+
+    Args:
+        newest: the newest shared move.
+        own: all that this clone did, newest first.
+    """
+    is_wrong = False
+    for position, move in enumerate(own[:_MISDATED]):
+        is_wrong = is_wrong or any(move.at < older.at for older in own[position:])
+        if move.after == newest.after:
+            return []
+        if move.before == newest.after:
+            return own[: position + 1] if is_wrong else []
+    return []
+
+
+def _first(first: Move, own: list[LoggedMove]) -> list[LoggedMove]:
+    """Return the first shared move, and what this clone did before it.
+
+    The first push of a ref finds it standing where it goes: the two are one move, dated as here.
+
+    Args:
+        first: the first shared move.
+        own: what this clone did, newest first.
+    """
+    earlier = [move for move in own if move.at <= first.at]
+    if earlier and earlier[0].after == first.after:
+        return [earlier[0]._replace(shared=True), *earlier[1:]]
+    if own and own[0].after == first.after:
+        return [_logged(first), *own[1:]]  # whatever the dates say
+    return [_logged(first), *earlier]
 
 
 def iter_reflog(repository: Repository, name: str) -> Iterator[LoggedMove]:

@@ -154,9 +154,8 @@ def test_what_is_shared_comes_first_and_then_what_is_not_pushed(repository: Repo
         (ids[2], False),
         (ids[1], True),
         (ids[0], True),
-        (ids[0], False),
     ]
-    assert [move.who for move in moves] == ["ada", "bob", "bob", "ada", ""]
+    assert [move.who for move in moves] == ["ada", "bob", "ada", ""]
     assert stood(repository, f"main@{{{after_days(2.1)}}}") == ids[0]  # to everybody else
     assert stood(repository, "main@{upstream}") == ids[1]
     assert stood(repository, "main@{u}~1") == ids[0]
@@ -282,3 +281,42 @@ def test_as_of_an_operation(repository: Repository) -> None:
     assert all(move.at <= latest.at for move in moves)
     assert any(move.shared for move in moves)
     assert stood(then, "main@{0}") == ids[1]
+
+
+class TestFirstPush:
+    """What led to the first move in the bucket is that move."""
+
+    def test_it_is_not_listed_twice(self, repository: Repository, clock: Ticking) -> None:
+        first = branch.show(repository, "main").commit_id
+        second, third = make(repository, 1), make(repository, 2)
+        share(repository, third, at=clock.present + timedelta(seconds=1))
+        assert [move.after for move in iter_reflog(repository, "main")] == [third, second, first]
+        assert stood(repository, "main@{1}") == second
+        assert stood(repository, "main@{2}") == first
+        fourth = make(repository, 3)
+        assert [move.after for move in iter_reflog(repository, "main")][:2] == [fourth, third]
+
+    @pytest.mark.parametrize("year", [1972, 2100])
+    def test_whatever_the_clock_said(
+        self, year: int, repository: Repository, clock: Ticking
+    ) -> None:
+        first = branch.show(repository, "main").commit_id
+        second, third = make(repository, 1), make(repository, 2)
+        share(repository, third, at=START.replace(year=year))
+        assert [move.after for move in iter_reflog(repository, "main")] == [third, second, first]
+
+    def test_a_tag(self, repository: Repository, clock: Ticking) -> None:
+        made = tag.create(repository, "v1", "main").commit_id
+        share(repository, made, at=clock.present, name="v1", kind="tag")
+        assert [move.after for move in iter_reflog(repository, "v1")] == [made]
+
+
+def test_commits_at_a_wrong_time_hide_nothing(repository: Repository, clock: Ticking) -> None:
+    second = make(repository, 1)
+    share(repository, second, at=clock.present)
+    wrong = make(repository, -365 * 50)
+    assert [move.after for move in iter_reflog(repository, "main")][:2] == [wrong, second]
+    right = make(repository, 2)
+    moves = [move.after for move in iter_reflog(repository, "main")]
+    assert moves[:3] == [right, wrong, second]
+    assert stood(repository, "main@{1}") == wrong
