@@ -1,5 +1,7 @@
 """Moves of refs in the bucket that were begun here, until their outcome is written down.
 
+Beside them lie the notes of moves that are still to be begun: `lakecli.repository.sharing.unsent`.
+
 ::
 
     INTENTS  repository ‖ id (16 bytes) -> fields as JSON
@@ -40,7 +42,7 @@ class IntentStore:
         self._txn.for_writing().put(Table.INTENTS, self._repository + id, data)
 
     def find(self, id: bytes) -> dict[str, Any] | None:
-        """Return the fields of a move, or ``None`` if it is not written down."""
+        """Return the fields of a row, or ``None``."""
         data = self._txn.get(Table.INTENTS, self._repository + id)
         return None if data is None else _load(data)
 

@@ -50,12 +50,14 @@ class RefChange:
         name: of the ref or repository.
         before: its fields as JSON takes them; ``None`` where it was not there.
         after: likewise, ``None`` where it is gone.
+        is_local: it takes back, or does again, what came from the bucket: never sent there.
     """
 
     kind: str
     name: str
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
+    is_local: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +269,7 @@ def _dump(operation: Operation) -> bytes:
         "kind": operation.kind,
         "refs": [
             {"kind": ref.kind, "name": ref.name, "before": ref.before, "after": ref.after}
+            | ({"local": True} if ref.is_local else {})
             for ref in operation.refs
         ],
         "staging": [
@@ -290,7 +293,13 @@ def _load(repository: bytes, data: bytes) -> Operation:
             command=fields["command"],
             kind=fields["kind"],
             refs=tuple(
-                RefChange(ref["kind"], ref["name"], before=ref["before"], after=ref["after"])
+                RefChange(
+                    ref["kind"],
+                    ref["name"],
+                    before=ref["before"],
+                    after=ref["after"],
+                    is_local=ref.get("local", False),
+                )
                 for ref in fields["refs"]
             ),
             staging=tuple(

@@ -11,7 +11,7 @@ re-exports nothing. Start at `lakecli.repository.lake`. Which module is about wh
                       read, address, presign: the bytes of an object
     staging           stage: the one way into a staging area, for rearrange (rm, cp, mv) and deposit
     bytes             upload, download; transfer: what both are made of
-    sharing           clone, fetch, push, pull, status, sync: the verbs
+    sharing           clone, fetch, push, pull, status, sync (with follow): the verbs
                       sharing: what they are made of
     taking back       operations: the log; op_log reads it, op_undo takes back, by op_apply here
                       (op_claims: what that brings into use) and op_pushed in the bucket;

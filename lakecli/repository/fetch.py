@@ -17,7 +17,7 @@ from lakecli.model import Tag
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations
-from lakecli.repository.sharing import tracking
+from lakecli.repository.sharing import tracking, unsent
 from lakecli.repository.sharing.incoming import Incoming, take_in
 from lakecli.repository.sharing.publish import check_readable
 
@@ -301,6 +301,8 @@ def _take_tag(
     present = refs.find_tag(tag.name)
     if present is not None or refs.find_branch(tag.name) is not None:
         return None if present == tag else Change.DIFFERS
+    if unsent.find_unsent(txn, repository, "tag", tag.name) is not None:
+        return Change.DIFFERS  # it was deleted here, which is still to be sent
     refs.put_tag(tag)
     changes.append(operations.tag_change(None, tag))
     return None

@@ -10,6 +10,7 @@ and the commit is built again, from what is staged then.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,6 +64,7 @@ class TakeBack:
         self._id = repository.lake.surroundings.new_id()
         self._changes: dict[tuple[str, str], RefChange] = {}
         self._staging: dict[StagingChange, None] = {}
+        self._local: set[tuple[str, str]] = set()
 
     def take_back(self, operation: Operation) -> None:
         """Make refs and staging what they were before an operation; all newer ones are taken back.
@@ -79,14 +81,28 @@ class TakeBack:
             self._restore(operation, staged)
         for change in reversed(operation.refs):
             self._put(change)
+            if operations.is_local(operation, change) and operations.moves_commit(change):
+                self._local.add((change.kind, change.name))
         for staged in operation.staging:
             self._outdate_commits(staged)
 
-    def append(self, *, kind: str, metadata: Mapping[str, str]) -> Operation:
-        """Append the operation of all that was taken back, which `take_back` can take back."""
+    def append(self, *, kind: str, metadata: Mapping[str, str], is_undo: bool = True) -> Operation:
+        """Append the operation of all that was taken back, which `take_back` can take back.
+
+        Refs that clone, fetch, pull or sync had moved are moved on this machine alone.
+
+        Args:
+            kind: of that operation.
+            metadata: what it takes back, for the log.
+            is_undo: whether it undoes; else it does again, which is sent as any new operation is.
+        """
         # A branch with other tokens has changed even where all of them are empty: its older
         # operations wrote to those.
-        changes = [each for each in self._changes.values() if each.before != each.after]
+        changes = [
+            replace(each, is_local=key in self._local)
+            for key, each in self._changes.items()
+            if each.before != each.after
+        ]
         return operations.append(
             self._txn,
             self._repository,
@@ -96,6 +112,7 @@ class TakeBack:
             sealed=[token for change in changes for token in _tokens_given_up(change)],
             metadata={**metadata, **({GONE: str(gone)} if (gone := self._claims.gone) else {})},
             id=self._id,
+            is_undo=is_undo,
         )
 
     @property

@@ -8,27 +8,24 @@ machine could not finish is found to be done by the same command again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import Refused
+from lakecli.kv import operations as log
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import CommitId
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.remote.known import iter_moves
-from lakecli.repository.operations import FOLLOWED
+from lakecli.repository.operations import commit_of, is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Iterator, Sequence
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.kv.operations import Operation, RefChange
     from lakecli.kv.tracking import Tracked
+    from lakecli.model import CommitId
     from lakecli.repository.lake import Repository
-
-_FROM_THE_BUCKET: Final = ("clone", "fetch", "pull", FOLLOWED)
-"""Kinds of operations that only repeat here what the bucket has; a pull that merges is a merge."""
 
 
 class Pushed(NamedTuple):
@@ -97,7 +94,9 @@ def move_back(
     from lakecli.remote.move import Outcome
     from lakecli.repository.sharing.publish import publish
 
-    for each in pushed:
+    if len(pushed) > 1:
+        _check_all(repository, pushed)
+    for number, each in enumerate(pushed):
         repository.lake.surroundings.on_step(f"{why} there")
         result = publish(
             repository,
@@ -110,8 +109,22 @@ def move_back(
             since=each.sequence,
         )
         if result.outcome is not Outcome.APPLIED:
-            raise _moved_on(repository, each)
+            raise _moved_on(repository, each, done=pushed[:number])
     return pushed
+
+
+def _check_all(repository: Repository, pushed: Sequence[Pushed]) -> None:
+    """Refuse before the first of several refs is moved, where one of them has moved on.
+
+    Raises:
+        Refused: naming it.
+    """
+    from lakecli.remote.refs import find_ref
+
+    for each in pushed:
+        ref = find_ref(repository.store, each.kind, each.name)
+        if (None if ref is None else ref.commit_id) != each.after:
+            raise _moved_on(repository, each)
 
 
 def find_pushed(
@@ -135,29 +148,72 @@ def find_pushed(
         tracked = tracking.find(kind, name)
         if tracked is None:
             continue
-        ours = [each for each in changes if _is_ours(txn, repository, *each)]
-        if ours:
-            before, after = _commit(ours[-1][0].before), _commit(changes[0][0].after)
-            if _has_seen(txn, repository, tracked, before=before, after=after):
-                stands, sequence = tracked.commit_id, tracked.sequence
-                found.append(Pushed(kind, name, before, after, stands, sequence))
+        for run in _own_runs(changes):
+            ours = [each for each in run if _is_ours(txn, repository, *each)]
+            if ours:
+                before, after = commit_of(ours[-1][0].before), commit_of(run[0][0].after)
+                if _has_seen(txn, repository, tracked, before=before, after=after):
+                    stands, sequence = tracked.commit_id, tracked.sequence
+                    found.append(Pushed(kind, name, before, after, stands, sequence))
     return found
+
+
+def _own_runs(
+    changes: Sequence[tuple[RefChange, Operation]],
+) -> Iterator[list[tuple[RefChange, Operation]]]:
+    """Yield the moves of a ref between those that came from the bucket, newest first.
+
+    Nothing older than what came from the bucket is moved back there: others have built on it.
+    """
+    run: list[tuple[RefChange, Operation]] = []
+    for change, operation in changes:
+        if commit_of(change.before) == commit_of(change.after):
+            continue
+        if not is_local(operation, change):
+            run.append((change, operation))
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
 
 
 def _is_ours(
     txn: ReadTransaction, repository: Repository, change: RefChange, operation: Operation
 ) -> bool:
-    """Whether an operation made a move, rather than repeat one that others had made."""
-    before, after = _commit(change.before), _commit(change.after)
-    if operation.kind in _FROM_THE_BUCKET or before == after:
-        return False
-    if after is None:
+    """Tell whether this clone made a move in the bucket, rather than somebody else the same one.
+
+    A commit has one maker. Other moves are told by the log, not by dates: clocks are wrong.
+    """
+    before, after = commit_of(change.before), commit_of(change.after)
+    if before is not None and after is not None and change.kind == "branch":
         return True
-    if before is None:  # what was there earlier was not created by this
+    pushed = {"ref": change.name, "kind": change.kind, "after": after or ""}
+    created = None
+    if before is None:
         moves = iter_moves(txn, repository.key, change.kind, change.name)
-        created = next((move.at for move in moves if move.before is None), None)
-        return created is not None and created >= operation.at
-    return True
+        created = next((move.after for move in moves if move.before is None), None)
+        if created is None:
+            return False
+        pushed = {"ref": change.name, "kind": change.kind, "before": "", "after": created}
+    for newer in log.iter_operations(txn, operation.repository):
+        if newer.sequence <= operation.sequence:
+            break
+        if newer.kind == "push" and pushed.items() <= newer.metadata.items():
+            return True
+        if created is not None and _makes(newer, change, created):
+            return True
+    return False
+
+
+def _makes(operation: Operation, change: RefChange, commit_id: CommitId) -> bool:
+    """Tell whether an operation moved the ref of a change to a commit: one shared at once."""
+    return any(
+        (each.kind, each.name) == (change.kind, change.name)
+        and commit_of(each.after) == commit_id
+        and not is_local(operation, each)
+        for each in operation.refs
+    )
 
 
 def _has_seen(
@@ -183,13 +239,11 @@ def _has_seen(
     return is_ancestor(refs, after, stands)
 
 
-def _commit(fields: Mapping[str, Any] | None) -> CommitId | None:
-    return None if fields is None else CommitId(fields["commit_id"])
-
-
-def _moved_on(repository: Repository, pushed: Pushed) -> Refused:
+def _moved_on(repository: Repository, pushed: Pushed, *, done: Sequence[Pushed] = ()) -> Refused:
+    also = ", ".join(f"{each.kind} {each.name}" for each in done)
     return Refused(
-        f"this was pushed, and {pushed.kind} {pushed.name} has moved on in the bucket since",
+        f"this was pushed, and {pushed.kind} {pushed.name} has moved on in the bucket since"
+        + (f"; moved back there already: {also}" if done else ""),
         hint=_other_way(repository, pushed),
     )
 

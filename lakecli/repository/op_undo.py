@@ -117,7 +117,8 @@ def _take(
             original = log.find(txn, repository.key, target.operation) or target.taken_back
             taking = TakeBack(txn, repository, claims, has_asked=has_asked)
             taking.take_back(target.taken_back)
-            appended = taking.append(kind=kind, metadata={link: target.operation.hex()})
+            metadata = {link: target.operation.hex()}
+            appended = taking.append(kind=kind, metadata=metadata, is_undo=is_undo)
         return Undone(original, appended, tuple(moved))
 
     undone = once_settled(repository, act)

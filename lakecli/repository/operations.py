@@ -9,14 +9,15 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import WriteTransaction
     from lakecli.kv.operations import Operation, RefChange, StagingChange
-    from lakecli.model import Branch, StagingToken, Tag
+    from lakecli.model import Branch, CommitId, StagingToken, Tag
     from lakecli.repository.lake import Repository
 
 FOLLOWED: Final = "sync"
 """The kind of operation by which refs followed the bucket by themselves."""
 
-UNSENT: Final = "unsent"
-"""Marks a row among the intents as a note: a ref moved here that is still to move in the bucket."""
+LOCAL: Final = frozenset({"repo create", "repo delete", "clone", "fetch", "pull", FOLLOWED})
+"""Kinds of operations that concern this machine alone: the bucket had these moves already, or never
+gets them. A pull that merges is a merge."""
 
 
 def append(
@@ -30,10 +31,11 @@ def append(
     metadata: Mapping[str, str] | None = None,
     id: bytes | None = None,
     is_shared: bool = False,
+    is_undo: bool = False,
 ) -> Operation:
     """Append an operation to the log, in the transaction that makes its changes.
 
-    Where sharing is automatic, refs that it moved are noted down to be moved in the bucket too.
+    Where sharing is automatic, refs that it moved are noted to be moved in the bucket too.
 
     Args:
         txn: that transaction.
@@ -45,6 +47,7 @@ def append(
         metadata: whatever else the log should show.
         id: of the operation, where images were saved under it already; else a fresh one.
         is_shared: the bucket has these moves already.
+        is_undo: it takes moves back; what the bucket had of them was taken back there before.
     """
     from lakecli.kv import operations as log
 
@@ -60,32 +63,30 @@ def append(
         sealed=tuple(sealed),
         metadata=dict(metadata or {}),
     )
-    if repository.publisher is not None and not is_shared:
-        _note_unsent(txn, repository, operation)
+    if operation.refs:
+        from lakecli.repository.sharing import unsent
+
+        unsent.note(txn, repository, operation, is_shared=is_shared, is_undo=is_undo)
     return log.append(txn, operation)
 
 
-def _note_unsent(txn: WriteTransaction, repository: Repository, operation: Operation) -> None:
-    """Leave a note for `lakecli.repository.sync` of each ref that an operation moved."""
-    from lakecli.identity import h
-    from lakecli.kv.intents import IntentStore
-
-    notes = IntentStore(txn, repository.key)
-    for ref in operation.refs:
-        if ref.kind not in ("branch", "tag") or not moves_commit(ref):
-            continue
-        note = h(f"{UNSENT}\0{ref.kind}\0{ref.name}".encode("utf-8", "surrogateescape"))[:16]
-        fields = {UNSENT: True, "kind": ref.kind, "name": ref.name, "operation": operation.kind}
-        notes.put(note, fields)
+def is_local(operation: Operation, change: RefChange) -> bool:
+    """Tell whether a change of an operation only concerns this machine, and is never sent."""
+    return change.is_local or operation.kind in LOCAL
 
 
 def moves_commit(change: RefChange) -> bool:
     """Whether a branch or tag points to another commit after a change, or is new or gone."""
-    return _commit_of(change.before) != _commit_of(change.after)
+    if change.kind == "repository":
+        return False
+    return commit_of(change.before) != commit_of(change.after)
 
 
-def _commit_of(fields: Mapping[str, Any] | None) -> str | None:
-    return None if fields is None else fields["commit_id"]
+def commit_of(fields: Mapping[str, Any] | None) -> CommitId | None:
+    """Return the commit that the fields of a branch or a tag point to."""
+    from lakecli.model import CommitId
+
+    return None if fields is None else CommitId(fields["commit_id"])
 
 
 def branch_change(before: Branch | None, after: Branch | None) -> RefChange:

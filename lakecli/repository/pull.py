@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import ConflictError, LostRace, NotFound
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import Branch, MergeStrategy
+from lakecli.model import Branch, MergeStrategy, Tag
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations, tokens
@@ -24,7 +24,6 @@ from lakecli.repository.clean import unstage_unchanged
 from lakecli.repository.fetch import fetch
 from lakecli.repository.push import NonFastForward
 from lakecli.repository.sharing.pending import finish_pending
-from lakecli.repository.tag import create as create_tag
 from lakecli.repository.transaction import MAX_ATTEMPTS, follow_head
 from lakecli.repository.view import view_of_branch
 
@@ -170,7 +169,7 @@ def _pull_tag(
         tag = RefStore(txn, repository.key).find_tag(there.name)
     if tag is None:
         if not dry_run:
-            create_tag(repository, there.name, there.commit_id)
+            _take_tag(repository, Tag(there.name, there.commit_id))
         return PullReport(fetched, there.name, None, there.commit_id, Pulling.CREATED)
     if tag.commit_id != there.commit_id:
         uri = f"{repository.uri}/{there.name}"
@@ -181,6 +180,15 @@ def _pull_tag(
             f"{repository.uri}/{there.commit_id}",
         )
     return PullReport(fetched, there.name, there.commit_id, there.commit_id, Pulling.TAG)
+
+
+def _take_tag(repository: Repository, tag: Tag) -> None:
+    with repository.lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        check_free(refs, tag.name)
+        refs.put_tag(tag)
+        change = operations.tag_change(None, tag)
+        operations.append(txn, repository, kind="pull", refs=[change], is_shared=True)
 
 
 class _Plan(NamedTuple):

@@ -264,7 +264,7 @@ def _push(
             if state in (None, Pushing.BEHIND):
                 state = Pushing.FORCED
         if state is None:
-            raise _refused(repository, kind, name, before)
+            raise refused(repository, kind, name, before=before, after=after)
         if state is Pushing.BEHIND:
             _track(repository, remote)
             return Pushed(kind, name, before, before, state)
@@ -358,15 +358,34 @@ def _stale(repository: Repository, name: str, commit_id: CommitId | None) -> Sta
     )
 
 
-def _refused(repository: Repository, kind: str, name: str, before: CommitId | None) -> LakeError:
+def refused(
+    repository: Repository, kind: str, name: str, *, before: CommitId | None, after: CommitId | None
+) -> LakeError:
+    """Return the error for a move that would take back or delete what others did.
+
+    Args:
+        repository: whose.
+        kind: ``branch`` or ``tag``.
+        name: of the ref.
+        before: where it stands in the bucket; ``None``: nowhere, it was deleted there.
+        after: where it should go; ``None``: it should be deleted.
+    """
+    if after is None:
+        return _stale(repository, name, before)
+    uri = f"{repository.uri}/{name}"
+    if before is None:
+        return NonFastForward(
+            f"{kind} {name} was deleted in the bucket",
+            hint=f"what is here stays; bring it back there: lakecli push {uri}",
+        )
     if kind == "tag":
         return AlreadyExists(
             f"tag {name} is in the bucket already, at {before}",
-            hint="a tag stays where it is; --force-with-lease moves it for everybody",
+            hint="a tag stays where it is; push with --force-with-lease moves it for everybody",
         )
     return NonFastForward(
         f"the bucket has commits on {name} that are not here; it stands on {before}",
-        hint=f"merge them first: lakecli pull {repository.uri}/{name}",
+        hint=f"merge them first: lakecli pull {uri}",
     )
 
 

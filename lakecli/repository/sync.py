@@ -1,49 +1,37 @@
 """Automatic sharing: fetch before a command, push after it, one ref at a time.
 
-`Synchroniser.begin` finishes what an interrupted command left, fetches, and lets local branches
-follow the bucket. While it is attached to a repository, commits, merges and reverts move a branch
-in the bucket before they move it here (`lakecli.repository.transaction`), and every other change of
-a ref leaves a note in the transaction that makes it, which `end` sends. A command that is killed
-in between leaves its note, or the intent of its move, to the next one.
+`Synchroniser.begin` finishes what an interrupted command left, fetches, and lets local refs
+follow the bucket (`lakecli.repository.follow`). While it is attached to a repository, commits,
+merges and reverts move a branch in the bucket before they move it here
+(`lakecli.repository.transaction`), and every other move of a ref leaves a note in the transaction
+that makes it, which `end` sends (`lakecli.repository.sharing.unsent`). A command that is killed in
+between leaves its note, or the intent of its move, to the next one.
 
-A branch follows where it has nothing of its own: where it stands at an ancestor of the bucket's
-position, or where the bucket itself once stood. Uncommitted changes stay on it; those that others
-have overtaken are found when they are committed. A tag follows where the bucket's once stood.
+A note is sent only where the bucket stands on what the note moved the ref from, or where that is a
+fast-forward. Anything else is refused as `push` refuses it, once: what was done here stays here.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.errors import (
-    IntegrityError,
-    LakeError,
-    LostRace,
-    NotFound,
-    OutcomeUnknown,
-    Unreachable,
-)
-from lakecli.kv.intents import IntentStore
+from lakecli.errors import LakeError, LostRace, OutcomeUnknown, Refused, Unreachable
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import Branch, Tag
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
-from lakecli.remote.known import iter_moves
-from lakecli.repository import operations, tokens
-from lakecli.repository.clean import unstage_unchanged
-from lakecli.repository.sharing.under_way import CommitUnderWay
-from lakecli.repository.transaction import follow_head, is_as_built
+from lakecli.repository.follow import follow
+from lakecli.repository.sharing import tracking, unsent
+from lakecli.repository.sharing.unsent import Verdict
+from lakecli.repository.transaction import is_as_built
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.kv.operations import RefChange
-    from lakecli.kv.tracking import Tracked
-    from lakecli.model import Commit, CommitId, StagingToken
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.model import Branch, Commit, CommitId, StagingToken
     from lakecli.repository.lake import Repository
     from lakecli.repository.sharing.pending import Finished
+    from lakecli.repository.sharing.unsent import Unsent
 
 
 class Synchroniser:
@@ -66,45 +54,51 @@ class Synchroniser:
         self._who = who
         self._sleep = sleep
         self._lost = 0
-        self._left: dict[_Note, CommitId | None] = {}
+        self._id = repository.lake.surroundings.new_id()
         repository.publisher = self
+
+    @property
+    def id(self) -> bytes:
+        """Random bytes that tell this command from others that run at the same time."""
+        return self._id
 
     def begin(self) -> Resumed:
         """Finish what was interrupted, fetch, and let local refs follow.
 
-        What earlier commands moved and could not send is sent. Where that fails it is told, and
-        keeps nobody from going on.
+        What earlier commands moved and could not send is sent. Where that fails, the error is in
+        the result, and the command goes on.
 
         Raises:
             Unreachable: the store does not answer; everything here is as it was.
             PermissionDenied: reading or listing is not allowed, likewise.
         """
+        from lakecli.repository.fetch import fetch
         from lakecli.repository.sharing.pending import finish_pending
 
-        self._left = {note: self._position(note) for note in self._notes()}
         finished = finish_pending(self._repository)
-        unsent: list[LakeError] = []
-        for note in self._left:
+        fetch(self._repository)
+        errors: list[LakeError] = []
+        for move in self._unsent():
             try:
-                self._send(note)
+                self._send(move)
             except Unreachable:
                 raise
             except LakeError as error:
-                unsent.append(error)
-        self._fetch_and_follow()
-        return Resumed(tuple(finished), tuple(unsent))
+                errors.append(error)
+        follow(self._repository)
+        return Resumed(tuple(finished), tuple(errors))
 
     def end(self) -> None:
         """Send what refs this command moved here.
 
         Raises:
-            LostRace: somebody else moved one of them first; that one was not sent.
+            LostRace, AlreadyExists: the bucket has moves that it would take back; it was not sent.
             OutcomeUnknown: the next command finds out.
             Unreachable, PermissionDenied, …: it was not sent; the next command tries again.
         """
-        for note in self._notes():
-            if note not in self._left or self._left[note] != self._position(note):
-                self._send(note)
+        for move in self._unsent():
+            if self._id.hex() in move.by:
+                self._send(move)
 
     def publish(
         self, branch: Branch, commit: Commit, *, kind: str, sealed: tuple[StagingToken, ...]
@@ -164,60 +158,64 @@ class Synchroniser:
         fetch(self._repository)
         follow(self._repository)
 
-    # -- notes of refs that are to be sent -----------------------------------------------------
+    # -- moves that were made here and are to be sent -------------------------------------------
 
-    def _notes(self) -> list[_Note]:
+    def _unsent(self) -> list[Unsent]:
         with self._repository.lake.kv.read() as txn:
-            found = IntentStore(txn, self._repository.key).iter()
-            return [
-                _Note(note, fields["kind"], fields["name"], fields["operation"])
-                for note, fields in found
-                if fields.get(operations.UNSENT)
-            ]
+            return list(unsent.iter_unsent(txn, self._repository))
 
-    def _send(self, note: _Note) -> None:
+    def _send(self, move: Unsent) -> None:
+        """Make a move in the bucket, if that takes back nothing that others did.
+
+        Raises:
+            LostRace, AlreadyExists: it would; the note is gone, and what was done here stays here.
+            OutcomeUnknown, Unreachable, PermissionDenied, …: the note stays.
+        """
+        repository = self._repository
+        with repository.lake.kv.read() as txn:
+            tracked = TrackingStore(txn, repository.key).find(move.kind, move.name)
+            there = None if tracked is None else tracked.commit_id
+            verdict = unsent.judge(txn, repository, move, there)
+        if verdict is Verdict.SEND:
+            verdict, there = self._publish_unsent(move, there)
+        with repository.lake.kv.write() as txn:
+            unsent.forget(txn, repository, move)
+        if verdict is Verdict.REFUSE:
+            raise _not_sent(repository, move, there)
+
+    def _publish_unsent(
+        self, move: Unsent, there: CommitId | None
+    ) -> tuple[Verdict, CommitId | None]:
+        """Make a move in the bucket; return what became of it, and where the ref stands there."""
         from lakecli.remote.move import Outcome
         from lakecli.repository.sharing.publish import publish
 
         repository = self._repository
-        with repository.lake.kv.read() as txn:
-            tracked = TrackingStore(txn, repository.key).find(note.kind, note.name)
-            before = None if tracked is None else tracked.commit_id
-        after = self._position(note)
-        lost = False
-        if before != after:
-            try:
-                result = publish(
-                    repository,
-                    note.kind,
-                    note.name,
-                    before=before,
-                    after=after,
-                    who=self._who(),
-                    why=note.operation,
-                    local=None,
-                )
-            except OutcomeUnknown:
-                raise
-            except LakeError as error:
-                raise _unsent(repository, note, error) from error
-            lost = result.outcome != Outcome.APPLIED
-        # Whatever came of it, it is not tried again: what was lost is told, and stays here.
-        with repository.lake.kv.write() as txn:
-            IntentStore(txn, repository.key).delete(note.id)
-        if lost:
-            raise LostRace(
-                f"somebody else moved {note.kind} {note.name} first; what was done here stays here",
-                hint=f"see how they differ: lakecli status {repository.uri}",
+        try:
+            result = publish(
+                repository,
+                move.kind,
+                move.name,
+                before=there,
+                after=move.after,
+                who=self._who(),
+                why=move.operation,
+                local=None,
             )
-
-    def _position(self, note: _Note) -> CommitId | None:
-        """Return where a ref stands here."""
-        with self._repository.lake.kv.read() as txn:
-            refs = RefStore(txn, self._repository.key)
-            find = refs.find_branch if note.kind == "branch" else refs.find_tag
-            found = find(note.name)
-        return None if found is None else found.commit_id
+        except OutcomeUnknown:
+            raise
+        except LakeError as error:
+            raise _unsent(repository, move, error) from error
+        if result.outcome == Outcome.APPLIED:
+            return Verdict.NOTHING, move.after
+        there = None if result.ref is None else result.ref.commit_id
+        if there != move.after:
+            return Verdict.REFUSE, there
+        # Another process of this machine has sent it.
+        if result.ref is not None:
+            with repository.lake.kv.write() as txn:
+                tracking.track(txn, repository, result.ref)
+        return Verdict.NOTHING, there
 
 
 class Resumed(NamedTuple):
@@ -232,18 +230,9 @@ class Resumed(NamedTuple):
     unsent: tuple[LakeError, ...]
 
 
-class _Note(NamedTuple):
-    """A ref that was moved here and is still to be moved in the bucket."""
-
-    id: bytes
-    kind: str
-    name: str
-    operation: str
-
-
-def _unsent(repository: Repository, note: _Note, error: LakeError) -> LakeError:
+def _unsent(repository: Repository, move: Unsent, error: LakeError) -> LakeError:
     """Return an error that says that a ref moved here, though not in the bucket."""
-    error.message = f"{note.kind} {note.name} moved here, not yet in the bucket: {error.message}"
+    error.message = f"{move.kind} {move.name} moved here, not yet in the bucket: {error.message}"
     error.args = (error.message,)
     help_first = "" if error.hint is None or isinstance(error, Unreachable) else f"{error.hint}; "
     error.hint = (
@@ -253,135 +242,21 @@ def _unsent(repository: Repository, note: _Note, error: LakeError) -> LakeError:
     return error
 
 
-def follow(repository: Repository) -> int:
-    """Let local refs that have nothing of their own go where the bucket's are.
+def _not_sent(repository: Repository, move: Unsent, there: CommitId | None) -> LakeError:
+    """Return the error for a move that the bucket does not get."""
+    from lakecli.repository.push import refused
 
-    New ones appear, deleted ones go, but no branch that something is staged on.
-
-    Returns:
-        How many moved.
-    """
-    with repository.lake.kv.read() as txn:
-        behind = [
-            tracked
-            for tracked in TrackingStore(txn, repository.key).iter()
-            if _differs(RefStore(txn, repository.key), tracked)
-        ]
-    if not behind:
-        return 0
-    behind = [tracked for tracked in behind if _is_ready(repository, tracked)]
-    with repository.lake.kv.write() as txn:
-        unsent = {
-            (fields["kind"], fields["name"])
-            for _, fields in IntentStore(txn, repository.key).iter()
-        }
-        changes = [
-            change
-            for tracked in behind
-            if (tracked.kind, tracked.name) not in unsent
-            and (change := _FOLLOW[tracked.kind](txn, repository, tracked)) is not None
-        ]
-        if changes:
-            operations.append(
-                txn, repository, kind=operations.FOLLOWED, refs=changes, is_shared=True
-            )
-    return len(changes)
-
-
-def _is_ready(repository: Repository, tracked: Tracked) -> bool:
-    """Take off a branch that is to follow what is staged as it is committed.
-
-    Returns:
-        Whether it may follow; not if what is to be taken off cannot be told, or not be taken.
-    """
-    if tracked.kind != "branch" or tracked.commit_id is None:
-        return True
-    with repository.lake.kv.read() as txn:
-        local = RefStore(txn, repository.key).find_branch(tracked.name)
-        if local is None or not _has_nothing_of_its_own(txn, repository, local, tracked):
-            return True
-    try:
-        unstage_unchanged(repository, tracked.name, tracked.commit_id)
-    except (IntegrityError, NotFound, CommitUnderWay):
-        return False
-    return True
-
-
-def _differs(refs: RefStore, tracked: Tracked) -> bool:
-    find = refs.find_branch if tracked.kind == "branch" else refs.find_tag
-    local = find(tracked.name)
-    return (None if local is None else local.commit_id) != tracked.commit_id
-
-
-def _follow_branch(
-    txn: WriteTransaction, repository: Repository, tracked: Tracked
-) -> RefChange | None:
-    """Let a branch follow; return what changed, or ``None`` where it stays as it is."""
-    from lakecli.staging import area
-
-    refs = RefStore(txn, repository.key)
-    before = refs.find_branch(tracked.name)
-    if before is None:
-        if tracked.commit_id is None or refs.find_tag(tracked.name) is not None:
-            return None
-        token = tokens.start(txn, repository, tracked.name, tracked.commit_id)
-        after = Branch(tracked.name, tracked.commit_id, token)
-        refs.put_branch(after)
-        return operations.branch_change(None, after)
-    if not _has_nothing_of_its_own(txn, repository, before, tracked):
-        return None
-    if tracked.commit_id is None:
-        areas = (before.staging_token, *before.sealed_tokens)
-        is_staged = any(not area.is_empty(txn, token) for token in areas)
-        if is_staged or before.name == repository.record.default_branch:
-            return None
-        refs.delete_branch(before.name)
-        return operations.branch_change(before, None)
-    after = replace(before, commit_id=tracked.commit_id)
-    refs.put_branch(after)
-    follow_head(txn, before, after, is_ours=False)
-    return operations.branch_change(before, after)
-
-
-def _follow_tag(
-    txn: WriteTransaction, repository: Repository, tracked: Tracked
-) -> RefChange | None:
-    """Let a tag follow; return what changed, or ``None`` where it stays as it is."""
-    refs = RefStore(txn, repository.key)
-    before = refs.find_tag(tracked.name)
-    if before is None:
-        if tracked.commit_id is None or refs.find_branch(tracked.name) is not None:
-            return None
-    elif not _was_in_bucket(txn, repository, "tag", before):
-        return None
-    if tracked.commit_id is None:
-        refs.delete_tag(tracked.name)
-        return operations.tag_change(before, None)
-    after = Tag(tracked.name, tracked.commit_id)
-    refs.put_tag(after)
-    return operations.tag_change(before, after)
-
-
-_FOLLOW: Final = {"branch": _follow_branch, "tag": _follow_tag}
-
-
-def _has_nothing_of_its_own(
-    txn: ReadTransaction, repository: Repository, local: Branch, tracked: Tracked
-) -> bool:
-    """Whether the bucket has had all that a local branch has."""
-    refs = RefStore(txn, repository.key)
-    if tracked.commit_id is not None:
-        if refs.find_commit(tracked.commit_id) is None:
-            return False  # its pack was not there yet
-        if is_ancestor(refs, local.commit_id, tracked.commit_id):
-            return True
-    # Somebody took a move back, or deleted the branch.
-    return _was_in_bucket(txn, repository, "branch", local)
-
-
-def _was_in_bucket(
-    txn: ReadTransaction, repository: Repository, kind: str, local: Branch | Tag
-) -> bool:
-    """Whether the bucket's ref once stood where the one here does, as far as is known."""
-    moves = iter_moves(txn, repository.key, kind, local.name)
-    return any(local.commit_id in (move.before, move.after) for move in moves)
+    if not move.is_known:
+        return Refused(
+            f"an earlier version of lakecli moved {move.kind} {move.name} here and did not write "
+            "down from where; it was not sent to the bucket",
+            hint=f"compare: lakecli status {repository.uri}, then push it: "
+            f"lakecli push {repository.uri}/{move.name}",
+        )
+    error = refused(repository, move.kind, move.name, before=there, after=move.after)
+    error.message = (
+        f"{move.kind} {move.name} was {'moved' if move.after else 'deleted'} here, "
+        f"not in the bucket: {error.message}"
+    )
+    error.args = (error.message,)
+    return error

@@ -66,6 +66,10 @@ class Draft:
 class Publisher(Protocol):
     """Moves a branch in the bucket, before it moves here."""
 
+    @property
+    def id(self) -> bytes:
+        """Random bytes that tell this command from others that run at the same time."""
+
     def publish(
         self, branch: Branch, commit: Commit, *, kind: str, sealed: tuple[StagingToken, ...]
     ) -> bool:

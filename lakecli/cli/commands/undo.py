@@ -14,7 +14,8 @@ def undo(context: Context, repository: RepositoryUri, *, remote: Remote = False)
     them again. The operation log says what there is; it goes back 30 days.
 
     What was pushed is not taken back behind the others' backs: --remote moves the branch or tag
-    back in the bucket too, if it still stands there; that is implied where sync is auto.
+    back in the bucket too, if it still stands there; that is implied where sync is auto. What a
+    clone, fetch or pull brought is taken back on this machine only.
 
     Examples:
         lakecli undo lakefs://demo

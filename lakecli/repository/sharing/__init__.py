@@ -1,6 +1,7 @@
 """What the verbs of sharing are made of: how refs and commits go to the bucket, and come.
 
 publish      the one way a ref moves in the bucket; shareable: whether it may
+unsent       moves made here that are to be sent, where sharing is automatic
 intents      moves that were begun; pending: finishing them
 tracking     what was seen in the bucket
 packing      commits out; incoming: commits in; references: what they need

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakecli.repository.lake import Repository
 
 _ID_FIELD = "write_id"
-"""Rows without it are notes of refs that are still to be sent, see `lakecli.repository.sync`."""
+"""Rows without it are those of `lakecli.repository.sharing.unsent`."""
 
 
 class Begun(NamedTuple):

@@ -1,0 +1,176 @@
+"""Local refs that go by themselves where the bucket's are, where sharing is automatic.
+
+A branch follows where it has nothing of its own: where it stands at an ancestor of the bucket's
+position, or where the bucket itself once stood. Uncommitted changes stay on it; those that others
+have overtaken are found when they are committed. A tag follows where the bucket's once stood. A ref
+that `undo` or `op restore` took back to before a clone, fetch, pull or sync stays there until it
+moves in the bucket again, or until a pull.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from lakecli.errors import IntegrityError, NotFound
+from lakecli.kv.tracking import TrackingStore
+from lakecli.model import Branch, Tag
+from lakecli.refs.graph import is_ancestor
+from lakecli.refs.store import RefStore
+from lakecli.remote.known import iter_moves
+from lakecli.repository import operations, tokens
+from lakecli.repository.clean import unstage_unchanged
+from lakecli.repository.sharing import intents, unsent
+from lakecli.repository.sharing.under_way import CommitUnderWay
+from lakecli.repository.transaction import follow_head
+
+if TYPE_CHECKING:
+    from lakecli.kv.env import ReadTransaction, WriteTransaction
+    from lakecli.kv.operations import RefChange
+    from lakecli.kv.tracking import Tracked
+    from lakecli.repository.lake import Repository
+
+
+def follow(repository: Repository) -> int:
+    """Let local refs that have nothing of their own go where the bucket's are.
+
+    New ones appear, deleted ones go, but no branch that something is staged on. What is still to
+    be sent does not follow, nor what was taken back and has not moved in the bucket since.
+
+    Returns:
+        How many moved.
+    """
+    with repository.lake.kv.read() as txn:
+        behind = [
+            tracked
+            for tracked in TrackingStore(txn, repository.key).iter()
+            if _differs(RefStore(txn, repository.key), tracked)
+            and not _stays(txn, repository, tracked)
+        ]
+    if not behind:
+        return 0
+    behind = [tracked for tracked in behind if _is_ready(repository, tracked)]
+    with repository.lake.kv.write() as txn:
+        changes = [
+            change
+            for tracked in behind
+            if not _stays(txn, repository, tracked)
+            and (change := _FOLLOW[tracked.kind](txn, repository, tracked)) is not None
+        ]
+        if changes:
+            operations.append(
+                txn, repository, kind=operations.FOLLOWED, refs=changes, is_shared=True
+            )
+    return len(changes)
+
+
+def _is_ready(repository: Repository, tracked: Tracked) -> bool:
+    """Take off a branch that is to follow what is staged as it is committed.
+
+    Returns:
+        Whether it may follow; not if what is to be taken off cannot be told, or not be taken.
+    """
+    if tracked.kind != "branch" or tracked.commit_id is None:
+        return True
+    with repository.lake.kv.read() as txn:
+        local = RefStore(txn, repository.key).find_branch(tracked.name)
+        if local is None or not _has_nothing_of_its_own(txn, repository, local, tracked):
+            return True
+    try:
+        unstage_unchanged(repository, tracked.name, tracked.commit_id)
+    except (IntegrityError, NotFound, CommitUnderWay):
+        return False
+    return True
+
+
+def _stays(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bool:
+    """Whether a ref does not follow: a move of it is to be sent, or it was taken back."""
+    key = (tracked.kind, tracked.name)
+    return (
+        unsent.find_unsent(txn, repository, *key) is not None
+        or unsent.is_held(txn, repository, tracked)
+        or any(
+            (begun.intent.kind, begun.intent.name) == key
+            for begun in intents.iter_begun(txn, repository)
+        )
+    )
+
+
+def _differs(refs: RefStore, tracked: Tracked) -> bool:
+    find = refs.find_branch if tracked.kind == "branch" else refs.find_tag
+    local = find(tracked.name)
+    return (None if local is None else local.commit_id) != tracked.commit_id
+
+
+def _follow_branch(
+    txn: WriteTransaction, repository: Repository, tracked: Tracked
+) -> RefChange | None:
+    """Let a branch follow; return what changed, or ``None`` where it stays as it is."""
+    from lakecli.staging import area
+
+    refs = RefStore(txn, repository.key)
+    before = refs.find_branch(tracked.name)
+    if before is None:
+        if tracked.commit_id is None or refs.find_tag(tracked.name) is not None:
+            return None
+        token = tokens.start(txn, repository, tracked.name, tracked.commit_id)
+        after = Branch(tracked.name, tracked.commit_id, token)
+        refs.put_branch(after)
+        return operations.branch_change(None, after)
+    if not _has_nothing_of_its_own(txn, repository, before, tracked):
+        return None
+    if tracked.commit_id is None:
+        areas = (before.staging_token, *before.sealed_tokens)
+        is_staged = any(not area.is_empty(txn, token) for token in areas)
+        if is_staged or before.name == repository.record.default_branch:
+            return None
+        refs.delete_branch(before.name)
+        return operations.branch_change(before, None)
+    after = replace(before, commit_id=tracked.commit_id)
+    refs.put_branch(after)
+    follow_head(txn, before, after, is_ours=False)
+    return operations.branch_change(before, after)
+
+
+def _follow_tag(
+    txn: WriteTransaction, repository: Repository, tracked: Tracked
+) -> RefChange | None:
+    """Let a tag follow; return what changed, or ``None`` where it stays as it is."""
+    refs = RefStore(txn, repository.key)
+    before = refs.find_tag(tracked.name)
+    if before is None:
+        if tracked.commit_id is None or refs.find_branch(tracked.name) is not None:
+            return None
+    elif not _was_in_bucket(txn, repository, "tag", before):
+        return None
+    if tracked.commit_id is None:
+        refs.delete_tag(tracked.name)
+        return operations.tag_change(before, None)
+    after = Tag(tracked.name, tracked.commit_id)
+    refs.put_tag(after)
+    return operations.tag_change(before, after)
+
+
+_FOLLOW: Final = {"branch": _follow_branch, "tag": _follow_tag}
+
+
+def _has_nothing_of_its_own(
+    txn: ReadTransaction, repository: Repository, local: Branch, tracked: Tracked
+) -> bool:
+    """Whether the bucket has had all that a local branch has."""
+    refs = RefStore(txn, repository.key)
+    if tracked.commit_id is not None:
+        if refs.find_commit(tracked.commit_id) is None:
+            return False  # its pack was not there yet
+        if is_ancestor(refs, local.commit_id, tracked.commit_id):
+            return True
+    # Somebody took a move back, or deleted the branch.
+    return _was_in_bucket(txn, repository, "branch", local)
+
+
+def _was_in_bucket(
+    txn: ReadTransaction, repository: Repository, kind: str, local: Branch | Tag
+) -> bool:
+    """Whether the bucket's ref once stood where the one here does, as far as is known."""
+    moves = iter_moves(txn, repository.key, kind, local.name)
+    return any(local.commit_id in (move.before, move.after) for move in moves)

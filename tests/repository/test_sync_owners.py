@@ -1,0 +1,605 @@
+"""Automatic sharing never moves or deletes in the bucket what this clone's user did not move."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import NotFound, PermissionDenied, Refused
+from lakecli.kv.intents import IntentStore
+from lakecli.remote.refs import find_ref
+from lakecli.repository import branch, tag
+from lakecli.repository.clone import clone
+from lakecli.repository.commit import commit
+from lakecli.repository.fetch import fetch
+from lakecli.repository.op_log import iter_log, logged_repository
+from lakecli.repository.op_undo import Undone, redo, restore, undo
+from lakecli.repository.pull import PullOptions, pull
+from lakecli.repository.push import NonFastForward, PushOptions, StaleLease, push, push_deletion
+from lakecli.repository.sharing import unsent
+from tests.support.clones import Clones, machine, make_commit, position, synchronise
+from tests.support.lakes import checksums, read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.kv.operations import Operation
+    from lakecli.model import CommitId
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.sync import Resumed
+
+ME = PushOptions(who="Me <me@example.com>")
+PULL = PullOptions(committer="me")
+
+
+@pytest.fixture
+def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
+    with Clones.make(tmp_path, "ada", "bob", "eve") as made:
+        ada, *others = made.repositories
+        make_commit(ada, b"first")
+        branch.create(ada, "dev", source="main")
+        tag.create(ada, "v1", "main")
+        for name in ("main", "dev", "v1"):
+            push(ada, name, options=ME)
+        for other in others:
+            for name in ("main", "dev"):
+                pull(other, name, PULL)
+        yield made.repositories
+
+
+@contextmanager
+def auto(repository: Repository) -> Iterator[Resumed]:
+    """Run the block as one command with sync = auto would."""
+    synchroniser = synchronise(repository, "somebody")
+    try:
+        yield synchroniser.begin()
+        synchroniser.end()
+    finally:
+        repository.publisher = None
+
+
+@contextmanager
+def killed(repository: Repository) -> Iterator[None]:
+    """Run the block as a command with sync = auto that is killed before it sends its notes."""
+    synchronise(repository, "somebody")
+    try:
+        yield
+    finally:
+        repository.publisher = None
+
+
+def auto_undo(repository: Repository) -> Undone:
+    with auto(repository):
+        return undo(repository, remote=True, committer="me")
+
+
+def there(repository: Repository, name: str = "main", kind: str = "branch") -> CommitId | None:
+    """Return where a ref stands in the bucket now."""
+    ref = find_ref(repository.store, kind, name)
+    return None if ref is None else ref.commit_id
+
+
+def everything(repository: Repository) -> list[CommitId | None]:
+    return [there(repository), there(repository, "dev"), there(repository, "v1", "tag")]
+
+
+def here(repository: Repository, name: str = "main") -> CommitId:
+    return branch.show(repository, name).commit_id
+
+
+def newest(repository: Repository) -> Operation:
+    return next(iter(iter_log(repository))).operation
+
+
+def rows(repository: Repository) -> list[object]:
+    with repository.lake.kv.read() as txn:
+        return list(IntentStore(txn, repository.key).iter())
+
+
+class TestFromTheBucket:
+    def test_undoing_a_clone_leaves_the_bucket_alone(
+        self, clones: tuple[Repository, ...], tmp_path: Path
+    ) -> None:
+        before = everything(clones[0])
+        assert None not in before
+        with machine(tmp_path, "late") as lake:
+            clone(lake, str(tmp_path / "namespace"), "demo")
+            made = logged_repository(lake, "demo", wanted="undo")
+            assert auto_undo(made).operation.kind == "clone"
+            assert list(lake.repositories()) == []
+            assert everything(clones[0]) == before
+            again = logged_repository(lake, "demo", wanted="redo")
+            redo(again)
+            with auto(again):
+                assert here(again, "dev") == before[1]
+            assert everything(clones[0]) == before
+
+    def test_a_redone_clone_is_not_sent(
+        self, clones: tuple[Repository, ...], tmp_path: Path
+    ) -> None:
+        ada = clones[0]
+        with machine(tmp_path, "late") as lake:
+            clone(lake, str(tmp_path / "namespace"), "demo")
+            auto_undo(logged_repository(lake, "demo", wanted="undo"))
+            push_deletion(ada, "dev", options=ME)
+            again = logged_repository(lake, "demo", wanted="redo")
+            with killed(again):
+                redo(again)
+            assert not [each for each in rows(again) if "unsent" in str(each)]
+            with auto(again) as resumed:
+                assert resumed.unsent == ()
+            assert there(ada, "dev") is None
+
+    def test_undoing_a_repo_create_leaves_the_default_branch(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        ada = clones[0]
+        fresh = Clones.make(ada.lake.home.store.parent, "x", namespace=str(ada.store.uri) + "-x")
+        with fresh as made:
+            (alone,) = made.repositories
+            push(alone, "main", options=ME)
+            before = there(alone)
+            assert before is not None
+            assert auto_undo(alone).operation.kind == "repo create"
+            assert there(alone) == before
+
+    def test_undoing_a_pull_stays_here_until_the_bucket_moves_again(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        ada, bob, _ = clones
+        first = here(bob)
+        second = make_commit(ada, b"second").id
+        push(ada, "main", options=ME)
+        pull(bob, "main", PULL)
+        assert auto_undo(bob).operation.kind == "pull"
+        assert (here(bob), there(bob)) == (first, second)
+        with auto(bob):
+            assert here(bob) == first  # what was just taken back does not come back by itself
+        with auto(bob):
+            assert redo(bob).operation.kind == "pull"
+        assert (here(bob), there(bob)) == (second, second)
+        auto_undo(bob)
+        with auto(bob):
+            assert here(bob) == first
+        third = make_commit(ada, b"third").id
+        push(ada, "main", options=ME)
+        with auto(bob):
+            assert here(bob) == third
+        assert rows(bob) == []
+
+    def test_a_pull_ends_what_holds_a_ref_back(self, clones: tuple[Repository, ...]) -> None:
+        ada, bob, _ = clones
+        make_commit(ada, b"second")
+        push(ada, "main", options=ME)
+        pull(bob, "main", PULL)
+        auto_undo(bob)
+        pull(bob, "main", PULL)
+        assert rows(bob) == []
+        assert here(bob) == here(ada)
+
+    def test_undoing_a_fetched_or_pulled_tag(self, clones: tuple[Repository, ...]) -> None:
+        ada, bob, _ = clones
+        tag.create(ada, "v2", "main")
+        push(ada, "v2", options=ME)
+        for take in (lambda: fetch(bob), lambda: pull(bob, "v2", PULL)):
+            take()
+            assert auto_undo(bob).operation.kind in ("fetch", "pull")
+            with pytest.raises(NotFound):
+                tag.show(bob, "v2")
+            with auto(bob), pytest.raises(NotFound):
+                tag.show(bob, "v2")
+            assert there(bob, "v2", "tag") is not None
+
+    def test_restoring_past_a_sync(self, clones: tuple[Repository, ...]) -> None:
+        ada, bob, _ = clones
+        before = newest(bob)
+        first = here(bob)
+        second = make_commit(ada, b"second").id
+        push(ada, "main", options=ME)
+        push_deletion(ada, "dev", options=ME)
+        with auto(bob):
+            assert here(bob) == second
+        with auto(bob):
+            restore(bob, before.id.hex(), remote=True, committer="me")
+        assert (here(bob), there(bob)) == (first, second)
+        assert here(bob, "dev") == first
+        assert there(bob, "dev") is None
+        with auto(bob):
+            assert (here(bob), there(bob)) == (first, second)
+            assert here(bob, "dev") == first
+
+    def test_restoring_past_a_sync_and_ones_own_commit_on_top(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        ada, bob, _ = clones
+        kept = newest(bob)
+        first = here(bob)
+        second = make_commit(ada, b"second").id
+        push(ada, "main", options=ME)
+        with auto(bob):
+            make_commit(bob, b"mine")
+        assert there(bob) == here(bob)
+        with auto(bob):
+            restore(bob, kept.id.hex(), remote=True, committer="me")
+        assert (here(bob), there(bob)) == (first, second)
+
+    def test_restoring_past_a_sync_on_top_of_ones_own_commit_is_refused(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        ada, bob, _ = clones
+        kept = newest(bob)
+        with auto(bob):
+            make_commit(bob, b"mine")
+        pull(ada, "main", PULL)
+        theirs = make_commit(ada, b"theirs").id
+        push(ada, "main", options=ME)
+        with auto(bob):
+            assert here(bob) == theirs
+            with pytest.raises(Refused, match="has moved on in the bucket since"):
+                restore(bob, kept.id.hex(), remote=True, committer="me")
+        assert (here(bob), there(bob)) == (theirs, theirs)
+
+
+class TestOwn:
+    def test_undoing_an_unpushed_commit_after_somebody_pushed(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        ada, bob, _ = clones
+        make_commit(bob, b"mine")  # by hand, before sharing by itself
+        theirs = make_commit(ada, b"theirs").id
+        push(ada, "main", options=ME)
+        assert auto_undo(bob).operation.kind == "commit"
+        assert there(bob) == theirs
+        with auto(bob):
+            assert here(bob) == theirs  # nothing of its own is left on it
+
+    def test_deleting_a_branch_that_has_parted(self, clones: tuple[Repository, ...]) -> None:
+        ada, bob, _ = clones
+        make_commit(bob, b"mine", "dev")
+        theirs = make_commit(ada, b"theirs", "dev").id
+        push(ada, "dev", options=ME)
+        with (
+            pytest.raises(StaleLease, match="dev was deleted here, not in the bucket") as told,
+            auto(bob),
+        ):
+            branch.delete(bob, "dev")
+        assert "lakecli fetch" in (told.value.hint or "")
+        assert there(bob, "dev") == theirs
+        with auto(bob) as resumed:
+            assert resumed.unsent == ()
+            assert here(bob, "dev") == theirs  # the bucket's is here now
+
+    def test_deleting_what_the_bucket_has_goes_there(self, clones: tuple[Repository, ...]) -> None:
+        _, bob, _ = clones
+        with auto(bob):
+            branch.delete(bob, "dev")
+        assert there(bob, "dev") is None
+        auto_undo(bob)
+        assert there(bob, "dev") == here(bob, "dev")
+        with auto(bob):
+            redo(bob)
+        assert there(bob, "dev") is None
+
+    def test_redoing_a_deletion_of_what_others_moved(self, clones: tuple[Repository, ...]) -> None:
+        ada, bob, _ = clones
+        with auto(bob):
+            branch.delete(bob, "dev")
+        auto_undo(bob)
+        with killed(bob):
+            redo(bob)
+        pull(ada, "dev", PULL)
+        theirs = make_commit(ada, b"theirs", "dev").id
+        push(ada, "dev", options=ME)
+        with auto(bob) as resumed:
+            assert [type(each) for each in resumed.unsent] == [StaleLease]
+        assert there(bob, "dev") == theirs
+
+    def test_the_same_deletion_by_somebody_else_is_theirs(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        ada, bob, _ = clones
+        branch.delete(bob, "dev")
+        push_deletion(ada, "dev", options=ME)
+        auto_undo(bob)
+        assert there(bob, "dev") is None
+        assert here(bob, "dev")
+
+    def test_the_same_branch_by_somebody_else_is_theirs_whatever_the_clocks_say(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        ada, bob, _ = clones
+        clock = bob.lake.surroundings.clock
+        clock.present -= timedelta(days=3)  # type: ignore[attr-defined]
+        branch.create(bob, "new", source="main")
+        clock.present += timedelta(days=3)  # type: ignore[attr-defined]
+        branch.create(ada, "new", source="main")
+        push(ada, "new", options=ME)
+        auto_undo(bob)
+        assert there(bob, "new") is not None
+
+    def test_the_same_tag_move_by_somebody_else_is_theirs(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        ada, bob, _ = clones
+        tag.create(bob, "v1", "main~1", force=True)
+        theirs = tag.create(ada, "v1", "main~1", force=True).commit_id
+        from lakecli.repository.push import Lease
+
+        push(ada, "v1", options=PushOptions(who="ada", lease=Lease()))
+        auto_undo(bob)
+        assert there(bob, "v1", "tag") == theirs
+
+    def test_a_branch_made_by_hand_is_undone_there_once_a_commit_shared_it(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        bob = clones[1]
+        branch.create(bob, "new", source="main")
+        with auto(bob):
+            make_commit(bob, b"mine", "new")
+        assert there(bob, "new") == here(bob, "new")
+        while auto_undo(bob).operation.kind != "branch create":
+            pass
+        assert there(bob, "new") is None
+
+    def test_several_refs_are_looked_at_before_the_first_is_moved(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        ada, bob, _ = clones
+        kept = newest(bob)
+        with auto(bob):
+            make_commit(bob, b"mine")
+        with auto(bob):
+            make_commit(bob, b"more", "dev")
+        mine = here(bob)
+        pull(ada, "dev", PULL)
+        make_commit(ada, b"theirs", "dev")
+        push(ada, "dev", options=ME)
+        before = everything(bob)
+        with pytest.raises(Refused, match="branch dev has moved on"):
+            restore(bob, kept.id.hex(), remote=True, committer="me")
+        assert everything(bob) == before
+        assert here(bob) == mine
+
+
+class TestNotes:
+    def test_moves_of_one_ref_are_one(self, clones: tuple[Repository, ...]) -> None:
+        bob = clones[1]
+        first, older = here(bob), branch.show(bob, "main").commit_id
+        with killed(bob):
+            tag.create(bob, "t", "main")
+            tag.create(bob, "t", "main~1", force=True)
+        (row,) = rows(bob)
+        assert row[1]["before"] is None  # type: ignore[index]
+        assert row[1]["after"] == tag.show(bob, "t").commit_id != first == older  # type: ignore[index]
+        tag.create(bob, "t", "main", force=True)  # by hand: the note says what is here all the same
+        with auto(bob) as resumed:
+            assert resumed.unsent == ()
+        assert there(bob, "t", "tag") == first
+        assert rows(bob) == []
+
+    def test_what_was_taken_back_before_it_was_sent(self, clones: tuple[Repository, ...]) -> None:
+        bob = clones[1]
+        with killed(bob):
+            branch.create(bob, "new", source="main")
+        undo(bob)
+        assert rows(bob) == []
+        with killed(bob):
+            tag.create(bob, "t", "main")
+            tag.delete(bob, "t")
+        assert rows(bob) == []
+        with killed(bob):
+            branch.delete(bob, "dev")
+        undo(bob)
+        assert rows(bob) == []
+        with auto(bob):
+            pass
+        assert there(bob, "dev") == here(bob, "dev")
+
+    def test_what_brings_the_bucket_here_settles_a_note(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        bob = clones[1]
+        with killed(bob):
+            branch.delete(bob, "dev")
+        pull(bob, "dev", PULL)
+        assert rows(bob) == []
+
+    def test_a_note_of_an_earlier_version_is_not_sent(self, clones: tuple[Repository, ...]) -> None:
+        bob = clones[1]
+        with killed(bob):
+            branch.delete(bob, "dev")
+            branch.create(bob, "new", source="main")
+            tag.create(bob, "t", "main")
+        with bob.lake.kv.write() as txn:
+            notes = IntentStore(txn, bob.key)
+            for id_, fields in list(notes.iter()):
+                old = {key: fields[key] for key in ("unsent", "kind", "name", "operation")}
+                notes.put(id_, old)
+        push(bob, "t", options=ME)  # so that it is where it stands here
+        with auto(bob) as resumed:
+            messages = sorted(each.message for each in resumed.unsent)
+            assert [type(each) for each in resumed.unsent] == [Refused, Refused]
+        assert "moved branch dev here" in messages[0]
+        assert "moved branch new here" in messages[1]
+        assert there(bob, "dev") is not None
+        assert there(bob, "new") is None
+        assert rows(bob) == []
+        with auto(bob) as resumed:
+            assert resumed.unsent == ()
+
+    def test_a_fast_forward_is_sent(self, clones: tuple[Repository, ...]) -> None:
+        """The note starts where the bucket no longer stands, and goes past where it does."""
+        ada, bob, _ = clones
+        made = make_commit(bob, b"mine").id
+        with bob.lake.kv.write() as txn:
+            old = make_move(bob, before=here(ada), after=made)
+            unsent._put(txn, bob, old._replace(before=make_commit_id(bob)))
+        with auto(bob) as resumed:
+            assert resumed.unsent == ()
+        assert there(bob) == made
+
+    def test_the_words_are_those_of_push(self, clones: tuple[Repository, ...]) -> None:
+        ada, bob, _ = clones
+        theirs = make_commit(ada, b"theirs").id
+        push(ada, "main", options=ME)
+        first = here(bob)
+        mine = make_commit(bob, b"mine").id
+        with bob.lake.kv.write() as txn:
+            unsent._put(txn, bob, make_move(bob, before=first, after=mine))
+        with auto(bob) as resumed:
+            (error,) = resumed.unsent
+        assert isinstance(error, NonFastForward)
+        assert "the bucket has commits on main that are not here" in error.message
+        assert error.hint == f"merge them first: lakecli pull {bob.uri}/main"
+        assert (here(bob), there(bob)) == (mine, theirs)
+
+
+def make_move(repository: Repository, *, before: CommitId, after: CommitId) -> unsent.Unsent:
+    id_ = unsent._row("unsent", "branch", "main")
+    return unsent.Unsent(id_, "branch", "main", "test", before, after, (), is_known=True)
+
+
+def make_commit_id(repository: Repository) -> CommitId:
+    """Return a commit of this history where the bucket's main does not stand."""
+    from lakecli.repository.log import LogOptions, log
+
+    with log(repository, "main", LogOptions()) as commits:
+        return list(commits)[-1].id
+
+
+class TestProcesses:
+    """Two commands of one home at the same time."""
+
+    @pytest.fixture
+    def both(self, clones: tuple[Repository, ...]) -> tuple[Repository, Repository]:
+        bob = clones[1]
+        return bob, type(bob)(bob.lake, bob.record)
+
+    def test_each_sends_what_it_moved(self, both: tuple[Repository, Repository]) -> None:
+        one, two = both
+        first, second = synchronise(one, "one"), synchronise(two, "two")
+        first.begin()
+        second.begin()
+        branch.create(one, "of-one", source="main")
+        branch.create(two, "of-two", source="main")
+        first.end()
+        assert there(one, "of-one") == here(one)
+        assert there(one, "of-two") is None
+        second.end()
+        assert there(one, "of-two") == here(one)
+        assert rows(one) == []
+
+    def test_a_note_that_another_command_has_just_sent(
+        self, both: tuple[Repository, Repository], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One has read its note; the other begins, and sends it first: nobody lost anything."""
+        one, two = both
+        first = synchronise(one, "one")
+        first.begin()
+        branch.create(one, "new", source="main")
+        second = synchronise(two, "two")
+        sending = first._send
+
+        def send(move: unsent.Unsent) -> None:
+            second.begin()
+            sending(move)
+
+        monkeypatch.setattr(first, "_send", send)
+        first.end()
+        assert there(one, "new") == here(one)
+        assert position(one, "new") == here(one)
+        ref = find_ref(one.store, "branch", "new")
+        assert ref is not None
+        assert ref.sequence == 1
+
+    @pytest.mark.parametrize("step", ["pack", "intent", "move", "track"])
+    def test_a_move_added_while_the_note_is_sent(
+        self, step: str, both: tuple[Repository, Repository]
+    ) -> None:
+        one, two = both
+        first, second = synchronise(one, "one"), synchronise(two, "two")
+        first.begin()
+        tag.create(one, "t", "main")
+        surroundings = one.lake.surroundings
+
+        def on_step(name: str) -> None:
+            if name == step:
+                one.lake.surroundings = surroundings
+                tag.create(two, "t", "main~1", force=True)
+
+        one.lake.surroundings = surroundings._replace(on_step=on_step)
+        first.end()
+        assert there(one, "t", "tag") == here(one)
+        second.end()
+        assert there(one, "t", "tag") == tag.show(one, "t").commit_id != here(one)
+        assert rows(one) == []
+
+
+class TestFollowing:
+    """What the mutants of following survived."""
+
+    def test_sealed_work_keeps_a_branch_that_others_deleted(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        ada, bob, _ = clones
+        stage(bob, "dev", {b"mine": b"1"})
+
+        def kill(name: str) -> None:
+            if name == "build":
+                raise PermissionDenied("killed", hint="-")
+
+        surroundings = bob.lake.surroundings
+        bob.lake.surroundings = surroundings._replace(on_step=kill)
+        with suppress(PermissionDenied):
+            commit(bob, "dev", message="never", committer="me")
+        bob.lake.surroundings = surroundings
+        shown = branch.show(bob, "dev")
+        assert shown.sealed_tokens
+        push_deletion(ada, "dev", options=ME)
+        with auto(bob):
+            assert read(bob, "dev") == checksums({b"first": b"first", b"mine": b"1"})
+
+    def test_an_unsent_move_does_not_follow(self, clones: tuple[Repository, ...]) -> None:
+        """The tag was moved here to where it once stood in the bucket: that is a move, not lag."""
+        ada, bob, _ = clones
+        first = here(bob)
+        second = make_commit(ada, b"second").id
+        push(ada, "main", options=ME)
+        pull(bob, "main", PULL)
+        with auto(bob):
+            tag.create(bob, "v1", "main", force=True)
+        assert there(bob, "v1", "tag") == second
+        with killed(bob):
+            tag.create(bob, "v1", first, force=True)
+        from lakecli.repository.follow import follow
+
+        assert follow(bob) == 0
+        assert tag.show(bob, "v1").commit_id == first
+        with auto(bob):
+            pass
+        assert there(bob, "v1", "tag") == first
+
+    def test_a_command_sends_what_it_moved_of_what_an_earlier_one_left(
+        self, clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An earlier note could not be sent at the beginning; the command moves the same ref."""
+        bob = clones[1]
+        with killed(bob):
+            tag.create(bob, "t", "main")
+        synchroniser = synchronise(bob, "bob")
+        with monkeypatch.context() as patch:
+            patch.setattr(synchroniser, "_send", refuse)
+            assert [type(each) for each in synchroniser.begin().unsent] == [PermissionDenied]
+        synchroniser.end()
+        assert there(bob, "t", "tag") is None  # it moved nothing, so it sends nothing
+        tag.create(bob, "t", "main~1", force=True)
+        synchroniser.end()
+        assert there(bob, "t", "tag") == tag.show(bob, "t").commit_id
+
+
+def refuse(_move: unsent.Unsent) -> None:
+    raise PermissionDenied("not now", hint="wait")
