@@ -114,3 +114,83 @@ def test_only_the_gate_says_that_something_is_claimed(name: str, makers: set[str
                 found.add(path.relative_to(package).as_posix())
     assert "repository/gate.py" in found
     assert found <= makers
+
+
+CHECKING = {"fail", "ok", "raises", "run_machine_as_test", "run_state_machine_as_test", "warns"}
+"""Functions whose call is a check: `ok` is of the command line that must succeed."""
+
+CHECKING_BEGINNINGS = ("assert_", "check", "expect", "golden", "wait_for")
+
+WITHOUT_ASSERTION: set[str] = set()
+"""Tests that check without any of these, each with its reason in its docstring."""
+
+
+def _checks(function: ast.AST, known: dict[str, list[ast.AST]], seen: frozenset[str]) -> bool:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assert):
+            return True
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func).rpartition(".")[2]
+        if name in CHECKING or name.startswith(CHECKING_BEGINNINGS):
+            return True
+        if any(each.arg == "check" and ast.unparse(each.value) == "True" for each in node.keywords):
+            return True  # subprocess.run(…, check=True)
+        if name not in seen and any(
+            _checks(found, known, seen | {name}) for found in known.get(name, ())
+        ):
+            return True
+    return False
+
+
+def _functions(tree: ast.AST) -> list[ast.FunctionDef]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+
+
+def test_every_test_can_fail() -> None:
+    """A test that asserts nothing, itself or in a helper beside it, cannot fail."""
+    idle = []
+    for path in sorted((PROJECT / "tests").rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        known: dict[str, list[ast.AST]] = {}
+        for function in _functions(tree):
+            known.setdefault(function.name, []).append(function)
+        idle += [
+            f"{path.relative_to(PROJECT).as_posix()}::{function.name}"
+            for function in _functions(tree)
+            if function.name.startswith("test_")
+            and not _checks(function, known, frozenset({function.name}))
+        ]
+    assert set(idle) == WITHOUT_ASSERTION
+
+
+def test_no_assertion_is_suppressed() -> None:
+    """What is asserted in ``with suppress(NotFound)`` passes where nothing was found."""
+    allowed = {
+        "tests/refs/test_dates.py",  # "a moment, or a usage error" is what it asserts
+        "tests/repository/test_model.py",  # what is suppressed is asserted behind the block
+        "tests/pipeline/gc/test_model.py",  # the invariants assert, whatever the rule came to
+    }
+    found = []
+    for path in sorted((PROJECT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.With):
+                continue
+            suppresses = any("suppress(" in ast.unparse(item) for item in node.items)
+            if suppresses and any(isinstance(each, ast.Assert) for each in ast.walk(node)):
+                found.append(path.relative_to(PROJECT).as_posix())
+    assert set(found) <= allowed
+
+
+def test_no_test_is_skipped_for_a_variable_of_the_environment() -> None:
+    """CI must not go on in silence where something is missing."""
+    for path in sorted((PROJECT / "tests").rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        skips = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and ast.unparse(node.func).endswith((".skip", ".skipif", ".importorskip"))
+        ]
+        for node in skips:
+            assert "environ" not in ast.unparse(node), f"{path}:{node.lineno}"

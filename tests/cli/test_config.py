@@ -86,9 +86,9 @@ def test_counts_and_texts() -> None:
 
 def test_every_key_has_a_default_and_an_example_it_reads() -> None:
     for key in KEYS:
-        key.parse(key.example)
+        assert key.parse(key.example) is not None, key.name
         if key.default is not None:
-            key.parse(key.default)
+            assert key.parse(key.default) is not None, key.name
 
 
 def test_flag_over_environment_over_file_over_default(

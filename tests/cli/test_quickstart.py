@@ -80,7 +80,8 @@ def test_files_of_this_machine(cli: Cli) -> None:
 def test_a_single_file_will_do(cli: Cli) -> None:
     (cli.directory / "one").mkdir()
     (cli.directory / "one" / "file").write_text("x")
-    cli.ok("quickstart", cli.directory / "one")
+    answer = cli.ok("quickstart", cli.directory / "one", "--json").json
+    assert "file" in cli.ok("fs", "ls", "-r", f"{answer['repository']}/main/").stdout
 
 
 def test_what_is_too_large_is_left_out(

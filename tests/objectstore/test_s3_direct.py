@@ -58,9 +58,14 @@ def test_a_server_that_checks_signatures_takes_them(
         other.get("data/k-1_2.x")
 
 
-def test_a_session_token_is_signed(aws_environment: pytest.MonkeyPatch, store: S3Store) -> None:
+def test_a_session_token_is_signed(
+    aws_environment: pytest.MonkeyPatch, store: S3Store, server: StubServer
+) -> None:
     aws_environment.setenv("AWS_SESSION_TOKEN", "of the session")
     store.put_new("k", b"body")
+    headers = server.requests[-1].headers
+    assert headers["X-Amz-Security-Token"] == "of the session"
+    assert "x-amz-security-token" in headers["Authorization"]
 
 
 def test_plain_requests_come_first(store: S3Store, server: StubServer) -> None:

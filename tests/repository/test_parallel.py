@@ -113,6 +113,8 @@ def test_patience_does_not_count_what_is_wrong_with_one_object() -> None:
     patience = Patience()
     for _ in range(1_000):
         patience.failed(NotFound("gone"))
+    with pytest.raises(Unreachable):  # nothing was counted, neither as a failure nor as a success
+        patience.failed(Unreachable("down"))
 
 
 def test_a_call_in_the_background() -> None:

@@ -166,11 +166,15 @@ def test_a_sweep_that_went_by(place: Place, *, is_there: bool) -> None:
 
 
 def test_who_may_not_read_the_state_goes_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
     def denied(*_: object, **__: object) -> bytes:
+        asked.append(True)
         raise PermissionDenied("no")
 
     monkeypatch.setattr(place.store, "get", denied)
     place.guard.begin()
+    assert asked
     place.guard.settle(found=[KEY], written=[])
 
 

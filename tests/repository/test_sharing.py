@@ -102,8 +102,9 @@ def test_what_says_nothing_about_the_store_is_not_remembered(
 
 
 def test_who_may_not_delete_can_share(repository: Repository) -> None:
-    with_store(repository, errors={"delete": denied("delete")})
+    store = with_store(repository, errors={"delete": denied("delete")})
     ensure_shareable(repository)
+    assert store.calls["delete"]
 
 
 def test_an_older_look_counts_for_nothing(
@@ -139,8 +140,9 @@ def test_a_clock_that_is_far_off_is_an_error_of_its_own(
 
 
 def test_the_clock_of_this_machine_is_no_other(repository: Repository) -> None:
-    with_store(repository, offset=timedelta(days=2))
+    store = with_store(repository, offset=timedelta(days=2))
     ensure_shareable(repository)
+    assert store.calls
 
 
 def test_what_is_remembered_is_of_one_namespace(repository: Repository) -> None:
