@@ -231,10 +231,10 @@ __lakecli_argument() {
     'clone 2') REPLY='repository' ;;
     'commit 1') REPLY='branch' ;;
     'completion 1') REPLY='=bash zsh fish' ;;
-    'config get 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync' ;;
-    'config set 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync' ;;
+    'config get 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
+    'config set 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
     'config set 2') REPLY='nothing' ;;
-    'config unset 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync' ;;
+    'config unset 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
     'diff 1') REPLY='ref' ;;
     'diff 2') REPLY='ref' ;;
     'doctor 1') REPLY='repository' ;;

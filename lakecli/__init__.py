@@ -9,6 +9,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     committed | refs | staging   ranges and trees | names and history | uncommitted changes
     remote                       refs, commit packs and reflog in the bucket (beside these three)
     sstable | kv | objectstore   the file format | LMDB | buckets; cloud SDKs only here
+    config_file                  the configuration file
     config | home | layout | uri settings | places on a machine | keys in a bucket | lakefs:// URIs
     model, identity, errors      records, digests, the error tree (and distribution, its name)
 
@@ -51,6 +52,7 @@ def open(uri: str, *, home: str | Path | None = None) -> Repository:  # noqa: A0
     import os
     from datetime import UTC, datetime
 
+    from lakecli.config_file import trusted_by
     from lakecli.home import chosen_home, home_paths
     from lakecli.repository.lake import Home, Lake, Surroundings
     from lakecli.uri import parse_repository
@@ -60,6 +62,7 @@ def open(uri: str, *, home: str | Path | None = None) -> Repository:  # noqa: A0
     surroundings = Surroundings(
         clock=lambda: datetime.now(UTC),  # noqa: TID251 - what everything below is given
         new_id=lambda: os.urandom(16),
+        trusted=trusted_by(paths.config, os.environ),
     )
     lake = Lake.open(Home(paths.store, paths.cache), surroundings)
     try:

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 ENVIRONMENT_PREFIX: Final = "LAKECLI_"
 SYNC: Final = "sync"
+TRUST: Final = "trust.addresses"
 
 _DURATION: Final = r"([0-9]+)\s*([smhd])"
 _DURATION_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _SIZE: Final = r"([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp])(i?))?b?"
 _SIZE_STEPS: Final = "kmgtp"
 _MAX_DAYS = 100_000
+_PLACE: Final = r"(((s3|gs)://[^/]|az://[^/]+/[^/]|(local|file):///[^/])|/[^/]).*"
 
 
 def parse_text(text: str) -> str:
@@ -95,6 +97,25 @@ def parse_sync(text: str) -> bool:
     return word == "auto"
 
 
+def parse_places(text: str) -> tuple[str, ...]:
+    """Return the buckets, prefixes and directories that a list names.
+
+    They are separated by blanks or commas; one that has either in its name cannot be listed.
+
+    Raises:
+        UsageError: one of them is none.
+    """
+    places = tuple(filter(None, re.split(r"[,\s]+", text)))
+    for place in places:
+        if not (place.isprintable() and re.fullmatch(_PLACE, place, re.IGNORECASE)):
+            raise UsageError(
+                f"not a place that objects can lie in: {place!r}",
+                hint="write s3://BUCKET, s3://BUCKET/PREFIX, gs://…, az://… or a directory; "
+                "several with blanks between them",
+            )
+    return places
+
+
 class Key(NamedTuple):
     """One thing that may be set.
 
@@ -139,10 +160,17 @@ KEYS: Final = (
         "manual",
         "auto",
     ),
+    Key(
+        TRUST,
+        "where objects of a repository may lie, outside its own bucket or directory",
+        parse_places,
+        None,
+        "s3://raw-data /mnt/lake",
+    ),
 )
-"""Every setting; each is read by something. A repository may have its own `SYNC`."""
+"""Every setting; each is read by something. A repository may have its own `SYNC` and `TRUST`."""
 
-_OF_REPOSITORY: Final = re.compile(r"repo\.([a-z0-9][a-z0-9-]{2,62})\.sync")
+_OF_REPOSITORY: Final = re.compile(r"repo\.([a-z0-9][a-z0-9-]{2,62})\.(sync|trust\.addresses)")
 _BY_NAME: Final = {key.name: key for key in KEYS}
 
 
@@ -156,8 +184,8 @@ def find_key(name: str) -> Key:
     if key is not None:
         return key
     if (named := _OF_REPOSITORY.fullmatch(name)) is not None:
-        return _BY_NAME[SYNC]._replace(
-            name=name, summary=f"`{SYNC}` for lakefs://{named[1]} alone", default=None
+        return _BY_NAME[named[2]]._replace(
+            name=name, summary=f"`{named[2]}` for lakefs://{named[1]} alone", default=None
         )
     raise UsageError(f"no setting {name!r}", hint=_nearest(name))
 
@@ -165,6 +193,11 @@ def find_key(name: str) -> Key:
 def sync_key(repository: str) -> str:
     """Return the name of the setting that is `SYNC` for one repository."""
     return f"repo.{repository}.{SYNC}"
+
+
+def trust_key(repository: str) -> str:
+    """Return the name of the setting that is `TRUST` for one repository."""
+    return f"repo.{repository}.{TRUST}"
 
 
 def _nearest(name: str) -> str:
@@ -233,8 +266,12 @@ class Settings:
         if text := self._flags.get(name):
             return Setting(key, text, OriginKind.FLAG, f"--{name.replace('_', '-')}")
         # What shells can name; a repository's name has dashes. LAKECLI_SYNC is for all of them.
-        variable = _BY_NAME[SYNC].variable if _OF_REPOSITORY.fullmatch(name) else key.variable
-        if text := self._environ.get(variable):
+        named = _OF_REPOSITORY.fullmatch(name)
+        if named is not None and named[2] == TRUST:
+            variable = ""  # a list of all repositories adds to that of one, it does not replace it
+        else:
+            variable = _BY_NAME[SYNC].variable if named is not None else key.variable
+        if variable and (text := self._environ.get(variable)):
             return Setting(key, text, OriginKind.ENVIRONMENT, variable)
         if text := self._file_values.get(name):
             return Setting(key, text, OriginKind.FILE, str(self._file))
@@ -316,3 +353,12 @@ class Settings:
         """Whether the commands on a repository fetch before and push after, by themselves."""
         own = self._value(sync_key(repository))
         return bool(self._value(SYNC) if own is None else own)
+
+    def trusted(self, repository: str) -> tuple[str, ...]:
+        """Where objects of a repository may lie outside its namespace: for all, and for this."""
+        found: list[str] = []
+        for name in (TRUST, trust_key(repository)):
+            value = self._value(name)
+            assert value is None or isinstance(value, tuple)
+            found += value or ()
+        return tuple(dict.fromkeys(found))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NewType
 
+from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, MetarangeId, RangeId, RepositoryUuid
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ MAX_PATH_SIZE = 1024
 CLIENT_METADATA_PREFIX = "::lakefs::"
 """Metadata keys of clients; not part of an entry's identity."""
 
+MAX_FILE_TIME = (2**63 - 1) // 1_000_000_000
+"""Unix seconds, before or after 1970, of a file's time at most: nanoseconds of 64 bits, to 2262."""
+
+_MAX_TIME_DIGITS = 20
+
 CLIENT_MTIME = "::lakefs::client-mtime"
 """The uploaded file's own modification time, in unix seconds as a decimal string."""
 
@@ -73,12 +79,22 @@ class Entry:
 
     @property
     def file_mtime(self) -> int:
-        """When the file that was uploaded was modified, else when it was uploaded; unix seconds."""
+        """When the file that was uploaded was modified, else when it was uploaded; unix seconds.
+
+        Raises:
+            IntegrityError: no file can have this time.
+        """
         recorded = self.metadata.get(CLIENT_MTIME, "")
         digits = recorded.removeprefix("-")
+        seconds = int(self.modified_at.timestamp())
         if digits.isascii() and digits.isdecimal():
-            return int(recorded)
-        return int(self.modified_at.timestamp())
+            seconds = int(recorded) if len(recorded) <= _MAX_TIME_DIGITS else MAX_FILE_TIME + 1
+        if abs(seconds) > MAX_FILE_TIME:
+            raise IntegrityError(
+                "the time recorded for the file is one that no file can have",
+                hint="read it with `lakecli fs cat`, and upload it again",
+            )
+        return seconds
 
 
 @dataclass(frozen=True, slots=True)

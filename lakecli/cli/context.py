@@ -114,7 +114,7 @@ class Context:
         required = self._given.config is not None
         if not required and not self.config_file.exists():
             return {}
-        from lakecli.cli.config_file import read_file
+        from lakecli.config_file import read_file
 
         return read_file(self.config_file, required=required)
 
@@ -150,7 +150,12 @@ class Context:
             from lakecli.repository.lake import Home, Lake, Surroundings
 
             home = Home(self.home.store, self.home.cache, self.settings.cache_size)
-            surroundings = Surroundings(self.now, self.new_id, self._command_line())
+            surroundings = Surroundings(
+                self.now,
+                self.new_id,
+                self._command_line(),
+                trusted=self.settings.trusted,
+            )
             self._lake = Lake.open(home, surroundings)
         return self._lake
 

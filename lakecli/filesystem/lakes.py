@@ -8,14 +8,12 @@ in the middle of an operation leaves that store unusable in the child, which is 
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from lakecli.errors import LakeError
 from lakecli.home import chosen_home, home_paths
-from lakecli.objectstore.registry import open_store, prepare_namespace
-from lakecli.repository.address import is_external, split_address
+from lakecli.repository.address import locate
 from lakecli.uri import SCHEME, parse_repository
 
 if TYPE_CHECKING:
@@ -33,17 +31,6 @@ class _Held:
         self.lake = lake
         self.users = 0
         self.repositories: dict[str, Repository] = {}
-        self._buckets: dict[str, ObjectStore] = {}
-
-    def locate(self, repository: Repository, entry: Entry) -> tuple[ObjectStore, str]:
-        """Return the store and the key of an entry's bytes, wherever they lie."""
-        if not is_external(entry):
-            return repository.store, entry.physical_address
-        bucket, key = split_address(entry.physical_address)
-        store = self._buckets.get(bucket)
-        if store is None:
-            store = self._buckets[bucket] = open_store(bucket, region=_region_of(bucket))
-        return store, key
 
     def repository(self, name: str) -> Repository:
         found = self.lake.repository(name)
@@ -51,14 +38,6 @@ class _Held:
         if known is None or known.record != found.record:
             self.repositories[name] = known = found
         return known
-
-
-def _region_of(bucket: str) -> str:
-    """Return the region of a bucket outside the repository's namespace, if it has one."""
-    if bucket.startswith("s3://"):
-        with suppress(LakeError):  # the region that is configured may be right
-            return prepare_namespace(bucket)
-    return ""
 
 
 _held: dict[str, _Held] = {}
@@ -90,10 +69,10 @@ def located(home: str | None, name: str, entry: Entry) -> Iterator[tuple[ObjectS
 
     Raises:
         NotFound: there is no such repository.
-        UsageError: its address is of a kind that lakecli has no store for.
+        LakeError: its address cannot be followed; see `lakecli.repository.address.Resolver`.
     """
     with lake(home) as held:
-        yield held.locate(held.repository(name), entry)
+        yield locate(held.repository(name), entry)
 
 
 @contextmanager
@@ -121,6 +100,7 @@ def close_unused() -> None:
 def _open(home: str | None) -> Lake:
     from datetime import UTC, datetime
 
+    from lakecli.config_file import trusted_by
     from lakecli.repository.lake import Home, Lake, Surroundings
 
     paths = home_paths(home)
@@ -128,6 +108,7 @@ def _open(home: str | None) -> Lake:
         clock=lambda: datetime.now(UTC),  # noqa: TID251 - what everything below is given
         new_id=lambda: os.urandom(16),
         command="lakefs:// file system",
+        trusted=trusted_by(paths.config, os.environ),
     )
     return Lake.open(Home(paths.store, paths.cache), surroundings)
 

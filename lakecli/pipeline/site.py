@@ -8,32 +8,49 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from lakecli.committed.store import TreeStore
     from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.address import Resolver
     from lakecli.repository.lake import Repository
     from lakecli.repository.reuse import Guard
 
 
 class Site(NamedTuple):
-    """A repository's storage namespace.
+    """A repository's storage namespace, and what its entries may name outside it.
 
     Attributes:
         uri: normalised, without a trailing slash.
         region: of the bucket, or ``""``.
         range_entries: the tree parameter N.
+        name: of the repository on the driver's machine, for messages.
+        allowed: places outside the namespace that addresses may lead to.
     """
 
     uri: str
     region: str
     range_entries: int
+    name: str = ""
+    allowed: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, repository: Repository) -> Site:
         """Return the site of a repository."""
+        from lakecli.repository.places import trust_of
+
         record = repository.record
-        return cls(record.storage_namespace, record.region, record.range_entries)
+        return cls(
+            record.storage_namespace,
+            record.region,
+            record.range_entries,
+            record.name,
+            trust_of(repository).allowed,
+        )
 
     def store(self) -> ObjectStore:
         """Return the storage namespace, opened once per process."""
         return _open(self)
+
+    def addresses(self) -> Resolver:
+        """Return the way from an entry's address to its bytes, one for each process."""
+        return _resolver(self)
 
     def trees(self) -> TreeStore:
         """Return its trees, read without a cache on disk."""
@@ -53,6 +70,15 @@ def _open(site: Site) -> ObjectStore:
     from lakecli.objectstore.registry import open_store
 
     return open_store(site.uri, region=site.region)
+
+
+@lru_cache(maxsize=16)
+def _resolver(site: Site) -> Resolver:
+    from lakecli.repository.address import Resolver
+    from lakecli.repository.places import Trust
+
+    trust = Trust(site.name, site.uri, site.allowed)
+    return Resolver(site.store, lambda: trust, region=site.region)
 
 
 @lru_cache(maxsize=16)

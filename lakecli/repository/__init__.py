@@ -8,7 +8,8 @@ re-exports nothing. Start at `lakecli.repository.lake`. Which module is about wh
     commits           transaction: the one way a branch moves, for commit, merge and pick (revert
                       and cherry-pick); commits: how one is made; overtaken: what others changed
     reading           view: what a ref reads as, for log, diff, objects, find_merge_base, rev_parse;
-                      read, address, presign: the bytes of an object
+                      read, address, presign: the bytes of an object;
+                      places: where they may lie outside the namespace
     staging           stage: the one way into a staging area, for rearrange (rm, cp, mv) and deposit
     bytes             upload, download; transfer: what both are made of
     sharing           clone, fetch, push, pull, status, sync (with follow): the verbs

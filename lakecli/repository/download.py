@@ -14,6 +14,7 @@ from lakecli.errors import (
     LakeError,
     NotFound,
     PermissionDenied,
+    Refused,
     Unreachable,
     Unsupported,
     UsageError,
@@ -21,6 +22,7 @@ from lakecli.errors import (
 from lakecli.objectstore.base import BucketNotFound
 from lakecli.objectstore.uploads import PART_SIZE
 from lakecli.objectstore.uri import is_local
+from lakecli.repository.address import is_external
 from lakecli.repository.read import digest_of, read_object
 from lakecli.repository.rearrange import directory
 from lakecli.repository.transfer.destination import (
@@ -281,9 +283,12 @@ class _TreeDownload(_Download):
                 self._options.on_object()
                 return
             size = self.fetch(destination, name, entry)
-        except (BucketNotFound, NoRoom):
+        except NoRoom:
             raise
-        except (UnsafeName, Unwritable, NotFound, IntegrityError) as error:
+        except (Unwritable, NotFound, IntegrityError, UsageError, Refused) as error:
+            # The namespace itself is gone for all objects; a bucket outside it only for some.
+            if isinstance(error, BucketNotFound) and not is_external(entry):
+                raise
             self._fail(path, error)
             return
         except (PermissionDenied, Unreachable) as error:

@@ -15,7 +15,7 @@ from lakecli.kv.env import LocalStore
 from lakecli.repository import records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
     from types import TracebackType
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lakecli.committed.store import TreeStore
     from lakecli.model import RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.address import Resolver
     from lakecli.repository.reuse import Guard
     from lakecli.repository.transaction import Publisher
 
@@ -31,6 +32,11 @@ DEFAULT_CACHE_SIZE = 10 << 30
 
 def _no_step(_name: str) -> None:
     """Pass every named step."""
+
+
+def _no_place(_repository: str) -> Sequence[str]:
+    """Trust no place by configuration."""
+    return ()
 
 
 class Home(NamedTuple):
@@ -55,12 +61,15 @@ class Surroundings(NamedTuple):
         new_id: 16 random bytes at each call.
         command: what the operation log says was done; no secrets.
         on_step: called with the name of each step of a protocol before it is taken.
+        trusted: given the name of a repository, returns the places outside its namespace that the
+            configuration allows it to read; see `lakecli.repository.places`.
     """
 
     clock: Callable[[], datetime]
     new_id: Callable[[], bytes]
     command: str = ""
     on_step: Callable[[str], None] = _no_step
+    trusted: Callable[[str], Sequence[str]] = _no_place
 
 
 class Lake:
@@ -195,6 +204,14 @@ class Repository:
         from lakecli.objectstore.registry import open_store
 
         return open_store(self.record.storage_namespace, region=self.record.region)
+
+    @cached_property
+    def addresses(self) -> Resolver:
+        """The way from an entry's physical address to its bytes."""
+        from lakecli.repository.address import Resolver
+        from lakecli.repository.places import trust_of
+
+        return Resolver(lambda: self.store, lambda: trust_of(self), region=self.record.region)
 
     @cached_property
     def trees(self) -> TreeStore:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lakecli.errors import LakeError
 from lakecli.objectstore.base import PresignRequest
-from lakecli.repository.address import is_external, split_address
+from lakecli.repository.address import locate
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from lakecli.model import Entry
-    from lakecli.objectstore.base import ObjectStore, PresignedUrl
+    from lakecli.objectstore.base import PresignedUrl
     from lakecli.repository.lake import Repository
 
 
@@ -34,7 +32,6 @@ class Presigner:
         self._repository = repository
         self._now = now
         self._expires_in = expires_in
-        self._buckets: dict[str, ObjectStore] = {}
 
     def presign(self, path: bytes, entry: Entry) -> PresignedUrl:
         """Return a URL that reads an entry's bytes without credentials.
@@ -44,12 +41,9 @@ class Presigner:
 
         Raises:
             Unsupported: the store has no URLs.
-            UsageError: the entry's address is of a kind that lakecli has no store for.
+            LakeError: the entry's address cannot be followed; see `address.Resolver`.
         """
-        store, key = self._repository.store, entry.physical_address
-        if is_external(entry):
-            bucket, key = split_address(entry.physical_address)
-            store = self._bucket(bucket)
+        store, key = locate(self._repository, entry)
         request = PresignRequest(
             method="GET",
             expires_in=self._expires_in,
@@ -57,21 +51,3 @@ class Presigner:
             file_name=os.fsdecode(path.rpartition(b"/")[2]),
         )
         return store.presign(key, request, now=self._now)
-
-    def _bucket(self, uri: str) -> ObjectStore:
-        if uri not in self._buckets:
-            from lakecli.objectstore.registry import open_store
-
-            self._buckets[uri] = open_store(uri, region=self._region_of(uri))
-        return self._buckets[uri]
-
-    def _region_of(self, uri: str) -> str:
-        from lakecli.objectstore.registry import prepare_namespace
-
-        record = self._repository.record
-        if f"{record.storage_namespace}/".startswith(f"{uri}/"):
-            return record.region
-        if uri.startswith("s3://"):
-            with suppress(LakeError):  # the region that is configured may be right
-                return prepare_namespace(uri)
-        return ""

@@ -18,9 +18,7 @@ import pyarrow.parquet as pq
 
 from lakecli.errors import NotFound, Unsupported
 from lakecli.objectstore.base import ObjectNotFound
-from lakecli.objectstore.registry import open_store
 from lakecli.objectstore.seekable import Seekable
-from lakecli.repository.address import split_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.site import Site
 
 DIRECTORY: Final = "__lakecli_directory"
@@ -70,14 +67,6 @@ class Remote(NamedTuple):
     directory: int
 
 
-def locate(site: Site, address: str) -> tuple[ObjectStore, str]:
-    """Return the store and the key of an object."""
-    if "://" not in address:
-        return site.store(), address
-    bucket, key = split_address(address)
-    return open_store(bucket), key
-
-
 def gone(site: Site, file: Remote) -> NotFound:
     """Return the error of a file whose bytes are not there."""
     where = file.address if "://" in file.address else f"{site.uri}/{file.address}"
@@ -94,7 +83,7 @@ class ObjectFile(Seekable):
         super().__init__(file.size)
         self._site = site
         self._file = file
-        self._store, self._key = locate(site, file.address)
+        self._store, self._key = site.addresses().locate(file.address)
         self._ahead = data
         self._ahead_at = 0
 
@@ -221,7 +210,7 @@ def iter_lines(site: Site, file: Remote) -> Iterator[bytes]:
     Raises:
         Unsupported: it is packed in a way that is not known here.
     """
-    store, key = locate(site, file.address)
+    store, key = site.addresses().locate(file.address)
     try:
         opened = store.open(key)
     except ObjectNotFound:

@@ -42,6 +42,7 @@ def table_files(repository: Repository, uri: str) -> list[TableFile]:
     Raises:
         UsageError: a name that no directory could hold, or that is not UTF-8.
         NotFound: no such ref, or nothing to read there.
+        LakeError: the address of a file cannot be followed; see `address.Resolver`.
     """
     from lakecli.committed.values import decode_entry
     from lakecli.repository.rearrange import directory
@@ -61,6 +62,7 @@ def table_files(repository: Repository, uri: str) -> list[TableFile]:
         name = _checked(key, uri)
         if is_read(name):
             entry = decode_entry(value)
+            repository.addresses.check(entry.physical_address)
             files.append(TableFile(name, entry.physical_address, entry.size))
     if not files:
         raise NotFound(

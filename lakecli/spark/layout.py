@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 from blake3 import blake3
 
 from lakecli.errors import UsageError
-from lakecli.repository.address import split_address
+from lakecli.objectstore.uri import is_local
+from lakecli.repository.address import is_outside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,15 +41,10 @@ def local_files(repository: Repository, files: Sequence[TableFile]) -> list[Path
 
 
 def _local_path(repository: Repository, address: str) -> Path | None:
-    if "://" not in address:
-        return repository.store.local_path(address)
-    from lakecli.objectstore.registry import open_store
-    from lakecli.objectstore.uri import is_local
-
-    parent, name = split_address(address)
-    if not is_local(parent):
+    store, key = repository.addresses.locate(address)
+    if is_outside(address) and not is_local(store.uri):
         return None
-    return open_store(parent).local_path(name)
+    return store.local_path(key)
 
 
 def lay_out(repository: Repository, files: Sequence[TableFile], paths: Sequence[Path]) -> Path:

@@ -15,6 +15,7 @@ from lakecli.model import Entry
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.registry import open_store
 from lakecli.repository import repo
+from lakecli.repository.places import remember
 from lakecli.repository.stage import stage_entry
 from tests.support.servers import new_bucket
 
@@ -108,6 +109,7 @@ def test_objects_in_another_bucket(
     entry = Entry(address, 10, "etag", system_now(), "text/plain")
     with lakes.repository(fs.home, "cloud") as repository:
         stage_entry(repository, "main", b"imported", entry, kind="test")
+        remember(repository, [f"s3://{other}"])
     assert fs.cat_file(f"{MAIN}/imported", 2, 5) == b"234"
     assert fs.cat_file(f"{MAIN}/imported") == b"0123456789"
     assert counting.requests == 0

@@ -25,6 +25,7 @@ from lakecli.filesystem.failures import LakeFileError
 from lakecli.filesystem.files import WHOLE
 from lakecli.model import Entry
 from lakecli.repository import branch, tag
+from lakecli.repository.places import remember
 from lakecli.repository.stage import stage_entry
 
 if TYPE_CHECKING:
@@ -417,6 +418,10 @@ def test_objects_that_lie_elsewhere(fs: LakeFileSystem, tmp_path: Path) -> None:
     entry = Entry(f"local://{place}", 200, "etag", at, "application/octet-stream")
     with with_repository() as repository:
         stage_entry(repository, "main", b"imported", entry, kind="test")
+        with pytest.raises(LakeFileError, match="not allowed") as caught:
+            fs.cat_file(f"{MAIN}/imported")
+        assert caught.value.kind is ErrorKind.REFUSED
+        remember(repository, [f"local://{place.parent}"])
     assert fs.cat_file(f"{MAIN}/imported") == bytes(range(200))
     assert fs.cat_file(f"{MAIN}/imported", 10, 20) == bytes(range(10, 20))
     assert fs.info(f"{MAIN}/imported")["physical_address"] == f"local://{place}"

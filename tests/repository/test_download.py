@@ -94,7 +94,7 @@ def test_an_object(anywhere: Repository, tmp_path: Path) -> None:
     assert target.stat().st_mtime == entry.modified_at.timestamp()
 
 
-@pytest.mark.parametrize("recorded", ["", "soon", "1e9", "²", "--1", "1" * 40])
+@pytest.mark.parametrize("recorded", ["", "soon", "1e9", "²", "--1"])
 def test_odd_times_do_no_harm(repository: Repository, tmp_path: Path, recorded: str) -> None:
     put(repository, {b"x": b"data"})
     digest = h(b"data").hex()
@@ -103,6 +103,49 @@ def test_odd_times_do_no_harm(repository: Repository, tmp_path: Path, recorded: 
     Stager(repository, "main", kind="test").write(unclaimed([(b"x", encode_entry(entry))]))
     download_object(repository, "main", b"x", target=tmp_path / "x")
     assert (tmp_path / "x").read_bytes() == b"data"
+
+
+@pytest.mark.parametrize("recorded", ["1" * 40, "1" * 5_000, "9223372037", "-9223372037"])
+def test_a_time_that_no_file_has_fails_alone(
+    repository: Repository, tmp_path: Path, recorded: str
+) -> None:
+    put(repository, {b"t/a": b"data", b"t/c": b"more"})
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    digest = h(b"data").hex()
+    entry = Entry(data_key(digest), 4, digest, at, metadata={CLIENT_MTIME: recorded})
+    Stager(repository, "main", kind="test").write(unclaimed([(b"t/b", encode_entry(entry))]))
+    report = download_tree(repository, "main", b"t", target=tmp_path / "t")
+    assert [path for path, _ in report.failures] == [b"t/b"]
+    assert files(tmp_path / "t") == {b"a": b"data", b"c": b"more"}
+    with pytest.raises(IntegrityError, match="no file can have"):
+        download_object(repository, "main", b"t/b", target=tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "../x",
+        "data/../../x",
+        "/etc/passwd",
+        "data//x",
+        "",
+        "ftp://host/x",
+        "https://169.254.169.254/latest/meta-data",
+        "s3://169.254.169.254/latest",
+        "s3://no-such-bucket/x",
+    ],
+)
+def test_an_address_that_leads_nowhere_fails_alone(
+    anywhere: Repository, tmp_path: Path, address: str
+) -> None:
+    put(anywhere, {b"t/a": b"data", b"t/c": b"more"})
+    (tmp_path / "x").write_bytes(b"1234")
+    entry = Entry(address, 4, "", datetime(2026, 1, 1, tzinfo=UTC))
+    Stager(anywhere, "main", kind="test").write(unclaimed([(b"t/b", encode_entry(entry))]))
+    report = download_tree(anywhere, "main", b"t", target=tmp_path / "t")
+    assert [path for path, _ in report.failures] == [b"t/b"]
+    assert files(tmp_path / "t") == {b"a": b"data", b"c": b"more"}
 
 
 @pytest.mark.parametrize("instead", [b"WRONG BYTES", b"right", b"right bytes and more", None])

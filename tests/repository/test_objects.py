@@ -20,6 +20,7 @@ from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import read as reading
 from lakecli.repository.commit import commit
 from lakecli.repository.objects import listing, presign, stat
+from lakecli.repository.places import remember
 from lakecli.repository.read import read_object
 from lakecli.repository.upload import UploadOptions, upload_stream
 from tests.support.lakes import entry_of, make_repository, open_lake, stage
@@ -134,6 +135,7 @@ def test_an_object_elsewhere_is_checked_by_its_size(repository: Repository, tmp_
     (tmp_path / "elsewhere" / "file").write_bytes(b"12345")
     at = datetime(2026, 1, 1, tzinfo=UTC)
     address = f"local://{tmp_path}/elsewhere/file"
+    remember(repository, [f"local://{tmp_path}/elsewhere"])
     assert b"".join(read_object(repository, Entry(address, 5, "an-etag", at))) == b"12345"
     with pytest.raises(IntegrityError):
         list(read_object(repository, Entry(address, 6, "an-etag", at)))

@@ -1,15 +1,25 @@
 from __future__ import annotations
 
 import gzip
+import pickle
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.committed.values import encode_entry
 from lakecli.errors import NotFound, Unsupported, UsageError
+from lakecli.model import Entry
+from lakecli.objectstore.uri import is_local
+from lakecli.pipeline.site import Site
 from lakecli.repository.commit import commit
+from lakecli.repository.places import OutsideAddress, remember
 from lakecli.repository.rearrange import remove_tree
+from lakecli.repository.stage import Stager
 from lakecli.repository.upload import UploadOptions, upload_tree
 from lakecli.spark import read_table
+from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
+from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -193,3 +203,31 @@ def test_only_here(in_bucket: Repository, table: Read, tmp_path: Path) -> None:
         table(format="json", options={"multiLine": True})
     with pytest.raises(Unsupported, match="mode DROPMALFORMED does not work"):
         table(format="json", options={"mode": "DROPMALFORMED"})
+
+
+def test_addresses_that_nobody_allowed(anywhere: Repository, tmp_path: Path, table: Read) -> None:
+    lay(tmp_path, {"outside/secret": "canary\n", "t/a": "1\n"})
+    keep(anywhere, tmp_path / "t")
+    outside = f"local://{tmp_path}/outside"
+    entry = Entry(f"{outside}/secret", 7, "e", datetime(2026, 1, 1, tzinfo=UTC))
+    Stager(anywhere, "main", kind="test").write(unclaimed([(b"t/secret", encode_entry(entry))]))
+    with pytest.raises(OutsideAddress) as refused:
+        rows(table(format="csv"))
+    assert "canary" not in refused.value.message
+    remember(anywhere, [outside])
+    if is_local(anywhere.store.uri):
+        assert "canary" in str(rows(table(format="csv")))
+    else:
+        with pytest.raises(OutsideAddress, match="never followed"):
+            rows(table(format="csv"))
+
+
+def test_executors_get_the_allowed_places(anywhere: Repository) -> None:
+    remember(anywhere, ["s3://allowed"])
+    site = pickle.loads(pickle.dumps(Site.of(anywhere)))
+    assert site.addresses().locate("s3://allowed/x")[1] == "x"
+    for address in ("s3://other/x", "gs://allowed/x", "local:///etc/passwd", "file:///etc/passwd"):
+        with pytest.raises(OutsideAddress):
+            ObjectFile(site, Remote("x", address, 1, 0))
+        with pytest.raises(OutsideAddress):
+            next(iter_lines(site, Remote("x", address, 1, 0)))

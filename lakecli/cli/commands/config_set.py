@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from lakecli.cli.config_file import set_value
 from lakecli.cli.context import Context
 from lakecli.cli.params import SettingName
 from lakecli.config import OriginKind
+from lakecli.config_file import set_value
 
 
 def config_set(

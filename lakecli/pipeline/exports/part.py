@@ -21,7 +21,6 @@ from lakecli.errors import (
 from lakecli.model import Difference
 from lakecli.pipeline.exports.records import MARKER, Failure, Hands, Outcome
 from lakecli.pipeline.exports.target import WHOLE, Item, open_target
-from lakecli.repository.address import split_address
 from lakecli.repository.read import read_located
 from lakecli.repository.transfer.destination import NoRoom, State, UnsafeName
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
@@ -75,7 +74,7 @@ class _Export:
         self._memory = Memory()
         self._lock = Lock()
         self._can_copy = True
-        self._stores: dict[str, ObjectStore] = {}
+        self._addresses = hands.addresses or job.site.addresses()
 
     def run(self, part: Part) -> None:
         """Work off the differences of a part, several objects at a time."""
@@ -171,7 +170,7 @@ class _Export:
 
     def _write(self, item: Item, entry: Entry) -> tuple[bool, bool]:
         """Bring an object there; return whether the store did, and whether it has its metadata."""
-        store, key = self._locate(entry)
+        store, key = self._addresses.locate(entry.physical_address)
         _check_external(store, key, entry)
         verify = self._job.verify
         if self._can_copy and self.target.may_copy(store) and (not verify or entry.size > WHOLE):
@@ -192,17 +191,6 @@ class _Export:
             self._workers.check()
             yield piece
             self._hands.on_bytes(len(piece))
-
-    def _locate(self, entry: Entry) -> tuple[ObjectStore, str]:
-        if "://" not in entry.physical_address:
-            return self._hands.store, entry.physical_address
-        from lakecli.objectstore.registry import open_store
-
-        bucket, key = split_address(entry.physical_address)
-        with self._lock:
-            if bucket not in self._stores:
-                self._stores[bucket] = open_store(bucket)
-            return self._stores[bucket], key
 
     def _count_failure(self, error: LakeError) -> None:
         """Give up where nothing works any more; single objects may be out of reach.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lakecli.model import CommitId, MetarangeId
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.site import Site
+    from lakecli.repository.address import Resolver
 
 PART_ENTRIES: Final = 20_000
 """Entries of one part, about; a range is not cut."""
@@ -155,12 +156,14 @@ class Hands(NamedTuple):
         trees: its trees, for the thread that runs the part.
         on_object: called for each object that is done.
         on_bytes: told the size of each piece read.
+        addresses: the way from an entry's address to its bytes.
     """
 
     store: ObjectStore
     trees: TreeStore
     on_object: Callable[[], None] = _nothing
     on_bytes: Callable[[int], None] = _nothing
+    addresses: Resolver | None = None
 
 
 class ExportOptions(NamedTuple):

@@ -190,7 +190,13 @@ class _Rounds:
         self._runner = runner
         self._options = options
         self._is_local = runner.name == "local"
-        hands = Hands(repository.store, repository.trees, options.on_object, options.on_bytes)
+        hands = Hands(
+            repository.store,
+            repository.trees,
+            options.on_object,
+            options.on_bytes,
+            repository.addresses,
+        )
         # What is open in this process does not travel, and several threads cannot share a tree.
         shared = hands if self._is_local and runner.parallelism == 1 else None
         self._task = partial(export_part, job=job, hands=shared)

@@ -1,10 +1,13 @@
-"""Where a source's objects are: what no store could serve, and what is the repository's own."""
+"""Where a source's objects are: what no store could serve, and what must not be named."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.errors import Refused, UsageError
+from lakecli.errors import LakeError, Refused
+from lakecli.objectstore.uri import is_local
+from lakecli.repository.address import split_address
+from lakecli.repository.places import Trust, check_host, lies_below
 
 if TYPE_CHECKING:
     from lakecli.pipeline.imports.part import Task
@@ -12,12 +15,18 @@ if TYPE_CHECKING:
 
 
 class Addresses:
-    """Checks the addresses of one part's objects; consecutive ones are mostly of one bucket."""
+    """Checks the addresses of one part's objects; consecutive ones are mostly of one bucket.
+
+    Attributes:
+        places: buckets and directories outside the namespace that the objects lie in.
+    """
 
     def __init__(self, task: Task, failures: Failures) -> None:
+        self.places: set[str] = set()
         self._task = task
         self._failures = failures
         self._root = b"\0"
+        self._is_directory = False
         self._inside = (task.site.uri + "/").encode("utf-8", "surrogateescape")
 
     def checked(self, rows: Rows) -> Rows:
@@ -42,7 +51,7 @@ class Addresses:
         """Return why some addresses are none, by their positions."""
         bad = {}
         for at, address in enumerate(addresses):
-            if not address.startswith(self._root):
+            if not self._is_known(address):
                 why = self._problem(address)
                 if why:
                     bad[at] = why
@@ -50,23 +59,52 @@ class Addresses:
                 raise inside_error(address.decode("utf-8", "replace"), self._task.site.uri)
         return bad
 
-    def _problem(self, address: bytes) -> str:
-        """Learn the bucket of an address; say what is wrong with it."""
-        from lakecli.objectstore.uri import parse
+    def _is_known(self, address: bytes) -> bool:
+        """Tell whether an address is of the same bucket or directory as the last one."""
+        if not address.startswith(self._root):
+            return False
+        return not self._is_directory or (
+            b"/" not in address[len(self._root) :] and not address.endswith((b"/", b"/.", b"/.."))
+        )
 
+    def _problem(self, address: bytes) -> str:
+        """Learn the place of an address; say what is wrong with it."""
         text = address.decode("utf-8", "surrogateescape")
         scheme, colon, rest = text.partition("://")
         if not colon:
             local = " (of a file: local:///…)" if text.startswith("/") else ""
             return f"its address is no URI: {text!r}{local}"
         try:
-            parsed = parse(text)
-        except UsageError as error:
+            place, key = split_address(text)
+            if is_local(place):
+                return self._problem_of_file(text, place, key)
+            check_host(place)
+        except LakeError as error:
             return error.message
-        if not parsed.bucket:
-            self._root = f"{scheme}:///".encode()
-        elif parsed.scheme != "az":
-            self._root = f"{scheme}://{rest.partition('/')[0]}/".encode()
+        self.places.add(place)
+        if scheme.lower() != "https":
+            size = 2 if place.startswith("az://") else 1
+            self._root = f"{scheme}://{'/'.join(rest.split('/')[:size])}/".encode()
+            self._is_directory = False
+        return ""
+
+    def _problem_of_file(self, text: str, directory: str, name: str) -> str:
+        task = self._task
+        if not task.copies and not is_local(task.site.uri):
+            return "a file of this machine cannot be part of a namespace in a bucket: use --copy"
+        if task.walks:
+            if not any(f"{directory}/".startswith(f"{root}/") for root in task.roots):
+                self.places.add(directory)  # a symbolic link led there
+            self._root = text[: len(text) - len(name)].encode("utf-8", "surrogateescape")
+            self._is_directory = True
+            return ""
+        # A list of objects is data. Of the files of this machine it may name those that lie beside
+        # it, and those that the user allowed.
+        trust = Trust(task.site.name, task.site.uri, task.site.allowed)
+        roots = (*task.roots, *trust.allowed)
+        if not lies_below(directory, name, roots):
+            raise trust.refusal(directory)
+        self.places.add(directory)
         return ""
 
 

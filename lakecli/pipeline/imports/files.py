@@ -55,7 +55,7 @@ class FilesSource(NamedTuple):
                 failures.add(task.prefix + file.name, problem)
                 continue
             rows.keys.append(file.name)
-            rows.addresses.append(start + file.name)
+            rows.addresses.append(start + file.name if task.copies else self._real(start, file))
             rows.sizes.append(size)
             rows.checksums.append(checksum.encode())
             rows.seconds.append(file.mtime_ns // 1_000_000_000)
@@ -63,6 +63,16 @@ class FilesSource(NamedTuple):
                 yield rows
                 rows = Rows([], [], [], [], [])
         yield rows
+
+    def _real(self, start: bytes, file: File) -> bytes:
+        """Return the address of a file; of a symbolic link it is that of what it leads to.
+
+        An address through a link would lead elsewhere as soon as somebody changes the link.
+        """
+        path = os.path.join(self.root, file.name)
+        real = os.path.realpath(path)
+        plain = os.path.join(os.path.realpath(self.root), file.name)
+        return start + file.name if real == plain else b"local://" + real
 
     def identity(self) -> list[Any]:
         """Return the names, sizes and times of the files."""

@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
-from lakecli.errors import ConflictError, NothingToDo, PartialFailure, UsageError
+from lakecli.errors import ConflictError, NothingToDo, PartialFailure, Refused, UsageError
+from lakecli.objectstore.uri import is_local
 from lakecli.pipeline.imports.journal import Journal
 from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Tally, Task, import_item
-from lakecli.pipeline.imports.sources import Manifest
+from lakecli.pipeline.imports.sources import Directory, Manifest, roots_of
 from lakecli.pipeline.imports.stitch import stitch
 from lakecli.pipeline.site import Site
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository.clean import check_clean
 from lakecli.repository.gate import claim_head
+from lakecli.repository.places import remember
 from lakecli.repository.transaction import Draft, commit_clean
 from lakecli.repository.view import view_of_branch
 
@@ -94,6 +96,7 @@ class ImportReport:
         parts: how many there were.
         resumed: how many of them an earlier run had done.
         ranges_written: by this run's parts.
+        places: outside the namespace in which the objects stay.
     """
 
     tally: Tally = field(default_factory=Tally)
@@ -103,6 +106,7 @@ class ImportReport:
     parts: int = 0
     resumed: int = 0
     ranges_written: int = 0
+    places: set[str] = field(default_factory=set)
 
 
 def destination(path: bytes | None) -> tuple[bytes, bytes | None]:
@@ -131,6 +135,9 @@ def import_objects(
     """Import a source below a path of a branch, in one commit or not at all.
 
     Where objects fail, nothing is committed and the report names them.
+
+    The places outside the namespace that objects stay in are remembered as allowed for this
+    repository on this machine.
 
     Raises:
         NotFound: no such branch, or no such source.
@@ -170,6 +177,8 @@ def import_objects(
             metadata=options.metadata,
         )
 
+    # Before the commit: what is committed can be read, whatever comes between.
+    remember(repository, sorted(done.report.places))
     try:
         commit = commit_clean(repository, branch, build, kind="import")
     except NothingToDo:
@@ -229,6 +238,12 @@ class _Run:
         self._runner = runner
         self._options = options
         self._prefix, self._high = destination(path)
+        namespace = repository.record.storage_namespace
+        if isinstance(source, Directory) and not options.copies and not is_local(namespace):
+            raise Refused(
+                f"files of this machine cannot be part of a namespace in a bucket: {namespace}",
+                hint="take their bytes into the repository: --copy",
+            )
 
     def all_parts(self, base: MetarangeId, *, writes: bool = True) -> _Done:
         """Import all parts on top of a tree."""
@@ -242,9 +257,12 @@ class _Run:
             copies=options.copies,
             writes=writes,
             seconds=int(now.timestamp()),
+            roots=roots_of(self._source),
+            walks=isinstance(self._source, Directory),
         )
         # What is counted depends on the base, so a part that was done for another does not do.
-        identity = [*task.site, base, self._prefix.hex(), options.replaces, options.copies, writes]
+        identity: list[object] = [*task.site[:3], base, self._prefix.hex()]
+        identity += [options.replaces, options.copies, writes]
         journal = Journal(self._repository.lake.home.cache / "imports", identity)
         journal.open(now)
         done = _Done(self._repository, task, self._high, journal)
@@ -314,7 +332,8 @@ class _Done:
     ) -> None:
         self.task = task
         self.journal = journal
-        self.report = ImportReport()
+        self._named: tuple[str, ...] = task.roots if task.walks and not task.copies else ()
+        self.report = ImportReport(places=set(self._named))
         self.duplicates: list[bytes] = []
         self.last_tally = Tally()
         self._repository = repository
@@ -323,7 +342,7 @@ class _Done:
 
     def reset(self) -> None:
         """Forget everything: the parts were not parts."""
-        self.report = ImportReport()
+        self.report = ImportReport(places=set(self._named))
         self.duplicates = []
         self._files = {}
 
@@ -351,6 +370,7 @@ class _Done:
         report.ranges_written += result.ranges_written
         report.failed += result.failed
         report.failures += result.failures
+        report.places.update(result.places)
         self.duplicates += result.duplicates
         if self.task.writes and result.is_sound:
             self._files[item.number] = self.journal.put(item.part, result)
@@ -358,6 +378,7 @@ class _Done:
     def _resume(self, number: int, part: Part, found: PartResult) -> None:
         self.report.resumed += 1
         self.report.tally += found.tally
+        self.report.places.update(found.places)
         self.last_tally = found.tally
         self._files[number] = self.journal.path(part)
 

@@ -28,6 +28,7 @@ def pack_result(result: PartResult) -> bytes:
         "duplicates": [os.fsdecode(path) for path in result.duplicates],
         "ranges_written": result.ranges_written,
         "listed": result.listed,
+        "places": result.places,
     }
     return b"".join([json.dumps(header).encode(), b"\n", *pieces])
 
@@ -55,4 +56,5 @@ def unpack_result(data: bytes) -> PartResult:
         duplicates=tuple(map(os.fsencode, header["duplicates"])),
         ranges_written=header["ranges_written"],
         listed=header["listed"],
+        places=tuple(header["places"]),
     )

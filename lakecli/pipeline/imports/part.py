@@ -44,6 +44,8 @@ class Task(NamedTuple):
         copies: whether bytes are copied into the namespace.
         writes: whether anything is written at all.
         seconds: the present, in unix seconds.
+        roots: directories of this machine that the source names or lies in.
+        walks: whether the source is the first of them, so that its files are named by the user.
     """
 
     site: Site
@@ -53,6 +55,8 @@ class Task(NamedTuple):
     copies: bool
     writes: bool
     seconds: int
+    roots: tuple[str, ...] = ()
+    walks: bool = False
 
 
 class PartSource(Protocol):
@@ -114,6 +118,7 @@ class PartResult:
         duplicates: paths that came twice, the first of them.
         ranges_written: which were not in the base.
         listed: a digest of what a live source said.
+        places: outside the namespace in which the objects lie.
     """
 
     cut: Cut
@@ -123,6 +128,7 @@ class PartResult:
     duplicates: tuple[bytes, ...] = ()
     ranges_written: int = 0
     listed: str = ""
+    places: tuple[str, ...] = ()
 
     @property
     def is_sound(self) -> bool:
@@ -244,6 +250,7 @@ def import_rows(task: Task, part: Part, rows: Iterator[Rows], failures: Failures
         tuple(failures.shown),
         tuple(duplicates),
         trees.counts.ranges_written - written_before,
+        places=tuple(sorted(encode.places)),
     )
 
 
@@ -348,6 +355,11 @@ class _Encoder:
 
     def __init__(self, task: Task, failures: Failures) -> None:
         self._addresses = Addresses(task, failures)
+
+    @property
+    def places(self) -> set[str]:
+        """Where the objects lie, outside the namespace."""
+        return self._addresses.places
 
     def __call__(self, rows: Rows) -> tuple[Rows, list[bytes]]:
         rows = self._addresses.checked(rows)

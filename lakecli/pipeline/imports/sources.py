@@ -196,6 +196,15 @@ def open_source(
     return Bucket(uri)
 
 
+def roots_of(source: Source) -> tuple[str, ...]:
+    """Return the directory of this machine that a source is, or that its list lies in."""
+    if isinstance(source, Directory):
+        return ("local://" + os.fsdecode(source.root),)
+    if isinstance(source, Manifest) and source.files and is_local(source.files[0].uri):
+        return (source.files[0].uri.rpartition("/")[0],)
+    return ()
+
+
 def _find_manifest(uri: str, *, is_manifest: bool) -> Manifest | None:
     """Return the manifest that a URI names, if it is one.
 

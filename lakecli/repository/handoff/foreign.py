@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from lakecli.errors import Refused, UsageError
 from lakecli.model import Entry
+from lakecli.objectstore.uri import is_local
 from lakecli.repository.address import split_address
+from lakecli.repository.places import check_host, remember
 from lakecli.repository.stage import stage_entry
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.uri import check_path
@@ -50,15 +52,23 @@ def record_object(
         UsageError: the location is no URI of an object in a store that lakecli knows.
     """
     check_path(path)
+    check_plain(location)
     bucket, key = split_address(location)
     if not key:
         raise UsageError(f"no object in the location {location!r}", hint="s3://BUCKET/KEY")
     address = f"{bucket}/{key}"
-    if _is_inside(address, repository.record.storage_namespace):
+    namespace = repository.record.storage_namespace
+    if _is_inside(address, namespace):
         raise Refused(
             f"the location lies inside the storage namespace: {address}",
             hint="objects of a repository have several paths by `fs cp`, which copies no data",
         )
+    if is_local(bucket) and not is_local(namespace):
+        raise Refused(
+            f"a file of this machine cannot be part of a namespace in a bucket: {address}",
+            hint="upload it: lakecli fs upload",
+        )
+    check_host(bucket)
     entry = Entry(
         physical_address=address,
         size=size,
@@ -67,8 +77,27 @@ def record_object(
         content_type=content_type_of(path) if content_type is None else content_type,
         metadata=metadata,
     )
+    remember(repository, [bucket])
     stage_entry(repository, branch, path, entry, kind="stage")
     return entry
+
+
+def check_plain(location: str) -> None:
+    """Refuse a location with a query, a fragment or credentials: it is recorded for all to read.
+
+    Raises:
+        UsageError: it has one. The location is not repeated, since it may be a secret.
+    """
+    authority = location.partition("://")[2].partition("/")[0]
+    for mark, what in (("?", "a query"), ("#", "a fragment")):
+        if mark in location:
+            raise UsageError(
+                f"{what} in a location",
+                hint="name the object alone: s3://BUCKET/KEY; a key that has ? or # in its name "
+                "can be imported: lakecli import",
+            )
+    if "@" in authority:
+        raise UsageError("credentials in a location", hint="name the object alone: s3://BUCKET/KEY")
 
 
 def _is_inside(address: str, namespace: str) -> bool:

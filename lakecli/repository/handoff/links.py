@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.values import decode_entry
-from lakecli.errors import LakeError
+from lakecli.errors import IntegrityError, LakeError
 from lakecli.identity import DIGEST_SIZE
 from lakecli.repository.address import is_external
 from lakecli.repository.presign import Presigner
@@ -157,7 +157,7 @@ class Handoff:
             try:
                 return signer.presign(*item)
             except LakeError as error:
-                if not is_external(item[1]):
+                if not is_external(item[1]) and not isinstance(error, IntegrityError):
                     raise
                 return error
 

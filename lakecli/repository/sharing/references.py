@@ -198,7 +198,17 @@ def _is_listed(index: DataIndex, item: _Wanted) -> bool:
 
 
 def _lost(store: ObjectStore, items: Sequence[_Wanted]) -> list[_Wanted]:
-    return _keep(items, lambda item: not _is_there(store, item.key, size=item.size))
+    return _keep(items, lambda item: not _is_data_there(store, item))
+
+
+def _is_data_there(store: ObjectStore, item: _Wanted) -> bool:
+    from lakecli.repository.address import check_key
+
+    try:
+        check_key(item.key)
+    except IntegrityError:
+        return False  # an entry that leads out of the namespace has no data
+    return _is_there(store, item.key, size=item.size)
 
 
 def _is_there(store: ObjectStore, key: str, *, size: int | None = None) -> bool:

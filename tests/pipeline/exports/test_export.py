@@ -23,6 +23,7 @@ from lakecli.pipeline.exports.records import ExportOptions
 from lakecli.pipeline.exports.run import export, summarise
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.commit import commit
+from lakecli.repository.places import remember
 from lakecli.repository.stage import Stager
 from lakecli.repository.upload import UploadOptions, upload_tree
 from tests.support.faulty import FaultyStore
@@ -306,6 +307,7 @@ def test_times_come_along_and_directories(repository: Repository, tmp_path: Path
 
 def external(repository: Repository, path: bytes, file: Path, size: int) -> None:
     entry = Entry(f"local://{file}", size, "", START)
+    remember(repository, [f"local://{file.parent}"])
     Stager(repository, "main", kind="test").write(unclaimed([(path, encode_entry(entry))]))
     commit(repository, "main", message="external", committer="me")
 

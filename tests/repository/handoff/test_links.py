@@ -15,6 +15,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.handoff import documents
 from lakecli.repository.handoff.documents import FORMATS, SCRIPTS, Document
 from lakecli.repository.handoff.links import Handoff, open_handoff
+from lakecli.repository.places import remember
 from lakecli.repository.stage import Stager
 from tests.support.lakes import checksums, entry_of, stage, unclaimed
 
@@ -135,6 +136,7 @@ def test_what_lies_elsewhere_may_fail_alone(
     assert [path for path, _ in handoff.failures] == [b"p/a", b"p/c"]
     assert all(why for _, why in handoff.failures)
     stage(repository, "main", {b"p/b": None})
+    remember(repository, [f"local://{tmp_path}/other"])
     with pytest.raises(Unsupported):  # then it is no matter of single objects
         read(repository, "main", b"p")
 

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakecli.config import KEYS, find_key
+from lakecli.config import KEYS, Settings, find_key
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, MutableMapping
+    from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 
     from tomlkit import TOMLDocument
 
@@ -43,6 +43,8 @@ def read_file(path: Path, *, required: bool = False) -> Mapping[str, str]:
             key = find_key(name)
         except UsageError as error:
             raise UsageError(f"{error.message} in {where}", hint=error.hint) from None
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            value = " ".join(value)  # noqa: PLW2901 - a list is written either way
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise UsageError(
                 f"{name} in {where} is no text or number", hint=f'write "{key.example}"'
@@ -69,7 +71,7 @@ def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, ob
     tables = {key.name.rpartition(".")[0] for key in KEYS} | {_REPOSITORIES}
     for name, value in table.items():
         dotted = prefix + name
-        inside = prefix == f"{_REPOSITORIES}."
+        inside = prefix == f"{_REPOSITORIES}." or dotted.partition(".")[2].endswith(".trust")
         if isinstance(value, dict) and (dotted in tables or inside):
             yield from _flatten(value, dotted + ".")
         else:
@@ -90,6 +92,19 @@ def _line_of(text: str, name: str) -> int:
         if (left == leaf and current == table) or (left == name and not current):
             return number
     return 1
+
+
+def trusted_by(path: Path, environ: Mapping[str, str]) -> Callable[[str], Sequence[str]]:
+    """Return what tells the places that the configuration lets a repository read.
+
+    For those who have no settings of a command line: the library's own doors.
+    """
+
+    def trusted(repository: str) -> Sequence[str]:
+        settings = Settings(flags={}, environ=environ, read_file=lambda: read_file(path), file=path)
+        return settings.trusted(repository)
+
+    return trusted
 
 
 def set_value(path: Path, name: str, text: str) -> None:
