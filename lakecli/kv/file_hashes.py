@@ -22,11 +22,17 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
 
-MINIMUM_AGE_NS: Final = 2_000_000_000
-"""A file changed again within the resolution of its times would look the same: too young."""
+MINIMUM_AGE_NS: Final = 30_000_000_000
+"""A file that changed less than this before it was hashed is not remembered.
+
+A change right after another one may leave the times as they are: within their resolution, and
+for as long as a page that a program has mapped is not written back, which takes 30 seconds.
+"""
 
 _OWNER: Final = struct.Struct(">Q8x")
 _FILE: Final = struct.Struct(">QQqq")
+_LARGEST_TIME: Final = 2**63 - 1
+"""In nanoseconds: the year 2262. Some file systems keep later times, which have no record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +56,8 @@ class FileKey:
 
 def find(txn: ReadTransaction, key: FileKey) -> str | None:
     """Return the BLAKE3 of a file in this state as 64 hex digits, or ``None``."""
+    if not _has_record(key):
+        return None
     value = paths.get(txn, Table.FILE_HASHES, _OWNER.pack(key.device), key.path)
     if value is None or not value.startswith(_state(key)):
         return None
@@ -78,23 +86,27 @@ def _owners(txn: ReadTransaction, start: bytes) -> Iterator[bytes]:
             yield key[:16]
 
 
-def remember_many(
-    txn: WriteTransaction, items: Iterable[tuple[FileKey, str]], *, now_ns: int
-) -> int:
+def remember_many(txn: WriteTransaction, items: Iterable[tuple[FileKey, str, int]]) -> int:
     """Remember digests of files; return of how many.
 
-    Files whose times are less than `MINIMUM_AGE_NS` before `now_ns` (unix nanoseconds), or after
-    it, are left out.
+    Args:
+        txn: where to.
+        items: files, their digests, and when the hashing began, in unix nanoseconds. A file whose
+            times are less than `MINIMUM_AGE_NS` before that, or after it, is left out.
     """
     by_device: dict[int, dict[bytes, bytes]] = {}
-    latest = now_ns - MINIMUM_AGE_NS
-    for key, digest in items:
-        if max(key.mtime_ns, key.ctime_ns) <= latest:
+    for key, digest, hashed_at_ns in items:
+        is_old = max(key.mtime_ns, key.ctime_ns) <= hashed_at_ns - MINIMUM_AGE_NS
+        if is_old and _has_record(key):
             records = by_device.setdefault(key.device, {})
             records[key.path] = _state(key) + bytes.fromhex(digest)
     for device, records in by_device.items():
         paths.put_many(txn, Table.FILE_HASHES, _OWNER.pack(device), sorted(records.items()))
     return sum(map(len, by_device.values()))
+
+
+def _has_record(key: FileKey) -> bool:
+    return max(map(abs, (key.mtime_ns, key.ctime_ns))) <= _LARGEST_TIME
 
 
 def _state(key: FileKey) -> bytes:

@@ -131,13 +131,14 @@ class Upload:
             self.entry(b"", Ingested("0" * 64, 0, 0), at=repository.lake.now(), has_mtime=True)
         )
         self._stager = Stager(repository, branch, kind="upload")
-        self._new_hashes: list[tuple[FileKey, str]] = []
+        self._new_hashes: list[tuple[FileKey, str, int]] = []
         self.workers = Workers(options.parallelism)
         self._memory = Memory()
         self.ingest = Ingest(
             repository.store,
             known=self._known,
-            remember=lambda key, digest: self._new_hashes.append((key, digest)),
+            remember=lambda *hashed: self._new_hashes.append(hashed),
+            clock_ns=lambda: int(repository.lake.surroundings.clock().timestamp() * 10**9),
             follow=options.links is LinkPolicy.FOLLOW,
             sender=self._sender(),
             memory=self._memory,
@@ -215,10 +216,8 @@ class Upload:
         hashes, self._new_hashes = self._new_hashes, []
         if not hashes:
             return
-        lake = self._repository.lake
-        with lake.kv.write() as txn:
-            now_ns = int(lake.surroundings.clock().timestamp() * 1_000_000_000)
-            file_hashes.remember_many(txn, hashes, now_ns=now_ns)
+        with self._repository.lake.kv.write() as txn:
+            file_hashes.remember_many(txn, hashes)
 
 
 def is_same(present: bytes | None, value: bytes) -> bool:

@@ -27,7 +27,7 @@ OLD = FileKey(
 def test_an_unchanged_file_is_known(store: LocalStore) -> None:
     with scratch(store) as txn:
         assert file_hashes.find(txn, OLD) is None
-        assert file_hashes.remember_many(txn, [(OLD, DIGEST)], now_ns=NOW) == 1
+        assert file_hashes.remember_many(txn, [(OLD, DIGEST, NOW)]) == 1
         assert file_hashes.find(txn, OLD) == DIGEST
 
 
@@ -44,7 +44,7 @@ def test_an_unchanged_file_is_known(store: LocalStore) -> None:
 )
 def test_any_difference_makes_it_unknown(store: LocalStore, changed: FileKey) -> None:
     with scratch(store) as txn:
-        file_hashes.remember_many(txn, [(OLD, DIGEST)], now_ns=NOW)
+        file_hashes.remember_many(txn, [(OLD, DIGEST, NOW)])
         assert file_hashes.find(txn, changed) is None
 
 
@@ -52,15 +52,33 @@ def test_any_difference_makes_it_unknown(store: LocalStore, changed: FileKey) ->
 def test_a_young_file_is_not_remembered(store: LocalStore, age: int) -> None:
     for young in (replace(OLD, mtime_ns=NOW - age), replace(OLD, ctime_ns=NOW - age)):
         with scratch(store) as txn:
-            assert file_hashes.remember_many(txn, [(young, DIGEST)], now_ns=NOW) == 0
+            assert file_hashes.remember_many(txn, [(young, DIGEST, NOW)]) == 0
             assert file_hashes.find(txn, young) is None
+
+
+def test_the_age_counts_when_hashing_begins(store: LocalStore) -> None:
+    """However long the upload takes that remembers the digest: pages may be written until then."""
+    times = [(MINIMUM_AGE_NS - 1, 0), (MINIMUM_AGE_NS, 1), (30 * 10**9 - 1, 0), (30 * 10**9, 1)]
+    for age, remembered in times:
+        with scratch(store) as txn:
+            hashed_at = OLD.mtime_ns + age
+            assert file_hashes.remember_many(txn, [(OLD, DIGEST, hashed_at)]) == remembered
+
+
+def test_times_that_have_no_record_are_not_remembered(store: LocalStore) -> None:
+    for time in (2**63, 2**64, -(2**63) - 1):
+        far = replace(OLD, mtime_ns=time)
+        with scratch(store) as txn:
+            assert file_hashes.find(txn, far) is None
+            assert file_hashes.remember_many(txn, [(far, DIGEST, 2**70)]) == 0
+            assert file_hashes.find(txn, far) is None
 
 
 def test_a_changed_file_replaces_what_was_known_of_it(store: LocalStore) -> None:
     changed = replace(OLD, inode=7, size=6)
     with scratch(store) as txn:
-        file_hashes.remember_many(txn, [(OLD, DIGEST)], now_ns=NOW)
-        file_hashes.remember_many(txn, [(changed, DIGEST[::-1])], now_ns=NOW)
+        file_hashes.remember_many(txn, [(OLD, DIGEST, NOW)])
+        file_hashes.remember_many(txn, [(changed, DIGEST[::-1], NOW)])
         assert file_hashes.find(txn, OLD) is None
         assert file_hashes.find(txn, changed) == DIGEST[::-1]
 
@@ -70,7 +88,7 @@ def test_many_files_in_any_order_and_times_before_1970(store: LocalStore) -> Non
         replace(OLD, device=number % 3, path=b"/%d" % number * 300, mtime_ns=-number)
         for number in (5, 3, 9, 1, 700)
     ]
-    items = [(key, DIGEST) for key in keys]
+    items = [(key, DIGEST, NOW) for key in keys]
     with scratch(store) as txn:
-        assert file_hashes.remember_many(txn, items, now_ns=NOW) == len(items)
+        assert file_hashes.remember_many(txn, items) == len(items)
         assert all(file_hashes.find(txn, key) == DIGEST for key in keys)

@@ -47,7 +47,8 @@ class Cache(dict[object, str]):
     def known(self, key: FileKey) -> str | None:
         return self.get(key)
 
-    def remember(self, key: FileKey, digest: str) -> None:
+    def remember(self, key: FileKey, digest: str, hashed_at_ns: int) -> None:
+        del hashed_at_ns
         self[key] = digest
 
 

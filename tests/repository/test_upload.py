@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import threading
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lakecli.errors import NotFound, PermissionDenied, Refused, Unreachable, UsageError
 from lakecli.identity import h
+from lakecli.kv.env import Table
 from lakecli.layout import DATA, data_key
 from lakecli.model import CLIENT_MTIME, MAX_PATH_SIZE
 from lakecli.objectstore.base import ANY
@@ -30,7 +33,7 @@ from lakecli.repository.upload import (
     upload_stream,
     upload_tree,
 )
-from tests.support.lakes import checksums, read
+from tests.support.lakes import checksums, make_repository, open_lake, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -281,7 +284,6 @@ def test_an_object_of_another_size_is_replaced_by_the_same_upload(
     source = tmp_path / "source"
     source.mkdir()
     (source / "a").write_bytes(body)
-    os.utime(source / "a", (1, 1_600_000_000))  # so that the cache of hashes keeps it
     options = UploadOptions(part_size=SMALL)
 
     def upload(path: bytes = b"a") -> None:
@@ -303,6 +305,72 @@ def test_an_object_of_another_size_is_replaced_by_the_same_upload(
     upload(b"b" if how == "another path" else b"a")
     assert anywhere.store.get(key) == body
     assert not damage()
+
+
+@pytest.mark.parametrize("age", [2, 10, 29])
+def test_a_mapped_page_that_was_written_lately_is_read_again(tmp_path: Path, age: int) -> None:
+    """Writes through a mapped page that is dirty already leave the times of a file as they are."""
+    clock = Moving()
+    size = SMALL + 1
+    path = tmp_path / "large"
+    path.write_bytes(bytes(size))
+    with (
+        open_lake(tmp_path, clock=clock) as lake,
+        path.open("r+b") as file,
+        mmap.mmap(file.fileno(), 0) as mapped,
+    ):
+        repository = make_repository(lake, tmp_path)
+        for body in (b"1" * size, b"2" * size, b"3" * size):
+            mapped[:] = body
+            clock.offset = path.stat().st_ctime - clock.real().timestamp() + age
+            upload_file(repository, "main", b"a", source=path, options=PLAIN)
+            assert stat(repository, "main", b"a").checksum == h(body).hex()
+
+
+def test_the_age_of_a_file_counts_when_its_hashing_begins(tmp_path: Path) -> None:
+    """An upload may take longer than a file must be old."""
+    clock = Moving()
+
+    def pass_by(_count: int) -> None:
+        clock.offset = 3_600
+
+    with open_lake(tmp_path, clock=clock) as lake:
+        repository = make_repository(lake, tmp_path)
+        (tmp_path / "large").write_bytes(bytes(SMALL + 1))
+        options = UploadOptions(on_bytes=pass_by)
+        upload_file(repository, "main", b"a", source=tmp_path / "large", options=options)
+        with lake.kv.read() as txn:
+            assert not list(txn.scan(Table.FILE_HASHES))
+        upload_file(repository, "main", b"b", source=tmp_path / "large", options=options)
+        with lake.kv.read() as txn:
+            assert list(txn.scan(Table.FILE_HASHES))
+
+
+@pytest.mark.parametrize("year", [2300, 1600])
+def test_times_far_away(anywhere: Repository, tmp_path: Path, year: int) -> None:
+    path = tmp_path / "tree" / "large"
+    path.parent.mkdir()
+    path.write_bytes(bytes(SMALL + 1))
+    seconds = int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
+    os.utime(path, (seconds, seconds))
+    kept = path.stat().st_mtime_ns // 10**9  # not every file system keeps such times
+    for _ in range(2):
+        report = upload_tree(anywhere, "main", b"", source=path.parent, options=PLAIN)
+        assert not report.failures
+    assert stat(anywhere, "main", b"large").metadata[CLIENT_MTIME] == str(kept)
+
+
+class Moving:
+    """The system's clock, shifted by an offset in seconds."""
+
+    def __init__(self) -> None:
+        self.offset = 0.0
+
+    def __call__(self) -> datetime:
+        return self.real() + timedelta(seconds=self.offset)
+
+    def real(self) -> datetime:
+        return datetime.now(UTC)  # noqa: TID251 - the times of files are the system's
 
 
 class Failing(MemoryStore):

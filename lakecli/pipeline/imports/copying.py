@@ -95,7 +95,7 @@ def make_ingest(store: ObjectStore, *, guard: Guard | None = None) -> Ingest:
     return Ingest(
         store,
         known=lambda _key: None,
-        remember=lambda _key, _digest: None,
+        remember=lambda _key, _digest, _hashed_at: None,
         follow=True,
         guard=guard,
     )

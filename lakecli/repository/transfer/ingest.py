@@ -112,7 +112,9 @@ class Ingest:
     Args:
         store: the storage namespace.
         known: looks a file's digest up by its status, or returns ``None``.
-        remember: is told each digest of a large file that had to be computed.
+        remember: is told each digest of a large file that had to be computed, and when that
+            began, by `clock_ns`.
+        clock_ns: unix nanoseconds.
         follow: whether symbolic links stand for what they point to.
         sender: of large files into a bucket in parts; ``None`` sends each by one call.
         memory: holds the files that are sent whole.
@@ -127,7 +129,8 @@ class Ingest:
         store: ObjectStore,
         *,
         known: Callable[[FileKey], str | None],
-        remember: Callable[[FileKey, str], None],
+        remember: Callable[[FileKey, str, int], None],
+        clock_ns: Callable[[], int] = lambda: 0,
         follow: bool = False,
         sender: Sender | None = None,
         memory: Memory | None = None,
@@ -141,6 +144,7 @@ class Ingest:
         self._batch: Batch | None = store.batch() if is_local(store.uri) else None
         self._known = known
         self._remember = remember
+        self._clock_ns = clock_ns
         self._on_bytes = on_bytes
         self._sender = sender
         self._memory = memory or Memory()
@@ -248,12 +252,13 @@ class Ingest:
         if known is not None and self._present(known, size):
             self._on_bytes(size)
             return known, True
+        hashed_at = self._clock_ns()
         if size <= self._whole:
             digest, found = self._small(descriptor, size, expected)
         else:
             with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
                 digest, found = self._transfer(file, size, expected, check), True
-        self._remember(key, digest)
+        self._remember(key, digest, hashed_at)
         return digest, found
 
     def _transfer(
