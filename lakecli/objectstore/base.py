@@ -267,6 +267,9 @@ class Batch(Protocol):
     def flush(self) -> Collection[str]:
         """Make everything so far durable and visible, in order: content first, then names.
 
+        After an error, nothing of it counts as durable. What the error may have lost is dropped,
+        so that another flush never makes it visible; write it again.
+
         Returns:
             The keys that were there already and stayed as they were, where the answers of the
             store say so; a directory of this machine, whose files nobody copies, names none.

@@ -383,6 +383,72 @@ def test_a_flush_that_failed_can_be_repeated(
     assert leftovers(tmp_path) == []
 
 
+class FailingDisk:
+    """Syncs that fail at one moment, and succeed ever after, as those of a kernel do."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str, *, at: int) -> None:
+        self.calls = 0
+
+        def sync(descriptor: int) -> None:
+            self.calls += 1
+            if self.calls == at:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        if name == "fsync":
+            monkeypatch.setattr(os, "fsync", sync)
+            return
+
+        def fail(descriptor: int) -> None:
+            try:
+                sync(descriptor)
+            except OSError as error:
+                raise directory.SyncError(error.errno, error.strerror) from error
+
+        monkeypatch.setattr(local_batch, "sync_file_system", fail)
+
+
+@pytest.mark.parametrize(("name", "count"), [("fsync", 3), ("sync_file_system", 40)])
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_flush_after_a_failed_sync_publishes_nothing_of_it(
+    *,
+    store: LocalStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    count: int,
+    at: int,
+) -> None:
+    store.put("data/00/there", b"", ANY)
+    batch = store.batch()
+
+    def write(kind: str) -> None:
+        for number in range(count):
+            batch.put_content(f"data/{kind}/{number}", b"1")
+            temporary, stream = batch.spool()
+            with stream:
+                stream.write(b"2")
+            batch.adopt(f"data/{kind}/spool-{number}", temporary)
+
+    def keys() -> set[str]:
+        return {info.key for info in store.list() if info.key != "data/00/there"}
+
+    write("00")
+    disk = FailingDisk(monkeypatch, name, at=at)
+    if name == "sync_file_system" and at == 3:
+        batch.flush()
+        write("01")
+    with pytest.raises(Unreachable, match="input/output error"):
+        batch.flush()
+    visible = keys()
+    assert disk.calls == at
+    batch.flush()
+    assert keys() == visible, "what the failed sync lost may have been published"
+    assert leftovers(tmp_path) == []
+    write("02")
+    batch.flush()
+    assert len(keys()) == len(visible) + 2 * count
+
+
 def test_versions_differ_even_if_the_clock_stands_still(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path), clock_ns=lambda: 10**18)
     versions = [store.put("k", b"%03d" % number, ANY) for number in range(20)]

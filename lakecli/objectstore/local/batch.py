@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from lakecli.objectstore.local.directory import (
     TEMPORARY,
+    SyncError,
     split_key,
     sync_file,
     sync_file_system,
@@ -120,7 +121,8 @@ class LocalBatch:
     def flush(self) -> Collection[str]:
         """Make everything so far durable, then visible, then durably visible.
 
-        After an error, what was not yet published is kept for another flush.
+        After an error, what was not yet published is kept for another flush; but after a failed
+        sync all of it is dropped, as the next sync could succeed although something was lost.
         """
         with self._flushing:
             with self._lock:
@@ -137,11 +139,26 @@ class LocalBatch:
                 with self._files.translated("new objects"):
                     self._sync_content([temporary for _, temporary, _ in pending], nurseries, count)
                     self._publish(pending, nurseries, count)
-            except BaseException:
-                with self._lock:
-                    self._pending += [item for item in pending if item[1] in self._unpublished]
+            except BaseException as error:
+                left = [item for item in pending if item[1] in self._unpublished]
+                if isinstance(error.__cause__, SyncError):
+                    self._drop([temporary for _, temporary, _ in left], nurseries)
+                else:
+                    with self._lock:
+                        self._pending += left
                 raise
             return ()
+
+    def _drop(self, temporaries: Sequence[str], nurseries: Sequence[Nursery]) -> None:
+        """Remove what was not published."""
+        for nursery in nurseries:
+            if nursery in self._nurseries:
+                self._nurseries.remove(nursery)
+                nursery.remove()
+        for temporary in temporaries:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=self._temporaries)
+            self._unpublished.discard(temporary)
 
     def _create(self) -> tuple[str, int]:
         temporary, descriptor = self._files.create_temporary(self._temporaries)

@@ -396,24 +396,42 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
         written = os.write(descriptor, data)
 
 
+class SyncError(OSError):
+    """The disk did not take something, and may have lost it: another sync could succeed for that.
+
+    Kernels report a failed write once and take the page for clean from then on.
+    """
+
+
 def sync_file(descriptor: int) -> None:
-    """Make a file's bytes durable."""
+    """Make a file's bytes durable.
+
+    Raises:
+        SyncError: they may be lost.
+    """
     import fcntl
 
     full_sync = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: its fsync stops at the drive's cache
-    if full_sync is None:
-        os.fsync(descriptor)
-    else:
-        fcntl.fcntl(descriptor, full_sync)
+    try:
+        if full_sync is None:
+            os.fsync(descriptor)
+        else:
+            fcntl.fcntl(descriptor, full_sync)
+    except OSError as error:
+        raise SyncError(error.errno, error.strerror) from error
 
 
 def sync_names(descriptor: int) -> None:
-    """Make the names in an opened directory durable, where the file system knows how."""
+    """Make the names in an opened directory durable, where the file system knows how.
+
+    Raises:
+        SyncError: they may be lost.
+    """
     try:
         os.fsync(descriptor)
     except OSError as error:
         if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}:
-            raise
+            raise SyncError(error.errno, error.strerror) from error
 
 
 def sync_file_system(descriptor: int) -> None:
@@ -421,6 +439,9 @@ def sync_file_system(descriptor: int) -> None:
 
     Linux's ``syncfs`` leaves other disks alone and reports failed writes, which ``sync`` does
     not; elsewhere ``sync`` has to do.
+
+    Raises:
+        SyncError: something may be lost.
     """
     import ctypes
 
@@ -429,7 +450,7 @@ def sync_file_system(descriptor: int) -> None:
         os.sync()
     elif syncfs(descriptor) != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise SyncError(number, os.strerror(number))
 
 
 def open_below(parent: int, name: bytes, *, create: bool = False, sync: bool = True) -> int:
