@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MIN_RANGE_ENTRIES = 16
+MAX_RANGE_ENTRIES = 1 << 20
 
 
 def key_number(key_digest: bytes) -> int:

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lakecli.ids import PackId
 from lakecli.kv.env import Table, owner_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from lakecli.ids import CommitId
     from lakecli.kv.env import ReadTransaction
 
 _COMMIT: Final = b"c"
@@ -37,7 +39,9 @@ class PackedStore:
         self._txn = txn
         self._repository = owner_key(repository)
 
-    def add(self, pack_id: str, commit_ids: Iterable[str], *, replaces: Iterable[str] = ()) -> None:
+    def add(
+        self, pack_id: PackId, commit_ids: Iterable[CommitId], *, replaces: Iterable[PackId] = ()
+    ) -> None:
         """Note that a pack lies in the bucket, with these commits in it.
 
         The packs that it replaces are known from now on as well: it has all that they have.
@@ -51,21 +55,21 @@ class PackedStore:
         rows = ((commit, pack) for commit in sorted(map(bytes.fromhex, commit_ids)))
         txn.put_sorted(Table.PACKED, rows, prefix=self._repository + _COMMIT)
 
-    def find_pack(self, commit_id: str) -> str | None:
+    def find_pack(self, commit_id: CommitId) -> PackId | None:
         """Return the pack that a commit lies in, or ``None`` if it is not known to be in one."""
         key = self._repository + _COMMIT + bytes.fromhex(commit_id)
         pack = self._txn.get(Table.PACKED, key)
-        return None if pack is None else pack.hex()
+        return None if pack is None else PackId.of_bytes(pack)
 
-    def known_packs(self) -> Iterator[str]:
+    def known_packs(self) -> Iterator[PackId]:
         """Yield the packs that were read or written here, by ID."""
         under = self._repository + _PACK
         for key in self._txn.scan_keys(Table.PACKED, prefix=under):
-            yield key[len(under) :].hex()
+            yield PackId.of_bytes(key[len(under) :])
 
-    def live_packs(self) -> Iterator[str]:
+    def live_packs(self) -> Iterator[PackId]:
         """Yield the known packs that no other known one replaces, by ID."""
         under = self._repository + _PACK
         for key, value in self._txn.scan(Table.PACKED, prefix=under):
             if value != _REPLACED:
-                yield key[len(under) :].hex()
+                yield PackId.of_bytes(key[len(under) :])

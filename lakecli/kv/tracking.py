@@ -13,7 +13,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import IntegrityError
-from lakecli.ids import CommitId, MalformedId
+from lakecli.ids import CommitId, MalformedId, WriteId
 from lakecli.kv.env import Table, owner_key
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Tracked(NamedTuple):
     name: str
     commit_id: CommitId | None
     sequence: int
-    write_id: str
+    write_id: WriteId
     version: str
 
 
@@ -99,7 +99,7 @@ def _load(kind: str, name: str, data: bytes) -> Tracked:
             name,
             None if fields["commit_id"] is None else CommitId(fields["commit_id"]),
             fields["sequence"],
-            fields["write_id"],
+            WriteId(fields["write_id"]),
             fields["version"],
         )
     except (KeyError, TypeError, ValueError, MalformedId) as error:

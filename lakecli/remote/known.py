@@ -3,16 +3,45 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import IntegrityError
+from lakecli.ids import CommitId, PackId, WriteId
 from lakecli.kv.reflog import ReflogStore
-from lakecli.remote.records import Move
+from lakecli.layout import MAX_REF_SIZE, MAX_SEQUENCE
+from lakecli.remote.records import MAX_WHO_SIZE, MAX_WHY_SIZE, Move
+from lakecli.validation import (
+    EARLIEST,
+    LATEST,
+    Invalid,
+    Record,
+    identifier,
+    nullable,
+    optional,
+    or_empty,
+    text,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
+
+
+_MOVE: Final = Record(
+    {
+        "sequence": whole(1, MAX_SEQUENCE),
+        "write_id": identifier(WriteId),
+        "before": nullable(identifier(CommitId)),
+        "after": nullable(identifier(CommitId)),
+        "who": text(MAX_WHO_SIZE),
+        "at": whole(int(EARLIEST.timestamp()), int(LATEST.timestamp())),
+        "why": text(MAX_WHY_SIZE),
+        "pack": optional(or_empty(identifier(PackId)), ""),
+        "extra": optional(text(MAX_REF_SIZE), ""),
+    }
+)
 
 
 def put_moves(
@@ -33,10 +62,10 @@ def _to_fields(move: Move) -> dict[str, Any]:
 
 
 def _from_fields(fields: Mapping[str, Any]) -> Move:
-    known = {name: fields[name] for name in Move._fields if name in fields}
     try:
-        return Move(**{**known, "at": datetime.fromtimestamp(fields["at"], UTC)})
-    except (KeyError, TypeError, ValueError) as error:
+        found = _MOVE.read(dict(fields))
+        return Move(**{**found, "at": datetime.fromtimestamp(found["at"], UTC)})
+    except Invalid as error:
         raise IntegrityError(
             "a move of a ref makes no sense in the local store",
             hint="the store may be damaged: move it away and start a new one",

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable
 from lakecli.layout import ref_key
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from lakecli.model import CommitId
+    from lakecli.ids import CommitId, PackId, WriteId
     from lakecli.objectstore.base import ObjectStore
 
 __all__ = ["Intent", "Outcome", "OutcomeUnknown", "Result", "Retries", "apply", "look_up"]
@@ -55,13 +55,13 @@ class Intent(NamedTuple):
 
     kind: str
     name: str
-    write_id: str
+    write_id: WriteId
     before: CommitId | None
     after: CommitId | None
     who: str
     at: datetime
     why: str
-    pack: str = ""
+    pack: PackId | Literal[""] = ""
     since: int = 0
 
 

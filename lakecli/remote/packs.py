@@ -14,12 +14,12 @@ grows with the logarithm of the bytes in them, and each commit is rewritten a fe
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
+from lakecli.ids import PackId
 from lakecli.layout import COMMITS, LARGEST_PACK, pack_key
 from lakecli.objectstore.base import ObjectNotFound
 
@@ -39,14 +39,13 @@ SMALLEST_LEVEL: Final = 16 << 10
 REPLACES: Final = "replaces"
 
 _ID_SIZE: Final = 32
-_ID: Final = re.compile(r"[0-9a-f]{64}")
 _PROPERTIES: Final = {"type": b"commits", "entity": b"commit", "writer": b"lakecli"}
 
 
 class DamagedPack(IntegrityError):
     """A commit pack that cannot be read, or does not hold what its name says; `pack_id` is that."""
 
-    def __init__(self, pack_id: str, what: str) -> None:
+    def __init__(self, pack_id: PackId, what: str) -> None:
         self.pack_id = pack_id
         super().__init__(
             f"damaged commit pack {pack_key(pack_id)}: {what}",
@@ -58,7 +57,7 @@ class DamagedPack(IntegrityError):
 class PackInfo(NamedTuple):
     """A pack as the listing knows it; `size` in bytes."""
 
-    id: str
+    id: PackId
     size: int
     modified_at: datetime
 
@@ -73,8 +72,8 @@ class Pack:
         commits: ordered by ID.
     """
 
-    id: str
-    replaces: tuple[str, ...]
+    id: PackId
+    replaces: tuple[PackId, ...]
     commits: list[Commit]
 
 
@@ -84,13 +83,13 @@ def list_packs(store: ObjectStore) -> list[PackInfo]:
     One LIST for each thousand. A store may list late: a pack that is missing here may be there.
     """
     return [
-        PackInfo(pack_id, info.size, info.modified_at)
+        PackInfo(PackId(pack_id), info.size, info.modified_at)
         for info in store.list(COMMITS)
-        if _ID.fullmatch(pack_id := info.key.removeprefix(COMMITS))
+        if PackId.is_valid(pack_id := info.key.removeprefix(COMMITS))
     ]
 
 
-def read_pack(store: ObjectStore, pack_id: str) -> Pack:
+def read_pack(store: ObjectStore, pack_id: PackId) -> Pack:
     """Read a pack whole, verify it, and compute the IDs of its commits anew; one GET.
 
     Raises:
@@ -110,9 +109,9 @@ def read_pack(store: ObjectStore, pack_id: str) -> Pack:
 
 def read_new_packs(
     store: ObjectStore,
-    known: Collection[str],
+    known: Collection[PackId],
     *,
-    also: Collection[str] = (),
+    also: Collection[PackId] = (),
     on_damage: Callable[[DamagedPack], None] | None = None,
 ) -> Iterator[Pack]:
     """Yield the packs that are not known and not replaced by one that was read, largest first.
@@ -155,7 +154,7 @@ def read_new_packs(
             yield pack
 
 
-def read_named_packs(store: ObjectStore, ids: Iterable[str]) -> Iterator[Pack]:
+def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack]:
     """Yield packs, without those that are gone or replaced by one that was read before them.
 
     Args:
@@ -165,7 +164,7 @@ def read_named_packs(store: ObjectStore, ids: Iterable[str]) -> Iterator[Pack]:
     Raises:
         DamagedPack: one is not what its name says.
     """
-    done: set[str] = set()
+    done: set[PackId] = set()
     for pack_id in ids:
         if pack_id in done:
             continue
@@ -179,8 +178,8 @@ def read_named_packs(store: ObjectStore, ids: Iterable[str]) -> Iterator[Pack]:
 
 
 def write_pack(
-    store: ObjectStore, commits: Sequence[Commit], *, replaces: Sequence[str] = ()
-) -> str:
+    store: ObjectStore, commits: Sequence[Commit], *, replaces: Sequence[PackId] = ()
+) -> PackId:
     """Write commits as one pack and return its ID; repeating it changes nothing.
 
     Args:
@@ -201,12 +200,12 @@ def write_pack(
     for commit in sorted(commits, key=attrgetter("id")):
         table.add(commit.id.encode("ascii"), encode_commit(commit))
     data = table.finish()
-    pack_id = h(data).hex()
+    pack_id = PackId.of_bytes(h(data))
     store.put_new(pack_key(pack_id), data)
     return pack_id
 
 
-def choose_replaced(packs: Sequence[PackInfo], new_size: int) -> list[str]:
+def choose_replaced(packs: Sequence[PackInfo], new_size: int) -> list[PackId]:
     """Return the packs that a new one should replace, so that few are left; often none.
 
     At most seven are left of each level, and a level ends at eight times the size of the last.
@@ -219,7 +218,7 @@ def choose_replaced(packs: Sequence[PackInfo], new_size: int) -> list[str]:
     for info in packs:
         if info.size < LARGEST_PACK:
             levels.setdefault(_level(info.size), []).append(info)
-    chosen: list[str] = []
+    chosen: list[PackId] = []
     total = new_size
     for level in sorted(levels):
         peers = levels[level]
@@ -240,7 +239,7 @@ def _level(size: int) -> int:
     return level
 
 
-def _parse(pack_id: str, data: bytes) -> Pack:
+def _parse(pack_id: PackId, data: bytes) -> Pack:
     from lakecli.remote.commit_data import decode_commit
     from lakecli.sstable.reader import BytesSource, Table
 
@@ -255,7 +254,7 @@ def _parse(pack_id: str, data: bytes) -> Pack:
         id=pack_id,
         replaces=tuple(
             [
-                replaced[start : start + _ID_SIZE].hex()
+                PackId.of_bytes(replaced[start : start + _ID_SIZE])
                 for start in range(0, len(replaced), _ID_SIZE)
             ]
         ),

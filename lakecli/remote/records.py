@@ -16,15 +16,30 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from lakecli.errors import IntegrityError
-from lakecli.layout import ref_key
-from lakecli.model import CommitId
+from lakecli.errors import IntegrityError, Refused
+from lakecli.ids import CommitId, PackId, WriteId
+from lakecli.layout import MAX_REF_SIZE, MAX_SEQUENCE, ref_key
+from lakecli.parsing import Unparsable, parse_json_object
+from lakecli.validation import (
+    Invalid,
+    Record,
+    choice,
+    identifier,
+    list_of,
+    moment,
+    nullable,
+    optional,
+    or_empty,
+    text,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from lakecli.objectstore.base import Version
 
@@ -33,16 +48,65 @@ FORMAT: Final = 1
 MAX_MOVES: Final = 32
 """Moves in a ref object, at most; older ones lie in the reflog."""
 
-_ID_SIZE: Final = 64
-_DIGITS: Final = frozenset("0123456789abcdef")
-_REF_FIELDS: Final = frozenset(
-    ("format", "kind", "name", "commit_id", "sequence", "write_id", "moves")
+MAX_WHO_SIZE: Final = 4096
+MAX_WHY_SIZE: Final = 256
+
+_MOST_MOVES: Final = 1024
+"""Moves in one object that is read, at most: another version may keep more than this one."""
+
+_MOVE: Final = Record(
+    {
+        "sequence": whole(1, MAX_SEQUENCE),
+        "write_id": identifier(WriteId),
+        "from": nullable(identifier(CommitId)),
+        "to": nullable(identifier(CommitId)),
+        "who": text(MAX_WHO_SIZE),
+        "at": moment,
+        "why": text(MAX_WHY_SIZE),
+        "pack": optional(or_empty(identifier(PackId)), ""),
+    }
 )
-_MOVE_FIELDS: Final = frozenset(("sequence", "write_id", "from", "to", "who", "at", "why", "pack"))
+
+
+def _move_of(value: object) -> Move:
+    """Return the move that an object of JSON is; raises `Invalid`."""
+    fields = _MOVE.read(value)
+    assert isinstance(value, dict)
+    unknown = _MOVE.unknown(value)
+    return Move(
+        sequence=fields["sequence"],
+        write_id=fields["write_id"],
+        before=fields["from"],
+        after=fields["to"],
+        who=fields["who"],
+        at=fields["at"],
+        why=fields["why"],
+        pack=fields["pack"],
+        extra=json.dumps(unknown, separators=(",", ":")) if unknown else "",
+    )
+
+
+_REF: Final = Record(
+    {
+        "format": whole(1, FORMAT),
+        "kind": choice("branch", "tag"),
+        "name": text(1024, min_size=1),
+        "commit_id": nullable(identifier(CommitId)),
+        "sequence": whole(1, MAX_SEQUENCE),
+        "write_id": identifier(WriteId),
+        "moves": list_of(_move_of, _MOST_MOVES),
+    }
+)
+
+_CHUNK: Final = Record({"format": whole(1, FORMAT), "moves": list_of(_move_of, _MOST_MOVES)})
 
 
 class NotOurs(IntegrityError):
     """An object in the place of a ref or of its moves that this lakecli cannot have written."""
+
+
+class Unwritable(Refused):
+    """A ref or moves that `parse_ref` or `parse_moves` would refuse."""
 
 
 class Move(NamedTuple):
@@ -61,13 +125,13 @@ class Move(NamedTuple):
     """
 
     sequence: int
-    write_id: str
+    write_id: WriteId
     before: CommitId | None
     after: CommitId | None
     who: str
     at: datetime
     why: str
-    pack: str = ""
+    pack: PackId | Literal[""] = ""
     extra: str = ""
 
 
@@ -90,7 +154,7 @@ class RemoteRef:
     name: str
     commit_id: CommitId | None
     sequence: int
-    write_id: str
+    write_id: WriteId
     moves: tuple[Move, ...]
     version: Version
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -109,33 +173,40 @@ def parse_ref(kind: str, name: str, data: bytes, version: Version) -> RemoteRef:
         NotOurs: they describe no ref, another one, or one of a newer format.
     """
     what = ref_key(kind, name)
-    fields = _load(data, what)
+    found = _load(data, what)
     try:
-        if (fields["kind"], fields["name"]) != (kind, name):
-            raise NotOurs(
-                f"{what} says that it is {fields['kind']} {fields['name']!r}",
-                hint="it was copied or renamed in the bucket: put it back where it belongs",
-            )
-        moves = tuple([_parse_move(move) for move in fields["moves"]])
-        ref = RemoteRef(
-            kind=kind,
-            name=name,
-            commit_id=_commit_id(fields["commit_id"]),
-            sequence=_count(fields["sequence"]),
-            write_id=_text(fields["write_id"]),
-            moves=moves,
-            version=version,
-            extra={key: value for key, value in fields.items() if key not in _REF_FIELDS},
+        fields = _REF.read(found)
+    except Invalid as error:
+        raise _not_ours(what, error) from error
+    if (fields["kind"], fields["name"]) != (kind, name):
+        raise NotOurs(
+            f"{what} says that it is {fields['kind']} {fields['name']!r}",
+            hint="it was copied or renamed in the bucket: put it back where it belongs",
         )
-        _check_moves(moves, ref.sequence)
+    ref = RemoteRef(
+        kind=kind,
+        name=name,
+        commit_id=fields["commit_id"],
+        sequence=fields["sequence"],
+        write_id=fields["write_id"],
+        moves=tuple(fields["moves"]),
+        version=version,
+        extra=_REF.unknown(found),
+    )
+    try:
+        _check_moves(ref.moves, ref.sequence)
         _check_last_move(ref)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except Invalid as error:
         raise _not_ours(what, error) from error
     return ref
 
 
 def dump_ref(ref: RemoteRef) -> bytes:
-    """Return the bytes of a ref's object."""
+    """Return the bytes of a ref's object.
+
+    Raises:
+        Unwritable: it would not be read back, by anybody.
+    """
     fields = {
         **ref.extra,
         "format": FORMAT,
@@ -146,7 +217,7 @@ def dump_ref(ref: RemoteRef) -> bytes:
         "write_id": ref.write_id,
         "moves": [_move_fields(move) for move in ref.moves],
     }
-    return json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
+    return _dump(_REF, fields)
 
 
 def parse_moves(what: str, data: bytes) -> tuple[Move, ...]:
@@ -159,72 +230,80 @@ def parse_moves(what: str, data: bytes) -> tuple[Move, ...]:
     Raises:
         NotOurs: it holds no moves, or is of a newer format.
     """
-    fields = _load(data, what)
+    found = _load(data, what)
     try:
-        moves = tuple([_parse_move(move) for move in fields["moves"]])
+        moves = tuple(_CHUNK.read(found)["moves"])
+        _check_some(moves)
         _check_moves(moves, moves[0].sequence)
-    except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
+    except Invalid as error:
         raise _not_ours(what, error) from error
     return moves
 
 
 def dump_moves(moves: tuple[Move, ...]) -> bytes:
-    """Return the bytes of an object of the reflog."""
+    """Return the bytes of an object of the reflog.
+
+    Raises:
+        Unwritable: it would not be read back, by anybody.
+    """
     fields = {"format": FORMAT, "moves": [_move_fields(move) for move in moves]}
-    return json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
+    return _dump(_CHUNK, fields)
+
+
+def _dump(record: Record, fields: dict[str, Any]) -> bytes:
+    try:
+        record.read(fields)
+    except Invalid as error:
+        raise Unwritable(
+            f"a ref that nobody could read is not written: {error}",
+            hint="choose a shorter name or e-mail for who commits",
+        ) from error
+    data = json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
+    if len(data) > MAX_REF_SIZE:
+        raise Unwritable(
+            f"a ref of {len(data):,} bytes is not written, at most {MAX_REF_SIZE:,} are read",
+            hint="choose a shorter name or e-mail for who commits",
+        )
+    return data
 
 
 def _load(data: bytes, what: str) -> dict[str, Any]:
     try:
-        fields = json.loads(data)
-        known = _count(fields["format"])
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        found = parse_json_object(data, max_size=MAX_REF_SIZE)
+        known = whole(1, MAX_SEQUENCE)(found.get("format"))
+    except Unparsable as error:
         raise _not_ours(what, error) from error
+    except Invalid as error:
+        raise _not_ours(what, Invalid(f"format: {error}")) from error
     if known > FORMAT:
         raise NotOurs(
             f"{what} is of format {known}, this lakecli knows {FORMAT}",
             hint="a newer lakecli wrote it: upgrade this one",
         )
-    return dict(fields)
+    return found
 
 
-def _not_ours(what: str, error: Exception) -> NotOurs:
-    reason = f"no field {error}" if isinstance(error, KeyError) else str(error)
-    if isinstance(error, json.JSONDecodeError):
-        reason = "no JSON"
+def _not_ours(what: str, reason: ValueError) -> NotOurs:
     return NotOurs(
         f"{what} is nothing that lakecli wrote: {reason}",
         hint="something else writes into this namespace: restore the object from a backup",
     )
 
 
+def _check_some(moves: tuple[Move, ...]) -> None:
+    if not moves:
+        raise Invalid("it has no moves")
+
+
 def _check_moves(moves: tuple[Move, ...], newest: int) -> None:
     if [move.sequence for move in moves] != list(range(newest, newest - len(moves), -1)):
-        raise ValueError("its moves are not numbered one after the other")
+        raise Invalid("its moves are not numbered one after the other")
 
 
 def _check_last_move(ref: RemoteRef) -> None:
     last = ref.moves[0] if ref.moves else None
     if last and (last.write_id, last.after) != (ref.write_id, ref.commit_id):
-        raise ValueError("it stands elsewhere than where its last move went")
-
-
-def _parse_move(fields: Mapping[str, Any]) -> Move:
-    unknown = {key: value for key, value in fields.items() if key not in _MOVE_FIELDS}
-    at = datetime.fromisoformat(fields["at"])
-    if at.tzinfo is None:
-        raise ValueError(f"a time without an offset: {fields['at']}")
-    return Move(
-        sequence=_count(fields["sequence"]),
-        write_id=_text(fields["write_id"]),
-        before=_commit_id(fields["from"]),
-        after=_commit_id(fields["to"]),
-        who=_text(fields["who"]),
-        at=at.astimezone(UTC),
-        why=_text(fields["why"]),
-        pack=_text(fields.get("pack", "")),
-        extra=json.dumps(unknown, separators=(",", ":")) if unknown else "",
-    )
+        raise Invalid("it stands elsewhere than where its last move went")
 
 
 def _move_fields(move: Move) -> dict[str, Any]:
@@ -239,24 +318,3 @@ def _move_fields(move: Move) -> dict[str, Any]:
         "why": move.why,
         "pack": move.pack,
     }
-
-
-def _commit_id(value: object) -> CommitId | None:
-    if value is None:
-        return None
-    text = _text(value)
-    if len(text) != _ID_SIZE or not _DIGITS.issuperset(text):
-        raise ValueError(f"no commit ID: {text!r}")
-    return CommitId(text)
-
-
-def _count(value: object) -> int:
-    if type(value) is not int or value < 1:
-        raise ValueError(f"no number from 1 on: {value!r}")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"no text: {value!r}")  # noqa: TRY004 - all of this is one kind of damage
-    return value

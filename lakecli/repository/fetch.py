@@ -24,6 +24,7 @@ from lakecli.repository.sharing.publish import check_readable
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from lakecli.ids import PackId
     from lakecli.kv.env import WriteTransaction
     from lakecli.kv.operations import RefChange
     from lakecli.kv.tracking import Tracked
@@ -197,7 +198,9 @@ def take_packs(
         )
         with repository.lake.kv.read() as txn:
             packed = PackedStore(txn, repository.key)
-            lacking = [ref for ref in lacking if packed.find_pack(ref.commit_id or "") is None]
+            lacking = [
+                ref for ref in lacking if ref.commit_id and packed.find_pack(ref.commit_id) is None
+            ]
         if not lacking:
             return incoming
     incoming = _add(incoming, _take_in(repository, (), on_object))
@@ -212,7 +215,7 @@ def take_packs(
     return _add(incoming, _take_in(repository, late, on_object)) if late else incoming
 
 
-def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[str]:
+def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[PackId]:
     """Yield the packs of a ref's moves, newest first, back to one whose commit is here."""
     for move in ref.moves:
         if move.after is not None and packed.find_pack(move.after) is not None:
@@ -226,7 +229,7 @@ def _add(before: Incoming, after: Incoming) -> Incoming:
 
 
 def _take_in(
-    repository: Repository, named: Collection[str], on_object: Callable[[int], None]
+    repository: Repository, named: Collection[PackId], on_object: Callable[[int], None]
 ) -> Incoming:
     from lakecli.remote.packs import read_new_packs
 

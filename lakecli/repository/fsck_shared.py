@@ -18,6 +18,7 @@ from lakecli.repository.fsck import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakecli.ids import PackId
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import CommitId
     from lakecli.objectstore.base import ObjectStore
@@ -116,7 +117,7 @@ def _check_believed(
 ) -> Iterator[Finding]:
     """Compare the bucket with what this clone remembers of it."""
     packed = PackedStore(txn, repository.key)
-    missing: dict[str, int] = {}
+    missing: dict[PackId, int] = {}
     for commit in RefStore(txn, repository.key).iter_commits():
         pack_id = packed.find_pack(commit.id)
         if pack_id is not None and commit.id not in packs.parents:

@@ -8,19 +8,40 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli import layout
+from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.errors import AlreadyExists, IntegrityError, Refused
-from lakecli.ids import MalformedId, RepositoryUuid
+from lakecli.ids import RepositoryUuid
 from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, ObjectNotFound
+from lakecli.parsing import Unparsable, parse_json_object
+from lakecli.refs.names import is_branch_name
+from lakecli.validation import (
+    MAX_COUNT,
+    Invalid,
+    Record,
+    identifier,
+    list_of,
+    moment,
+    optional,
+    power_of_two,
+    text,
+    text_that,
+    whole,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
     from lakecli.model import RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
 
 FORMAT = 1
+
+_NEED_SIZE: Final = 100
+_MOST_NEEDS: Final = 100
 
 KNOWN_NEEDS: Final = frozenset[str]()
 """What a repository may ask of whoever reads or writes it, as far as this version can do it."""
@@ -67,23 +88,33 @@ def _document(record: RepositoryRecord) -> bytes:
     return json.dumps(fields, indent=2).encode() + b"\n"
 
 
-def owner_of(store: ObjectStore) -> str | None:
+_DESCRIPTION: Final = Record(
+    {
+        "format": whole(1, FORMAT),
+        "uuid": identifier(RepositoryUuid),
+        "range_entries": power_of_two(MIN_RANGE_ENTRIES, MAX_RANGE_ENTRIES),
+        "default_branch": text_that(is_branch_name, "a name that a branch can have"),
+        "created": moment,
+        "needs_read": optional(list_of(text(_NEED_SIZE, min_size=1), _MOST_NEEDS), ()),
+        "needs_write": optional(list_of(text(_NEED_SIZE, min_size=1), _MOST_NEEDS), ()),
+    }
+)
+
+
+def owner_of(store: ObjectStore) -> RepositoryUuid | None:
     """Return the UUID of the repository that claimed a namespace, or ``None``.
 
     Raises:
         IntegrityError: its ``repository.json`` cannot be understood.
     """
-    try:
-        data = store.get(layout.REPOSITORY)
-    except ObjectNotFound:
+    found = _read(store)
+    if found is None:
         return None
     try:
-        return str(json.loads(data)["uuid"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise IntegrityError(
-            f"{store.uri}/{layout.REPOSITORY} is not a repository description",
-            hint="restore it from a backup, or use another storage namespace",
-        ) from error
+        uuid: RepositoryUuid = Record({"uuid": identifier(RepositoryUuid)}).read(found)["uuid"]
+    except Invalid as error:
+        raise _damaged(store, error) from error
+    return uuid
 
 
 def describe(store: ObjectStore) -> Description | None:
@@ -93,29 +124,42 @@ def describe(store: ObjectStore) -> Description | None:
         IntegrityError: its ``repository.json`` cannot be understood.
         NewerRepository: its format is one that came later.
     """
-    try:
-        data = store.get(layout.REPOSITORY)
-    except ObjectNotFound:
+    found = _read(store)
+    if found is None:
         return None
     try:
-        fields: dict[str, Any] = json.loads(data)
-        if fields["format"] > FORMAT:
-            raise _newer(store, f"format {fields['format']}")
-        return Description(
-            uuid=RepositoryUuid(fields["uuid"]),
-            range_entries=int(fields["range_entries"]),
-            default_branch=str(fields["default_branch"]),
-            created_at=datetime.strptime(fields["created"], "%Y-%m-%dT%H:%M:%SZ").replace(
-                tzinfo=UTC
-            ),
-            needs_read=_unknown(fields.get("needs_read", [])),
-            needs_write=_unknown(fields.get("needs_write", [])),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, MalformedId) as error:
-        raise IntegrityError(
-            f"{store.uri}/{layout.REPOSITORY} is not a repository description",
-            hint="restore it from a backup, or use another storage namespace",
-        ) from error
+        known = whole(1, MAX_COUNT)(found.get("format"))
+        if known > FORMAT:
+            raise _newer(store, f"format {known}")
+        fields = _DESCRIPTION.read(found)
+    except Invalid as error:
+        raise _damaged(store, error) from error
+    return Description(
+        uuid=fields["uuid"],
+        range_entries=fields["range_entries"],
+        default_branch=fields["default_branch"],
+        created_at=fields["created"],
+        needs_read=_unknown(fields["needs_read"]),
+        needs_write=_unknown(fields["needs_write"]),
+    )
+
+
+def _read(store: ObjectStore) -> dict[str, Any] | None:
+    """Return the fields of ``repository.json``, none of them checked, or ``None``."""
+    try:
+        data = store.get(layout.REPOSITORY)
+        return parse_json_object(data, max_size=layout.MAX_REPOSITORY_SIZE)
+    except ObjectNotFound:
+        return None
+    except Unparsable as error:
+        raise _damaged(store, error) from error
+
+
+def _damaged(store: ObjectStore, reason: ValueError) -> IntegrityError:
+    return IntegrityError(
+        f"{store.uri}/{layout.REPOSITORY} is not a repository description: {reason}",
+        hint="restore it from a backup, or use another storage namespace",
+    )
 
 
 def check_needs(store: ObjectStore, description: Description, *, writing: bool) -> None:
@@ -129,7 +173,7 @@ def check_needs(store: ObjectStore, description: Description, *, writing: bool) 
         raise _newer(store, ", ".join(map(repr, sorted(set(lacking)))))
 
 
-def _unknown(needs: list[str]) -> tuple[str, ...]:
+def _unknown(needs: Iterable[str]) -> tuple[str, ...]:
     return tuple(need for need in needs if need not in KNOWN_NEEDS)
 
 

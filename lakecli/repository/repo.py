@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.errors import AlreadyExists, NotFound, UsageError
 from lakecli.kv.operations import RefChange
 from lakecli.model import Branch, RepositoryRecord, RepositoryUuid
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 DEFAULT_BRANCH: Final = "main"
 DEFAULT_RANGE_ENTRIES: Final = 8192
-MIN_RANGE_ENTRIES: Final = 16
-MAX_RANGE_ENTRIES: Final = 1 << 20
 
 
 def create(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.ids import WriteId
 from lakecli.repository.sharing.tracking import track
 from tests.support.demo import REPOSITORY
 
@@ -37,7 +38,7 @@ def share(demo: Demo, ref: str) -> None:
         intent = Intent(
             kind="branch",
             name="main",
-            write_id="ab" * 16,
+            write_id=WriteId("ab" * 16),
             before=None,
             after=demo.head(ref),  # type: ignore[arg-type]
             who="Grace Hopper <grace@example.com>",

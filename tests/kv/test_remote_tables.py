@@ -9,12 +9,12 @@ import pytest
 
 from lakecli.errors import IntegrityError
 from lakecli.identity import h
+from lakecli.ids import CommitId, PackId, WriteId
 from lakecli.kv.env import Table
 from lakecli.kv.intents import IntentStore
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.reflog import ReflogStore
 from lakecli.kv.tracking import Tracked, TrackingStore
-from lakecli.model import CommitId
 from lakecli.remote import known
 from lakecli.remote.records import Move
 from tests.support.stores import scratch
@@ -28,10 +28,10 @@ HEAD = CommitId("ab" * 32)
 
 def test_tracked_refs(store: LocalStore) -> None:
     refs = [
-        Tracked("branch", "a", HEAD, 1, "w", "v"),
-        Tracked("branch", "ab\udc80/ü", None, 7, "w", "v"),
-        Tracked("branch", "x" * 255, HEAD, 2, "w", "v"),
-        Tracked("tag", "a", HEAD, 1, "w2", "v2"),
+        Tracked("branch", "a", HEAD, 1, WriteId("0e" * 16), "v"),
+        Tracked("branch", "ab\udc80/ü", None, 7, WriteId("0e" * 16), "v"),
+        Tracked("branch", "x" * 255, HEAD, 2, WriteId("0e" * 16), "v"),
+        Tracked("tag", "a", HEAD, 1, WriteId("0f" * 16), "v2"),
     ]
     with scratch(store) as txn:
         tracking = TrackingStore(txn, ONE)
@@ -68,8 +68,8 @@ def test_intents(store: LocalStore) -> None:
 
 
 def test_packs(store: LocalStore) -> None:
-    first, second, merged, foreign = (h(b"%d" % number).hex() for number in range(4))
-    ids = [h(b"commit %d" % number).hex() for number in range(10)]
+    first, second, merged, foreign = (PackId.of_bytes(h(b"%d" % number)) for number in range(4))
+    ids = [CommitId.of_bytes(h(b"commit %d" % number)) for number in range(10)]
     with scratch(store) as txn:
         packed = PackedStore(txn, ONE)
         packed.add(first, ids[:2])
@@ -88,10 +88,18 @@ def test_packs(store: LocalStore) -> None:
 
 def test_moves(store: LocalStore) -> None:
     moves = [
-        Move(number, f"w{number}", HEAD, None, "Ada", datetime(2026, 1, 1, tzinfo=UTC), "push")
+        Move(
+            number,
+            WriteId(f"{number:032}"),
+            HEAD,
+            None,
+            "Ada",
+            datetime(2026, 1, 1, tzinfo=UTC),
+            "push",
+        )
         for number in (300, 299, 2, 1)
     ]
-    moves[1] = moves[1]._replace(pack="cd" * 32, extra='{"later":1}')
+    moves[1] = moves[1]._replace(pack=PackId("cd" * 32), extra='{"later":1}')
     with scratch(store) as txn:
         known.put_moves(txn, ONE, "branch", "main", moves[2:])
         known.put_moves(txn, ONE, "branch", "main", moves[:3])
@@ -107,7 +115,7 @@ def test_writing_needs_a_write_transaction(store: LocalStore) -> None:
         for write in (
             lambda: TrackingStore(txn, ONE).delete("branch", "a"),
             lambda: IntentStore(txn, ONE).delete(b"a" * 16),
-            lambda: PackedStore(txn, ONE).add("ab" * 32, []),
+            lambda: PackedStore(txn, ONE).add(PackId("ab" * 32), []),
             lambda: ReflogStore(txn, ONE).put_moves("branch", "a", []),
         ):
             with pytest.raises(TypeError, match="write transaction"):

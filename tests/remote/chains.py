@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from lakecli.ids import WriteId
 from lakecli.model import CommitId
 from lakecli.remote.move import Intent, Outcome, Retries, apply
 from lakecli.remote.reflog import iter_moves
@@ -23,14 +24,17 @@ def commit(number: int) -> CommitId:
     return CommitId(f"{number:064x}")
 
 
-def intent(
-    write_id: str, before: CommitId | None, after: CommitId | None, *, since: int = 0
-) -> Intent:
+def write_id(name: str) -> WriteId:
+    """Return the write ID that tests call by this name."""
+    return WriteId.of_bytes(name.encode().ljust(16, b"\0"))
+
+
+def intent(name: str, before: CommitId | None, after: CommitId | None, *, since: int = 0) -> Intent:
     """Return a move of branch main."""
     return Intent(
         kind="branch",
         name="main",
-        write_id=write_id,
+        write_id=write_id(name),
         before=before,
         after=after,
         who="Ada <ada@example.com>",

@@ -17,7 +17,7 @@ from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.remote.move import Outcome, Retries, apply, look_up
 from lakecli.remote.records import NotOurs
 from lakecli.remote.refs import find_ref
-from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent
+from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, write_id
 from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Wire
 from tests.support.counting import CountingStore
 
@@ -107,7 +107,7 @@ def test_a_move_that_left_the_ref_object_is_found_in_the_reflog(bucket: Bucket) 
         here, there = there, here
     ref = find_ref(store, "branch", "main")
     assert ref is not None
-    assert "w" not in {move.write_id for move in ref.moves}
+    assert write_id("w") not in {move.write_id for move in ref.moves}
     assert apply(store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
     found = look_up(store, wanted)
     assert found is not None
@@ -135,7 +135,7 @@ def test_every_answer_is_read_back(bucket: Bucket, moves: int, answer: str, effe
     steps: list[str] = []
     result = apply(store, intent("w", before, commit(99)), retries=PATIENT, on_step=steps.append)
     assert result.outcome is Outcome.APPLIED
-    assert checked_moves(bucket.store)[-1].write_id == "w"
+    assert checked_moves(bucket.store)[-1].write_id == write_id("w")
     assert steps.count("put") == (1 if effect == "done" else 2)
     assert result.ref == find_ref(bucket.store, "branch", "main")
 
@@ -147,7 +147,10 @@ def test_a_request_that_arrives_late_moves_once(bucket: Bucket, answer: str) -> 
     wanted = intent("w", commit(1), commit(2))
     assert apply(store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
     bucket.wire.deliver()
-    assert [move.write_id for move in checked_moves(bucket.store)] == ["old-1", "w"]
+    assert [move.write_id for move in checked_moves(bucket.store)] == [
+        write_id("old-1"),
+        write_id("w"),
+    ]
 
 
 @pytest.mark.parametrize("answer", AMBIGUOUS)
@@ -177,7 +180,10 @@ def test_the_race_is_lost_though_nobody_answered(bucket: Bucket) -> None:
     wanted = intent("w", commit(1), commit(2))
     assert apply(store, wanted, retries=PATIENT, on_step=interfere).outcome is Outcome.LOST
     bucket.wire.deliver()
-    assert [move.write_id for move in checked_moves(bucket.store)] == ["old-1", "other"]
+    assert [move.write_id for move in checked_moves(bucket.store)] == [
+        write_id("old-1"),
+        write_id("other"),
+    ]
 
 
 @pytest.mark.parametrize("effect", ["no", "done", "later"])
@@ -323,8 +329,8 @@ def test_threads_race_and_nothing_is_lost(bucket: Bucket, trouble: float) -> Non
     assert applied
 
 
-def _next(store: MemoryStore, write_id: str) -> Intent:
+def _next(store: MemoryStore, name: str) -> Intent:
     ref = find_ref(store, "branch", "main")
     if ref is None:
-        return intent(write_id, None, commit(1))
-    return intent(write_id, ref.commit_id, commit(ref.sequence + 1), since=ref.sequence)
+        return intent(name, None, commit(1))
+    return intent(name, ref.commit_id, commit(ref.sequence + 1), since=ref.sequence)

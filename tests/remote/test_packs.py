@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.identity import commit_id, h
+from lakecli.ids import PackId
 from lakecli.layout import COMMITS, LARGEST_PACK, pack_key
 from lakecli.model import Commit, CommitId, MetarangeId
 from lakecli.objectstore.base import ANY, ObjectNotFound
@@ -131,7 +132,7 @@ def test_a_parent_is_never_empty() -> None:
 @given(st.lists(commits, max_size=20, unique_by=lambda commit: commit.id))
 def test_commits_are_read_as_they_were_written(written: list[Commit]) -> None:
     store = MemoryStore()
-    replaces = [h(b"1").hex(), h(b"0").hex()]
+    replaces = [PackId.of_bytes(h(b"1")), PackId.of_bytes(h(b"0"))]
     pack_id = packs.write_pack(store, written, replaces=replaces)
     assert packs.write_pack(store, written[::-1], replaces=replaces * 2) == pack_id
     pack = packs.read_pack(store, pack_id)
@@ -180,7 +181,7 @@ def test_damage_is_seen() -> None:
         with pytest.raises(DamagedPack):
             list(packs.read_new_packs(store, ()))
     with pytest.raises(ObjectNotFound):
-        packs.read_pack(store, "ab" * 32)
+        packs.read_pack(store, PackId("ab" * 32))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,7 @@ def test_what_others_make_of_a_pack(entity: bytes, key: str, value: bytes, what:
     table = TableWriter(properties={"entity": entity})
     table.add(key.encode(), value)
     data = table.finish()
-    pack_id = h(data).hex()
+    pack_id = PackId.of_bytes(h(data))
     store.put(pack_key(pack_id), data, ANY)
     with pytest.raises(DamagedPack, match=what):
         packs.read_pack(store, pack_id)
@@ -236,7 +237,7 @@ def test_a_pack_that_is_listed_late_is_read_because_a_ref_names_it() -> None:
     late = packs.write_pack(store, [make("b")])
     store.hidden = {pack_key(late)}
     assert [pack.id for pack in packs.read_new_packs(store, ())] == [first]
-    gone = "ab" * 32
+    gone = PackId("ab" * 32)
     found = packs.read_new_packs(store, {first}, also={late, gone})
     assert [pack.id for pack in found] == [late]
     assert list(packs.read_new_packs(store, {first, late}, also={late})) == []
@@ -246,7 +247,7 @@ def test_what_replaced_a_pack_is_read_though_another_that_a_ref_names_is_gone_to
     store = CountingStore()
     one, two = make("a", metadata={"long": "x" * 5000}), make("b")
     first, second = (packs.write_pack(store, [commit]) for commit in (one, two))
-    reading = packs.read_new_packs(store, (), also={"ab" * 32})
+    reading = packs.read_new_packs(store, (), also={PackId("ab" * 32)})
     assert next(reading).id == first
     merged = packs.write_pack(store, [one, two], replaces=[first, second])
     store.delete([pack_key(first), pack_key(second)])
@@ -272,7 +273,7 @@ def simulate(pushes: int, *, size: int) -> tuple[list[PackInfo], int]:
         chosen = packs.choose_replaced(list(live.values()), size)
         merged = sum(live.pop(each).size for each in chosen)
         rewritten += merged
-        live[str(number)] = PackInfo(str(number), 1500 + size + merged, AT)
+        live[PackId(f"{number:064}")] = PackInfo(PackId(f"{number:064}"), 1500 + size + merged, AT)
     return list(live.values()), rewritten
 
 
@@ -285,9 +286,9 @@ def test_packs_stay_few(pushes: int, size: int) -> None:
 
 
 def test_large_packs_are_left_alone() -> None:
-    large = [PackInfo(str(number), LARGEST_PACK, AT) for number in range(20)]
+    large = [PackInfo(PackId(f"{number:064}"), LARGEST_PACK, AT) for number in range(20)]
     assert packs.choose_replaced(large, 100) == []
-    small = [PackInfo(f"s{number}", 100, AT) for number in range(7)]
+    small = [PackInfo(PackId(f"{number:0>64x}"), 100, AT) for number in range(7)]
     assert packs.choose_replaced(large + small, 100) == [info.id for info in small]
     assert packs.choose_replaced(small[:6], 100) == []
     assert packs.choose_replaced(small[:6], LARGEST_PACK * 2) == []

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.ids import PackId, WriteId
 from lakecli.model import CommitId
 from lakecli.objectstore.base import Version
 from lakecli.remote.records import (
@@ -17,11 +19,13 @@ from lakecli.remote.records import (
     Move,
     NotOurs,
     RemoteRef,
+    Unwritable,
     dump_moves,
     dump_ref,
     parse_moves,
     parse_ref,
 )
+from tests.support.forgeries import DOCUMENTS, broken
 
 V = Version("v")
 FIELDS: dict[str, Any] = {
@@ -30,11 +34,11 @@ FIELDS: dict[str, Any] = {
     "name": "main",
     "commit_id": "ab" * 32,
     "sequence": 2,
-    "write_id": "w2",
+    "write_id": "02" * 16,
     "moves": [
         {
             "sequence": 2,
-            "write_id": "w2",
+            "write_id": "02" * 16,
             "from": None,
             "to": "ab" * 32,
             "who": "Ada <ada@example.com>",
@@ -44,7 +48,7 @@ FIELDS: dict[str, Any] = {
         },
         {
             "sequence": 1,
-            "write_id": "w1",
+            "write_id": "01" * 16,
             "from": "ab" * 32,
             "to": None,
             "who": "",
@@ -55,7 +59,10 @@ FIELDS: dict[str, Any] = {
 }
 
 commit_ids = st.none() | st.binary(min_size=32, max_size=32).map(bytes.hex).map(CommitId)
-words = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+EMPTY: Literal[""] = ""
+write_ids = st.binary(min_size=16, max_size=16).map(WriteId.of_bytes)
+pack_ids = st.just(EMPTY) | st.binary(min_size=32, max_size=32).map(PackId.of_bytes)
 times = st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC)).map(
     lambda at: at.replace(microsecond=0)
 )
@@ -67,13 +74,13 @@ def refs(draw: st.DrawFn) -> RemoteRef:
     moves = tuple(
         Move(
             newest - number,
-            draw(words),
+            draw(write_ids),
             draw(commit_ids),
             draw(commit_ids),
             draw(words),
             draw(times),
             draw(words),
-            draw(words),
+            draw(pack_ids),
             draw(st.sampled_from(["", '{"later":[1]}'])),
         )
         for number in range(draw(st.integers(1, 5)))
@@ -149,8 +156,71 @@ def test_what_is_no_ref(data: bytes) -> None:
         parse_ref("branch", "main", data, V)
 
 
+SOUND_MOVE: dict[str, Any] = {**FIELDS["moves"][0], "new": 1}
+IDS_OR_NULL = {"null"}
+TEXTS = {
+    "empty", "short", "short ID", "uneven ID", "long ID", "capitals", "newline after an ID",
+    "absolute path", "absolute path of the size of an ID", "absolute path of the size of a UUID",
+    "parent", "parents",
+}  # fmt: skip
+BROKEN_REFS = dict(
+    broken(
+        {**FIELDS, "moves": []},
+        {"commit_id": IDS_OR_NULL, "moves": {"list"}, "sequence": {"number"}},
+    )
+)
+BROKEN_MOVES = dict(
+    broken(
+        {name: value for name, value in SOUND_MOVE.items() if name != "new"},
+        {
+            "who": TEXTS,
+            "why": TEXTS,
+            "pack": {"empty", "missing"},
+            "from": IDS_OR_NULL,
+            "to": IDS_OR_NULL,
+            "sequence": {"number"},
+        },
+    )
+)
+
+
+@pytest.mark.parametrize("fields", BROKEN_REFS.values(), ids=BROKEN_REFS)
+def test_each_field_of_a_ref_broken_in_each_way(fields: dict[str, Any]) -> None:
+    with pytest.raises(NotOurs) as caught:
+        parse_ref("branch", "main", json.dumps(fields).encode(), V)
+    assert caught.value.hint
+    assert len(caught.value.message) < 500
+
+
+@pytest.mark.parametrize("fields", BROKEN_MOVES.values(), ids=BROKEN_MOVES)
+def test_each_field_of_a_move_broken_in_each_way(fields: dict[str, Any]) -> None:
+    with pytest.raises(NotOurs):
+        parse_ref("branch", "main", changed(moves=[fields, FIELDS["moves"][1]]), V)
+    with pytest.raises(NotOurs):
+        parse_moves("key", json.dumps({"format": 1, "moves": [fields]}).encode())
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_hostile_documents(name: str) -> None:
+    with pytest.raises(NotOurs):
+        parse_ref("branch", "main", DOCUMENTS[name], V)
+    with pytest.raises(NotOurs):
+        parse_moves("key", DOCUMENTS[name])
+
+
+def test_what_nobody_could_read_is_not_written() -> None:
+    ref = parse_ref("branch", "main", json.dumps(FIELDS).encode(), V)
+    long = ref.moves[0]._replace(who="x" * 5_000)
+    with pytest.raises(Unwritable, match="who"):
+        dump_ref(replace(ref, moves=(long, *ref.moves[1:])))
+    with pytest.raises(Unwritable, match="who"):
+        dump_moves((long,))
+    with pytest.raises(Unwritable, match="bytes"):
+        dump_ref(replace(ref, extra={"new": "x" * (1 << 20)}))
+
+
 def test_what_is_no_json() -> None:
-    with pytest.raises(NotOurs, match=r"wrote: no JSON$"):
+    with pytest.raises(NotOurs, match=r"wrote: it is no JSON$"):
         parse_ref("branch", "main", b"", V)
 
 

@@ -10,7 +10,7 @@ from lakecli.remote.move import apply
 from lakecli.remote.records import MAX_MOVES, NotOurs, dump_moves, parse_moves
 from lakecli.remote.reflog import iter_moves
 from lakecli.remote.refs import find_ref
-from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent
+from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, write_id
 from tests.support.counting import CountingStore
 
 
@@ -19,7 +19,7 @@ def test_all_moves_newest_first(count: int) -> None:
     store = CountingStore()
     advance(store, count)
     assert [move.write_id for move in checked_moves(store)] == [
-        f"old-{number}" for number in range(1, count + 1)
+        write_id(f"old-{number}") for number in range(1, count + 1)
     ]
 
 

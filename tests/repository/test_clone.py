@@ -11,6 +11,7 @@ import pytest
 
 from lakecli import layout
 from lakecli.errors import AlreadyExists, ErrorKind, LakeError
+from lakecli.ids import PackId, WriteId
 from lakecli.kv import operations as log
 from lakecli.kv.intents import IntentStore
 from lakecli.model import EMPTY_TREE
@@ -280,7 +281,7 @@ def test_packs_that_were_replaced_go_after_a_day(
     first: Repository, second: Lake, bucket: FaultyStore
 ) -> None:
     newest = initial(first)
-    written: list[str] = []
+    written: list[PackId] = []
     for number in range(80):
         bucket.offset += timedelta(hours=6)
         newest = describe_commit(
@@ -303,7 +304,9 @@ def test_packs_that_were_replaced_go_after_a_day(
     assert there.issuperset(written[-4:])
     move.apply(
         first.store,
-        Intent("branch", "main", "0" * 32, None, newest.id, "me", WHEN, "push", written[-1]),
+        Intent(
+            "branch", "main", WriteId("0" * 32), None, newest.id, "me", WHEN, "push", written[-1]
+        ),
         retries=Retries(random=lambda: 0.0, sleep=lambda _seconds: None),
     )
     made = clone_counted(second, NAMESPACE, "demo")
@@ -343,8 +346,10 @@ def long_history(repository: Repository) -> list[Commit]:
     for number in range(BRANCHES):
         after = history[-1 - 10 * number].id
         name = "main" if number == 0 else f"branch-{number}"
-        gone = f"{number:064x}"  # a pack that was merged into another one long ago
-        intent = Intent("branch", name, f"{number:032x}", None, after, "me", WHEN, "push", gone)
+        gone = PackId(f"{number:064x}")  # a pack that was merged into another one long ago
+        intent = Intent(
+            "branch", name, WriteId(f"{number:032x}"), None, after, "me", WHEN, "push", gone
+        )
         move.apply(repository.store, intent, retries=retries)
     return history
 

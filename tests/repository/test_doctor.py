@@ -10,6 +10,7 @@ import pytest
 
 from lakecli.cli.context import random_id, system_now
 from lakecli.errors import ErrorKind, LakeError, NotFound, Refused, UsageError
+from lakecli.ids import WriteId
 from lakecli.kv.usage import Usage
 from lakecli.layout import pack_key, ref_key
 from lakecli.objectstore.base import ANY
@@ -236,7 +237,7 @@ def test_what_is_no_namespace() -> None:
 @pytest.mark.parametrize(
     ("document", "kind"),
     [
-        (b'{"uuid": "0123"}', ErrorKind.REFUSED),
+        (b'{"uuid": "00112233445566778899aabbccddeeff"}', ErrorKind.REFUSED),
         (b"garbage", ErrorKind.INTEGRITY),
         (None, ErrorKind.INTEGRITY),
     ],
@@ -361,7 +362,7 @@ def test_what_clones_share_is_read(repository: Repository) -> None:
         refs = RefStore(txn, repository.key)
         commit = refs.get_commit(refs.get_branch("main").commit_id)
     pack = write_pack(good, [commit])
-    intent = Intent("branch", "main", "ab" * 16, None, commit.id, "ada", NOW, "push", pack)
+    intent = Intent("branch", "main", WriteId("ab" * 16), None, commit.id, "ada", NOW, "push", pack)
     apply(good, intent, retries=Retries(lambda: 0.0, lambda _: None))
     found = looked_at(repository, store)["shared"]
     assert found.verdict is Verdict.OK

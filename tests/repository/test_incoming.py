@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakecli.ids import PackId
 from lakecli.kv.packed import PackedStore
 from lakecli.model import EMPTY_TREE, RepositoryUuid
 from lakecli.remote.packs import Pack
@@ -59,7 +60,7 @@ def histories(draw: st.DrawFn) -> tuple[list[Commit], list[Pack], list[list[Pack
     places = [draw(st.integers(0, 4)) for _ in commits]
     packs = [
         Pack(
-            id=f"{place:064x}",
+            id=PackId(f"{place:064x}"),
             replaces=(),
             commits=[each for each, at in zip(commits, places, strict=True) if at == place],
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from lakecli.errors import NotFound, Unreachable
+from lakecli.ids import WriteId
 from lakecli.kv.operations import iter_operations
 from lakecli.layout import ref_key
 from lakecli.objectstore.base import ABSENT
@@ -58,7 +59,7 @@ def share(
     intent = Intent(
         kind=kind,
         name=name,
-        write_id=repository.lake.surroundings.new_id().hex(),
+        write_id=WriteId.of_bytes(repository.lake.surroundings.new_id()),
         before=None if before is None else before.commit_id,
         after=after,
         who="bob",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.ids import PackId, WriteId
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.layout import DATA, REPOSITORY, SSTABLES, pack_key, ref_key
@@ -237,17 +238,19 @@ def all_commits(repository: Repository) -> list[Commit]:
 
 
 @pytest.fixture
-def shared(repository: Repository, history: Path) -> str:
+def shared(repository: Repository, history: Path) -> PackId:
     """All commits in one pack, and main in the bucket; the ID of the pack."""
     commits = all_commits(repository)
     pack_id = write_pack(repository.store, commits)
     with repository.lake.kv.write() as txn:
         PackedStore(txn, repository.key).add(pack_id, [each.id for each in commits])
         head = RefStore(txn, repository.key).get_branch("main").commit_id
-        TrackingStore(txn, repository.key).put(Tracked("branch", "main", head, 1, "w" * 32, "v"))
+        TrackingStore(txn, repository.key).put(
+            Tracked("branch", "main", head, 1, WriteId("0e" * 16), "v")
+        )
     fields = {
         "format": 1, "kind": "branch", "name": "main", "commit_id": head, "sequence": 1,
-        "write_id": "w" * 32, "moves": [],
+        "write_id": "0e" * 16, "moves": [],
     }  # fmt: skip
     repository.store.put(ref_key("branch", "main"), json.dumps(fields).encode(), ANY)
     assert sound(repository)
@@ -256,7 +259,7 @@ def shared(repository: Repository, history: Path) -> str:
 
 @pytest.mark.parametrize("damage", [flip, truncate, zero, remove])
 def test_packs_are_written_again(
-    repository: Repository, history: Path, shared: str, damage: Callable[[Path], None]
+    repository: Repository, history: Path, shared: PackId, damage: Callable[[Path], None]
 ) -> None:
     damage(history / pack_key(shared))
     findings, repaired, lost, counts = heal(repository, dry_run=True)
@@ -270,7 +273,7 @@ def test_packs_are_written_again(
 
 
 def test_only_packs_that_nobody_needs_are_dropped(
-    repository: Repository, history: Path, shared: str
+    repository: Repository, history: Path, shared: PackId
 ) -> None:
     (part, *_) = all_commits(repository)
     old = write_pack(repository.store, [part])
@@ -289,7 +292,7 @@ def test_only_packs_that_nobody_needs_are_dropped(
 
 @pytest.mark.parametrize("garbage", [b"", b"\0" * 40, b"{", None])
 def test_shared_refs_are_written_again(
-    repository: Repository, history: Path, shared: str, garbage: bytes | None
+    repository: Repository, history: Path, shared: PackId, garbage: bytes | None
 ) -> None:
     key = ref_key("branch", "main")
     before = json.loads(repository.store.get(key))
@@ -305,7 +308,7 @@ def test_shared_refs_are_written_again(
 
 
 def test_a_ref_of_a_newer_lakecli_is_left_alone(
-    repository: Repository, history: Path, shared: str
+    repository: Repository, history: Path, shared: PackId
 ) -> None:
     key = ref_key("branch", "main")
     repository.store.put(key, b'{"format": 2}', ANY)
@@ -315,7 +318,7 @@ def test_a_ref_of_a_newer_lakecli_is_left_alone(
     assert repository.store.get(key) == b'{"format": 2}'
 
 
-def test_commits_come_from_packs(repository: Repository, history: Path, shared: str) -> None:
+def test_commits_come_from_packs(repository: Repository, history: Path, shared: PackId) -> None:
     from dataclasses import replace
 
     commits = {each.id: each for each in all_commits(repository)}
@@ -374,7 +377,7 @@ def test_what_reads_again_is_no_loss(repository: Repository, history: Path) -> N
     assert (lost, counts.checked.findings) == ([], 0)
 
 
-def test_ids_are_what_they_seem(repository: Repository, history: Path, shared: str) -> None:
+def test_ids_are_what_they_seem(repository: Repository, history: Path, shared: PackId) -> None:
     """A head that is in no pack, of a commit that this clone does not have."""
     key = ref_key("branch", "main")
     fields = json.loads(repository.store.get(key)) | {"commit_id": CommitId("f" * 64)}

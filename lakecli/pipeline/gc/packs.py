@@ -15,6 +15,7 @@ from lakecli.remote.packs import DamagedPack, list_packs, read_pack
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from lakecli.ids import PackId
     from lakecli.model import CommitId
     from lakecli.objectstore.base import ObjectStore
     from lakecli.remote.packs import Pack, PackInfo
@@ -31,14 +32,14 @@ class PacksRead(NamedTuple):
     """
 
     commits: dict[CommitId, Known]
-    replaces: dict[str, tuple[str, ...]]
+    replaces: dict[PackId, tuple[PackId, ...]]
     damaged: list[DamagedPack]
 
 
 def read_all(store: ObjectStore) -> PacksRead:
     """Read all packs."""
     commits: dict[CommitId, Known] = {}
-    replaces: dict[str, tuple[str, ...]] = {}
+    replaces: dict[PackId, tuple[PackId, ...]] = {}
     damaged: list[DamagedPack] = []
     for pack in _iter_packs(store, damaged):
         if pack.replaces:
@@ -50,7 +51,7 @@ def read_all(store: ObjectStore) -> PacksRead:
 
 
 def _iter_packs(store: ObjectStore, damaged: list[DamagedPack]) -> Iterator[Pack]:
-    done: set[str] = set()
+    done: set[PackId] = set()
     looks_again = True
     while looks_again:
         looks_again = False
@@ -67,8 +68,10 @@ def _iter_packs(store: ObjectStore, damaged: list[DamagedPack]) -> Iterator[Pack
 
 
 def superseded(
-    store: ObjectStore, packs: Mapping[str, PackInfo], replaces: Mapping[str, tuple[str, ...]]
-) -> dict[str, str]:
+    store: ObjectStore,
+    packs: Mapping[PackId, PackInfo],
+    replaces: Mapping[PackId, tuple[PackId, ...]],
+) -> dict[PackId, PackId]:
     """Return which packs may go: all of their commits are in another one, which is to stay.
 
     Args:
@@ -79,7 +82,7 @@ def superseded(
     Returns:
         The ID of the pack that holds the commits, by the ID of the one that may go.
     """
-    direct: dict[str, str] = {}
+    direct: dict[PackId, PackId] = {}
     for by, replaced in sorted(replaces.items()):
         wanted = [each for each in replaced if each in packs and each not in direct]
         if by not in packs or not wanted:
@@ -92,14 +95,14 @@ def superseded(
     return {each: _last(direct, each) for each in direct}
 
 
-def _last(direct: Mapping[str, str], pack_id: str) -> str:
+def _last(direct: Mapping[PackId, PackId], pack_id: PackId) -> PackId:
     """Follow who replaces whom; no circle: the name of a pack depends on whom it replaces."""
     while (by := direct.get(pack_id)) is not None:
         pack_id = by
     return pack_id
 
 
-def _commits_of(store: ObjectStore, pack_id: str) -> frozenset[CommitId] | None:
+def _commits_of(store: ObjectStore, pack_id: PackId) -> frozenset[CommitId] | None:
     """Return the commits of a pack; ``None`` if it is gone or damaged."""
     try:
         return frozenset(commit.id for commit in read_pack(store, pack_id).commits)

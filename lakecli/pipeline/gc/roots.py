@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from lakecli.ids import PackId
     from lakecli.model import CommitId
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.gc.live import DigestSet
@@ -49,7 +50,7 @@ class Roots(NamedTuple):
     commits: int
     trees: frozenset[MetarangeId]
     own_trees: frozenset[MetarangeId]
-    replaces: Mapping[str, tuple[str, ...]]
+    replaces: Mapping[PackId, tuple[PackId, ...]]
 
 
 def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:

@@ -16,6 +16,7 @@ from lakecli.refs.store import RefStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from lakecli.ids import PackId
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import Commit, CommitId
     from lakecli.remote.packs import Pack
@@ -32,8 +33,8 @@ def _nothing(_count: int = 0) -> None:
 class _Read(NamedTuple):
     """A pack that was read, and the parents of its commits that were not here then."""
 
-    id: str
-    replaces: tuple[str, ...]
+    id: PackId
+    replaces: tuple[PackId, ...]
     commit_ids: tuple[CommitId, ...]
     needs: frozenset[CommitId]
 

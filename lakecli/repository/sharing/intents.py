@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lakecli.ids import CommitId, PackId, WriteId
 from lakecli.kv.intents import IntentStore
 from lakecli.model import StagingToken
 from lakecli.refs.store import RefStore
@@ -108,6 +109,11 @@ def settle(txn: WriteTransaction, repository: Repository, begun: Begun, result: 
 def _load(fields: Mapping[str, Any]) -> Begun:
     values = {name: fields[name] for name in Intent._fields if name in fields}
     values["at"] = datetime.fromtimestamp(fields["at"], UTC)
+    values["write_id"] = WriteId(fields["write_id"])
+    for end in ("before", "after"):
+        values[end] = None if fields[end] is None else CommitId(fields[end])
+    if values.get("pack"):
+        values["pack"] = PackId(fields["pack"])
     sent = fields.get("sent", fields["at"])  # rows of older versions do not say: they may be sent
     return Begun(
         Intent(**values),

@@ -20,6 +20,7 @@ from lakecli.refs.store import RefStore
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lakecli.ids import PackId
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.model import Commit, CommitId
     from lakecli.remote.packs import PackInfo
@@ -35,9 +36,9 @@ _COMMIT_SIZE: Final = 400
 class Packed(NamedTuple):
     """A pack that was written: its ID, what is in it, and the packs that it replaces."""
 
-    id: str
+    id: PackId
     commit_ids: tuple[CommitId, ...]
-    replaces: tuple[str, ...]
+    replaces: tuple[PackId, ...]
 
 
 def unpacked_commits(txn: ReadTransaction, repository: Repository, start: CommitId) -> list[Commit]:
@@ -76,8 +77,8 @@ def write(repository: Repository, commits: Sequence[Commit]) -> Packed | None:
     store = repository.store
     chosen = _choose(repository, commits)
     everything = {commit.id: commit for commit in commits}
-    replaced: list[str] = []
-    superseded: list[str] = []
+    replaced: list[PackId] = []
+    superseded: list[PackId] = []
     listed = {info.id: info for info in chosen.listed}
     newest = max((info.modified_at for info in chosen.listed), default=None)
     for pack_id in chosen.replaced:
@@ -105,7 +106,7 @@ def note(txn: WriteTransaction, repository: Repository, packed: Packed) -> None:
 
 class _Choice(NamedTuple):
     listed: Sequence[PackInfo]
-    replaced: Sequence[str]
+    replaced: Sequence[PackId]
 
 
 def _choose(repository: Repository, commits: Sequence[Commit]) -> _Choice:

@@ -15,6 +15,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LakeError, OutcomeUnknown, Refused
+from lakecli.ids import WriteId
 from lakecli.layout import sstable_key
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.store import RefStore
@@ -121,7 +122,7 @@ def publish(
     wanted = Intent(
         kind=kind,
         name=name,
-        write_id=lake.surroundings.new_id().hex(),
+        write_id=WriteId.of_bytes(lake.surroundings.new_id()),
         before=before,
         after=after,
         who=who,
