@@ -34,7 +34,7 @@ __version__ = "0.1.0"
 def open(uri: str, *, home: str | Path | None = None) -> Repository:  # noqa: A001 - lakecli.open
     """Open a repository of this machine; the verbs of `lakecli.repository` take it.
 
-    Close it by using it as a context manager::
+    It is safe to share between threads. Close it by using it as a context manager::
 
         with lakecli.open("lakefs://sales") as sales:
             commit(sales, "main", message="Orders", committer="etl")

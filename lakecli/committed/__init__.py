@@ -7,6 +7,9 @@
     splitter     where a range ends: a function of the keys alone
     metaranges   a parsed metarange: the ranges of one tree, in key order
     cache        SSTables of a bucket kept as files of this machine
+    sources      where the bytes of one table come from
+    points       point reads of open ranges, shared between threads
+    recent       what was used last, up to a size
     store        `TreeStore`: opens and writes tables by their ID
     writer       `TreeWriter`: the one way a tree comes to be, and why trees are canonical
     cursor       the two-level cursor: step into a range or block, or skip it unread

@@ -22,7 +22,9 @@ _KEPT = 0.9
 
 
 class SstableCache:
-    """A directory of tables, each named by its ID.
+    """A directory of tables, each named by its ID. Safe to share between threads and processes.
+
+    How full it is, is counted roughly while several threads write.
 
     Args:
         directory: of one repository only: its tables are the one truth for their names. Made

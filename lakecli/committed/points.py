@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from lakecli.committed.metaranges import NO_RANGES
 from lakecli.committed.ranges import Mismatch
 
 if TYPE_CHECKING:
-    from lakecli.committed.metaranges import RangeRecord
+    from lakecli.committed.metaranges import Metarange, RangeRecord
     from lakecli.committed.store import TreeStore
     from lakecli.model import MetarangeId, RangeId
     from lakecli.sstable.reader import Table
@@ -28,6 +28,9 @@ TABLES_SIZE: Final = 64 << 20
 
 FETCH_AFTER: Final = 8
 """Blocks read from an uncached range in the bucket after which it is fetched whole."""
+
+MOST_TREES: Final = 4
+"""Trees whose open ranges are kept by position: those of the refs that are read in turns."""
 
 _ADMIT_EVERY = 16
 _RECORD_SIZE = 150
@@ -54,8 +57,23 @@ class _OpenRange:
         self.find_block = table.find_block
 
 
+class _Tree:
+    """A tree that is read, and its open ranges by position."""
+
+    __slots__ = ("keys", "metarange", "ranges")
+
+    def __init__(self, metarange: Metarange) -> None:
+        self.metarange = metarange
+        self.keys = metarange.keys
+        self.ranges: list[_OpenRange | None] = [None] * len(metarange)
+
+
 class PointReader:
-    """Answers point reads of one `TreeStore`.
+    """Answers point reads of one `TreeStore`. Safe to share between threads.
+
+    A read that finds its block in memory takes no lock. Nothing is read from a file or the bucket
+    under the lock, which protects what is counted: two threads that miss the same block at once
+    both read it, and one of the two is kept.
 
     Args:
         trees: where ranges are opened.
@@ -66,9 +84,9 @@ class PointReader:
     """
 
     def __init__(self, trees: TreeStore, *, blocks_limit: int = BLOCKS_SIZE) -> None:
-        self._trees = trees
-        self._tree = NO_RANGES
-        self._ranges: list[_OpenRange | None] = []  # of that tree, by position
+        self._store = trees
+        self._lock = Lock()
+        self._trees: dict[MetarangeId, _Tree] = {}  # the oldest first
         self._open: dict[RangeId, _OpenRange] = {}  # of any tree, the oldest first
         self._open_size = 0
         self._blocks_limit = blocks_limit
@@ -82,19 +100,19 @@ class PointReader:
         Raises:
             IntegrityError: a table that had to be read is missing or damaged.
         """
-        if tree != self._tree.id:
-            self._tree = self._trees.metarange(tree)
-            self._ranges = [None] * len(self._tree)
-        position = bisect_left(self._tree.keys, key)
-        if position == len(self._ranges):
+        # Everything that is about this tree hangs on `known`: other threads read other trees.
+        known = self._trees.get(tree) or self._open_tree(tree)
+        ranges = known.ranges
+        position = bisect_left(known.keys, key)
+        if position == len(ranges):
             return None
-        opened = self._ranges[position]
+        opened = ranges[position]
         if opened is None:
-            record = self._tree.record(position)
+            record = known.metarange.record(position)
             if key < record.min_key:
                 return None
-            opened = self._open.get(record.id) or self._open_range(record)
-            self._ranges[position] = opened
+            opened = self._open.get(record.id) or self._open_range(record, known)
+            ranges[position] = opened
         number = opened.find_block(key)
         block = opened.blocks.get(number)
         if block is not None:
@@ -104,13 +122,22 @@ class PointReader:
         try:
             return self._read(opened, number, key)
         except FileNotFoundError:  # another process evicted it from the cache
-            self._close(opened)
-            return self._read(self._open_range(opened.record), number, key)
+            with self._lock:
+                self._close(opened)
+            return self._read(self._open_range(opened.record, known), number, key)
+
+    def _open_tree(self, tree: MetarangeId) -> _Tree:
+        opened = _Tree(self._store.metarange(tree))
+        with self._lock:
+            if len(self._trees) >= MOST_TREES:
+                del self._trees[next(iter(self._trees))]
+            self._trees[tree] = opened
+        return opened
 
     def _read(self, opened: _OpenRange, number: int, key: bytes) -> bytes | None:
         opened.reads += 1
         if opened.is_remote and opened.reads > FETCH_AFTER:
-            opened.use(self._trees.table(opened.record))
+            opened.use(self._store.table(opened.record))
             opened.is_remote = False
         self._misses += 1
         if self.blocks_size >= self._blocks_limit and self._misses % _ADMIT_EVERY:
@@ -125,27 +152,38 @@ class PointReader:
             raise Mismatch(opened.table.name, f"a block from {keys[0]!r} to {keys[-1]!r}")
         found = dict(zip(keys, block.values, strict=True))
         size = sum(map(len, keys)) + sum(map(len, block.values)) + _RECORD_SIZE * len(keys)
-        opened.blocks[number] = found
-        self._kept.append((opened, number, size))
-        self.blocks_size += size
-        while self.blocks_size > self._blocks_limit and len(self._kept) > 1:
-            oldest, at, gone = self._kept.popleft()
-            oldest.blocks.pop(at, None)
-            self.blocks_size -= gone
+        with self._lock:
+            if number in opened.blocks:  # another thread was faster
+                return found
+            opened.blocks[number] = found
+            self._kept.append((opened, number, size))
+            self.blocks_size += size
+            while self.blocks_size > self._blocks_limit and len(self._kept) > 1:
+                oldest, at, gone = self._kept.popleft()
+                oldest.blocks.pop(at, None)
+                self.blocks_size -= gone
         return found
 
-    def _open_range(self, record: RangeRecord) -> _OpenRange:
-        is_exact = self._tree.range_entries is not None
-        table, is_remote = self._trees.open_for_points(record, is_exact=is_exact)
+    def _open_range(self, record: RangeRecord, tree: _Tree) -> _OpenRange:
+        is_exact = tree.metarange.range_entries is not None
+        table, is_remote = self._store.open_for_points(record, is_exact=is_exact)
         opened = _OpenRange(record, table, is_remote=is_remote)
-        self._open[record.id] = opened
-        self._open_size += opened.size
-        while self._open_size > TABLES_SIZE and len(self._open) > 1:
-            self._close(next(iter(self._open.values())))
+        with self._lock:
+            present = self._open.get(record.id)
+            if present is not None:  # another thread was faster
+                return present
+            self._open[record.id] = opened
+            self._open_size += opened.size
+            while self._open_size > TABLES_SIZE and len(self._open) > 1:
+                self._close(next(iter(self._open.values())))
         return opened
 
     def _close(self, opened: _OpenRange) -> None:
+        """Forget a range, if it is still open; who is reading it goes on."""
         opened.blocks.clear()
-        self._open.pop(opened.record.id, None)
+        if self._open.get(opened.record.id) is not opened:
+            return
+        del self._open[opened.record.id]
         self._open_size -= opened.size
-        self._ranges = [None] * len(self._tree)
+        for tree in self._trees.values():
+            tree.ranges = [None] * len(tree.ranges)

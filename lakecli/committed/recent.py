@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from threading import RLock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -15,9 +16,11 @@ V = TypeVar("V")
 class Recent(Generic[K, V]):
     """Values by key; the least recently used go first, the newest stays however large it is.
 
+    Safe to share between threads.
+
     Args:
         size_limit: bytes, as told by whoever puts the values.
-        forget: called with each value that goes.
+        forget: called with each value that goes, by one thread at a time.
     """
 
     def __init__(self, size_limit: int, *, forget: Callable[[V], None] | None = None) -> None:
@@ -25,33 +28,38 @@ class Recent(Generic[K, V]):
         self._forget = forget
         self._size = 0
         self._items: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._lock = RLock()
 
     def get(self, key: K) -> V | None:
         """Return the value of `key`, which is then the most recently used, or ``None``."""
-        found = self._items.get(key)
-        if found is None:
-            return None
-        self._items.move_to_end(key)
-        return found[0]
+        with self._lock:
+            found = self._items.get(key)
+            if found is None:
+                return None
+            self._items.move_to_end(key)
+            return found[0]
 
     def put(self, key: K, value: V, size: int) -> None:
         """Keep a value of `size` bytes."""
-        self.drop(key)
-        self._items[key] = value, size
-        self._size += size
-        while self._size > self._limit and len(self._items) > 1:
-            self._drop_first()
+        with self._lock:
+            self.drop(key)
+            self._items[key] = value, size
+            self._size += size
+            while self._size > self._limit and len(self._items) > 1:
+                self._drop_first()
 
     def drop(self, key: K) -> None:
         """Forget a key, if it is there."""
-        found = self._items.pop(key, None)
-        if found is not None:
-            self._gone(found)
+        with self._lock:
+            found = self._items.pop(key, None)
+            if found is not None:
+                self._gone(found)
 
     def clear(self) -> None:
         """Forget everything."""
-        while self._items:
-            self._drop_first()
+        with self._lock:
+            while self._items:
+                self._drop_first()
 
     def _drop_first(self) -> None:
         self._gone(self._items.popitem(last=False)[1])

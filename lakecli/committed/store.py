@@ -8,7 +8,6 @@ is read, only that one process stays with one.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -23,13 +22,13 @@ from lakecli.committed.metaranges import (
 from lakecli.committed.points import PointReader
 from lakecli.committed.ranges import check_described
 from lakecli.committed.recent import Recent
+from lakecli.committed.sources import MissingTable, PathSource, RemoteSource
 from lakecli.errors import IntegrityError
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.sstable.reader import BytesSource, CorruptTable, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-    from pathlib import Path
 
     from lakecli.committed.cache import SstableCache
     from lakecli.committed.metaranges import RangeRecord
@@ -41,16 +40,6 @@ WHOLE_TABLES_SIZE = 24 << 20
 
 METARANGES_SIZE = 32 << 20
 """Bytes of parsed metaranges kept in memory, likewise."""
-
-
-class MissingTable(IntegrityError):
-    """A tree names a range or metarange that its namespace does not hold."""
-
-    def __init__(self, key: str, uri: str) -> None:
-        super().__init__(
-            f"missing from {uri}: {key}",
-            hint="`lakecli fsck lakefs://REPOSITORY` names the commits and paths it holds",
-        )
 
 
 class WrongTable(IntegrityError):
@@ -84,60 +73,6 @@ class TreeCounts:
     bytes_written: int = 0
 
 
-class PathSource:
-    """A table in a file that is opened anew for every read: thousands may be in use at a time.
-
-    Args:
-        name: for error messages.
-        path: of the file.
-    """
-
-    def __init__(self, name: str, path: Path) -> None:
-        self.name = name
-        self._path = path
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset`, less where the file ends earlier."""
-        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.pread(descriptor, length, offset)
-        finally:
-            os.close(descriptor)
-
-    def read_tail(self, length: int) -> tuple[bytes, int]:
-        """Return the last `length` bytes, less where the file is shorter, and the file's size."""
-        size = self._path.stat().st_size
-        offset = max(0, size - length)
-        return self.read(offset, size - offset), size
-
-
-class RemoteSource:
-    """A table read from the bucket piece by piece.
-
-    Args:
-        store: the bucket.
-        key: of the object.
-        size: of the object, in bytes.
-    """
-
-    def __init__(self, store: ObjectStore, key: str, *, size: int) -> None:
-        self.name = key
-        self._store = store
-        self._size = size
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset`, less where the object ends earlier."""
-        try:
-            return self._store.get(self.name, start=offset, length=length)
-        except ObjectNotFound:
-            raise MissingTable(self.name, self._store.uri) from None
-
-    def read_tail(self, length: int) -> tuple[bytes, int]:
-        """Return the last `length` bytes, less where the object is shorter, and its size."""
-        offset = max(0, self._size - length)
-        return self.read(offset, self._size - offset), self._size
-
-
 class Guard(Protocol):
     """Keeps garbage collection from tables that are written, or were there already."""
 
@@ -160,8 +95,23 @@ class Guard(Protocol):
         """
 
 
+class TableBatch:
+    """Tables that are written together; get one from `TreeStore.begin`.
+
+    Attributes:
+        objects: the batch of the namespace.
+        written: keys that are not settled yet, and whether they were found there.
+    """
+
+    def __init__(self, objects: Batch) -> None:
+        self.objects = objects
+        self.written: dict[str, bool] = {}
+
+
 class TreeStore:
-    """The trees of one repository. Not safe to share between threads.
+    """The trees of one repository. Safe to share between threads.
+
+    A `TableBatch` belongs to one writer. `counts` is exact while only one thread works.
 
     Args:
         store: the storage namespace.
@@ -185,8 +135,6 @@ class TreeStore:
     ) -> None:
         self.store = store
         self._guard = guard
-        self._written: dict[str, bool] = {}
-        """Keys that are not settled yet, and whether they were found there."""
         self.range_entries = range_entries
         self.counts = TreeCounts()
         self.points = PointReader(self)
@@ -268,7 +216,11 @@ class TreeStore:
         check_described(found, record)
         return found, is_remote
 
-    def write(self, batch: Batch, table_id: str, body: bytes) -> int:
+    def begin(self) -> TableBatch:
+        """Return a batch of tables that become durable together."""
+        return TableBatch(self.store.batch())
+
+    def write(self, batch: TableBatch, table_id: str, body: bytes) -> int:
         """Write a table unless there is one, and return the size of the one that stays.
 
         An object that is there already is never replaced: its times may differ, and somebody may
@@ -279,8 +231,8 @@ class TreeStore:
         if self._guard is not None:
             guard = self._guard()
             guard.begin()
-            self._written[key] = guard.is_active and self.store.local_path(key) is not None
-        batch.put_new(key, body)
+            batch.written[key] = guard.is_active and self.store.local_path(key) is not None
+        batch.objects.put_new(key, body)
         path = self.store.local_path(key) if self._cache is None else self._cache.find(table_id)
         if path is None and self._cache is not None:
             self._cache.put(table_id, body)
@@ -289,21 +241,21 @@ class TreeStore:
         except OSError:
             return len(body)
 
-    def flush(self, batch: Batch) -> None:
+    def flush(self, batch: TableBatch) -> None:
         """Make the tables of a batch durable, and fit to be referred to.
 
         Raises:
             LostRace: garbage collection has gone by meanwhile; write them again.
         """
-        existing = batch.flush()
+        existing = batch.objects.flush()
         self.drop_copies(existing)
-        if self._guard is None or not self._written:
+        if self._guard is None or not batch.written:
             return
         for key in existing:
-            self._written[key] = True
-        found = [key for key, is_found in self._written.items() if is_found]
-        written = [key for key, is_found in self._written.items() if not is_found]
-        self._written.clear()
+            batch.written[key] = True
+        found = [key for key, is_found in batch.written.items() if is_found]
+        written = [key for key, is_found in batch.written.items() if not is_found]
+        batch.written.clear()
         self._guard().settle(found=found, written=written, whole=True)
 
     def drop_copies(self, existing: Iterable[str]) -> None:

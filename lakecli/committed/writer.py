@@ -34,13 +34,12 @@ from lakecli.sstable.writer import TableWriter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakecli.committed.store import TreeStore
-    from lakecli.objectstore.base import Batch
+    from lakecli.committed.store import TableBatch, TreeStore
     from lakecli.sstable.reader import Block
 
 
 class TreeWriter:
-    """Builds one tree. Nothing of it is durable before `finish` returned.
+    """Builds one tree, in one thread. Nothing of it is durable before `finish` returned.
 
     Args:
         trees: where ranges come from and go to.
@@ -51,7 +50,7 @@ class TreeWriter:
         self._trees = trees
         self._bases = bases
         self._splitter = Splitter(trees.range_entries)
-        self._batch: Batch | None = None
+        self._batch: TableBatch | None = None
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
         self._last_key = b""
@@ -232,9 +231,9 @@ class TreeWriter:
     def _write(self, table_id: str, body: bytes) -> int:
         return self._trees.write(self._open_batch(), table_id, body)
 
-    def _open_batch(self) -> Batch:
+    def _open_batch(self) -> TableBatch:
         if self._batch is None:
-            self._batch = self._trees.store.batch()
+            self._batch = self._trees.begin()
         return self._batch
 
     def _ends_at_cut(self, record: RangeRecord) -> bool:

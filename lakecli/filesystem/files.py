@@ -31,7 +31,10 @@ PARALLEL_PARTS: Final = 8
 
 
 class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
-    """An object, as it was when the file was opened, whatever becomes of its branch meanwhile."""
+    """An object, as it was when the file was opened, whatever becomes of its branch meanwhile.
+
+    Belongs to one thread at a time, as all files do.
+    """
 
     def __init__(
         self, fs: LakeFileSystem, path: str, place: Place, entry: Entry, **kwargs: Any
@@ -67,7 +70,8 @@ def _reopen(
 class WrittenFile(io.BufferedIOBase):
     """A file that becomes an object of a branch when it is closed, or not at all.
 
-    Leaving its ``with`` block by an error throws it away, unlike what fsspec's own files do.
+    Leaving its ``with`` block by an error throws it away, unlike what fsspec's own files do. It
+    belongs to one thread at a time; what it stages, and in which order, is safe between threads.
 
     Args:
         fs: where.

@@ -60,7 +60,10 @@ class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
     file is closed, and staged, which a `commit` then makes part of history. Nothing is cached but
     ranges of committed trees, so what another process stages is seen at once.
 
-    Instances may be shared between threads and pickled; they hold no open store.
+    Instances hold no open store, may be pickled, and are safe to share between threads. Each open
+    file belongs to one thread at a time. A `transaction` is the instance's: it takes what all
+    threads write meanwhile. Threads that need transactions of their own use an instance each
+    (``skip_instance_cache=True``).
 
     Args:
         home: where lakecli keeps things, as ``LAKECLI_HOME``; by default that variable, or the

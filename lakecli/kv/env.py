@@ -153,6 +153,8 @@ class LocalStore:
 class ReadTransaction:
     """One moment of the store. Everything read from it is a copy and outlives it.
 
+    Belongs to one thread.
+
     Attributes:
         past: what was staged then, where this reads as of an earlier operation.
     """

@@ -73,7 +73,11 @@ class Surroundings(NamedTuple):
 
 
 class Lake:
-    """The repositories of one local store. Close it, or use it as a context manager."""
+    """The repositories of one local store. Close it, or use it as a context manager.
+
+    Safe to share between threads; who closes it makes sure that none uses it any more. Not usable
+    in a process forked after it was opened.
+    """
 
     def __init__(self, home: Home, store: LocalStore, surroundings: Surroundings) -> None:
         self.home = home
@@ -138,7 +142,12 @@ class Lake:
 
 
 class Repository:
-    """One repository of a lake; the verbs of `lakecli.repository` take it as first argument."""
+    """One repository of a lake; the verbs of `lakecli.repository` take it as first argument.
+
+    Safe to share between threads, with its store, trees and guard: any number of verbs may run at
+    once, and two that move one branch compare as two processes do. `publisher` is set before a
+    second thread uses it.
+    """
 
     def __init__(self, lake: Lake, record: RepositoryRecord) -> None:
         self.lake = lake

@@ -34,6 +34,8 @@ BATCH: Final = 8_192
 class Stager:
     """Stages changes on branches of one repository, as one operation if nobody comes between.
 
+    Belongs to one thread at a time.
+
     Args:
         repository: whose branches.
         branch: where changes go unless `write` is told otherwise.

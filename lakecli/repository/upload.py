@@ -109,6 +109,8 @@ class UploadReport:
 class Upload:
     """One upload: an ingest, a stager, and the entries between them.
 
+    Several threads may bring files in; one at a time stages.
+
     Args:
         repository: where to.
         branch: likewise.

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 class View:
-    """A readable state of a repository; get one from `open_view` or `view_of_branch`."""
+    """A readable state of a repository; get one from `open_view` or `view_of_branch`.
+
+    Belongs to one thread, as its transaction does.
+    """
 
     def __init__(
         self,

@@ -14,7 +14,8 @@ from lakecli.committed.merge import merge
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.ranges import Mismatch
 from lakecli.committed.scan import find, iter_ranges, scan
-from lakecli.committed.store import MissingTable, WrongTable
+from lakecli.committed.sources import MissingTable
+from lakecli.committed.store import WrongTable
 from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.objectstore.base import ANY

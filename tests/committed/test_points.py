@@ -10,7 +10,7 @@ import pytest
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.points import FETCH_AFTER, PointReader
 from lakecli.committed.scan import find, iter_ranges
-from lakecli.committed.store import MissingTable
+from lakecli.committed.sources import MissingTable
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.local.store import LocalStore
 from tests.committed.trees import (

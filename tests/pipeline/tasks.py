@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from lakecli.committed.store import MissingTable
+from lakecli.committed.sources import MissingTable
 from lakecli.errors import ConflictError
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.committed.store import MissingTable
+from lakecli.committed.sources import MissingTable
 from lakecli.errors import ConflictError, LakeError, Unreachable
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.session import gist, with_attempts

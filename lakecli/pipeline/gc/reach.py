@@ -6,7 +6,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from lakecli.committed.store import MissingTable
+from lakecli.committed.sources import MissingTable
 from lakecli.layout import sstable_key
 from lakecli.pipeline.gc.tasks import Tables, read_ranges, read_trees
 

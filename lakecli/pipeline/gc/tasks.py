@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.metaranges import range_id_of
 from lakecli.committed.ranges import is_ours
-from lakecli.committed.store import RemoteSource, check_kind, load_metarange
+from lakecli.committed.sources import RemoteSource
+from lakecli.committed.store import check_kind, load_metarange
 from lakecli.errors import IntegrityError
 from lakecli.layout import data_digest, sstable_key
 from lakecli.model import MetarangeId
@@ -160,7 +161,7 @@ def addresses_in(value: bytes) -> list[bytes]:
 
 
 def _open(table_id: str, store: ObjectStore, *, must_exist: bool) -> Table | None:
-    from lakecli.committed.store import MissingTable
+    from lakecli.committed.sources import MissingTable
 
     key = sstable_key(table_id)
     try:

@@ -1,0 +1,149 @@
+"""One `TreeStore` shared between threads: every answer is of the tree that was asked for."""
+
+from __future__ import annotations
+
+import random
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.committed.apply import apply
+from lakecli.committed.points import PointReader
+from lakecli.committed.recent import Recent
+from lakecli.committed.scan import find, scan
+from lakecli.committed.writer import TreeWriter
+from lakecli.model import EMPTY_TREE
+from tests.committed.trees import RecordingStore, build, key, new_trees, value
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from lakecli.committed.store import TreeStore
+    from lakecli.model import MetarangeId
+
+COUNT = 600
+LEFT = {key(at): value(at, b"left") for at in range(COUNT)}
+RIGHT = {key(at): value(at, b"right") for at in range(0, COUNT, 3)}
+
+
+@pytest.fixture
+def switching() -> Iterator[None]:
+    """Let threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def two_trees() -> tuple[TreeStore, MetarangeId, MetarangeId]:
+    store = RecordingStore()
+    left = build(new_trees(store, range_entries=16), LEFT)
+    right = build(new_trees(store, range_entries=16), RIGHT)
+    return new_trees(store, range_entries=16), left, right
+
+
+@pytest.mark.parametrize("step", ["metarange", "open_for_points"])
+def test_another_tree_is_read_while_a_read_waits_for_the_bucket(
+    monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """What another thread does meanwhile is done within the call that one waits for."""
+    trees, left, right = two_trees()
+    waits = getattr(trees, step)
+
+    def step_with_another(*args: Any, **options: Any) -> object:
+        monkeypatch.undo()
+        done = waits(*args, **options)
+        assert find(trees, right, key(COUNT - 3)) == RIGHT[key(COUNT - 3)]
+        return done
+
+    monkeypatch.setattr(trees, step, step_with_another)
+    assert find(trees, left, key(1)) == LEFT[key(1)]
+    for at in range(COUNT):
+        assert find(trees, right, key(at)) == RIGHT.get(key(at))
+        assert find(trees, left, key(at)) == LEFT[key(at)]
+
+
+@pytest.mark.usefixtures("switching")
+@pytest.mark.parametrize("room", [0, 20_000, 1 << 30])
+def test_eight_threads_read_two_trees(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    trees, left, right = two_trees()
+    trees.points = PointReader(trees, blocks_limit=room)
+    if room == 20_000:
+        monkeypatch.setattr("lakecli.committed.points.TABLES_SIZE", 4_000)
+    begin = Barrier(8)
+
+    def read(number: int) -> int:
+        numbers = random.Random(number)
+        begin.wait()
+        for _ in range(2_000):
+            at = numbers.randrange(COUNT + 5)
+            tree, model = ((left, LEFT), (right, RIGHT))[numbers.randrange(2)]
+            assert find(trees, tree, key(at)) == model.get(key(at))
+        assert dict(scan(trees, left)) == LEFT
+        return number
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(read, range(8))) == list(range(8))
+    assert 0 <= trees.points.blocks_size <= max(room, 10_000)
+
+
+class Told:
+    """A guard that remembers what it was told."""
+
+    is_active = True
+
+    def __init__(self) -> None:
+        self.settled: list[set[str]] = []
+
+    def begin(self) -> None:
+        """Prepare nothing."""
+
+    def settle(
+        self, *, found: Collection[str], written: Collection[str], whole: bool = False
+    ) -> None:
+        """Remember all keys."""
+        assert whole
+        self.settled.append({*found, *written})
+
+
+def test_a_writer_settles_what_it_wrote_and_nothing_of_another() -> None:
+    """Two trees under way at once; the other one's tables are not durable yet."""
+    store, guard = RecordingStore(), Told()
+    trees = new_trees(store, range_entries=16)
+    trees._guard = lambda: guard
+    slow = TreeWriter(trees)
+    slow.add_many(list(RIGHT), list(RIGHT.values()))
+    quick = apply(trees, EMPTY_TREE, iter(LEFT.items())).metarange_id
+    there = {info.key for info in store.list("_lakefs/")}
+    assert f"_lakefs/{quick}" in there
+    assert len(guard.settled) == 1
+    assert guard.settled[0] <= there
+    late = slow.finish()
+    assert f"_lakefs/{late}" in guard.settled[1]
+    assert dict(scan(trees, late)) == RIGHT
+
+
+@pytest.mark.usefixtures("switching")
+def test_what_was_used_last_is_kept_by_many_threads() -> None:
+    gone: list[int] = []
+    recent: Recent[int, int] = Recent(100, forget=gone.append)
+
+    def use(number: int) -> None:
+        numbers = random.Random(number)
+        for _ in range(3_000):
+            at = numbers.randrange(40)
+            found = recent.get(at)
+            assert found in (None, at)
+            if found is None:
+                recent.put(at, at, 10)
+            if numbers.randrange(50) == 0:
+                recent.drop(at)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(use, range(8)))
+    recent.clear()
+    recent.put(1, 1, 10)
+    assert recent._size == 10
