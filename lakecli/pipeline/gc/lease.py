@@ -109,12 +109,11 @@ class Lease:
             raise self._lost()
         return found
 
-    def delete(self, keys: list[str], delete: Callable[[list[str]], None]) -> None:
-        """Delete keys, by one request that begins now.
+    def run(self, delete: Callable[[], T]) -> T:
+        """Delete something, by a request that begins now.
 
         Args:
-            keys: of objects; not more than the store takes at one time.
-            delete: deletes them.
+            delete: does it; of not more than the store takes at one time.
 
         Raises:
             StateMoved: another machine has taken the sweep over, or ended it.
@@ -123,7 +122,7 @@ class Lease:
         self.check()
         begun = self._elapsed()
         try:
-            delete(keys)
+            found = delete()
         except PermissionDenied:
             raise  # the store has said no, so nothing is on its way
         except BaseException:
@@ -136,6 +135,7 @@ class Lease:
                 f"{LONGEST_DELETE.total_seconds() / 60:.0f} minutes, the sweep is given up",
                 hint=self._continue_hint(),
             )
+        return found
 
     def _used(self) -> timedelta:
         return timedelta(seconds=self._elapsed() - self._taken_at)

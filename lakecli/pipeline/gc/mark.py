@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from datetime import datetime, timedelta
 
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.objectstore.base import ObjectStore, Version
     from lakecli.pipeline.gc.rules import Rules
     from lakecli.pipeline.runner import Runner
     from lakecli.repository.lake import Repository
@@ -167,6 +167,7 @@ class TableInfo(NamedTuple):
 
     size: int
     is_old: bool
+    version: Version
 
 
 def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
@@ -239,7 +240,7 @@ def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
     for info in work.repository.store.list(SSTABLES):
         name = info.key.removeprefix(SSTABLES)
         if TABLE.fullmatch(name):
-            tables[name] = TableInfo(info.size, info.modified_at < work.times.cutoff)
+            tables[name] = TableInfo(info.size, info.modified_at < work.times.cutoff, info.version)
         elif info.key != LAKEFS_MARKER:
             foreign["file"] += 1
     return tables
@@ -290,9 +291,9 @@ def part_name(part: DataPart) -> str:
     return part.prefix.removeprefix(DATA).rstrip("/") or "all"
 
 
-def part_of(name: str, before: float) -> DataPart:
+def part_of(name: str, before: float, *, versions: bool = False) -> DataPart:
     """Return the part of that name."""
-    return DataPart(DATA if name == "all" else f"{DATA}{name}/", before)
+    return DataPart(DATA if name == "all" else f"{DATA}{name}/", before, versions)
 
 
 def _data_parts(store: ObjectStore, before: float) -> list[DataPart]:
@@ -304,20 +305,19 @@ def _data_parts(store: ObjectStore, before: float) -> list[DataPart]:
 
 def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
     """Yield garbage other than data and tables, as far as it is named by keys."""
-    from lakecli.remote.packs import list_packs
-
     store, times = work.repository.store, work.times
-    packs = {info.id: info for info in list_packs(store)}
+    packs = {info.key.removeprefix(COMMITS): info for info in store.list(COMMITS)}
     for replaced, by in sorted(superseded(store, packs, roots.replaces).items()):
         # Whoever has listed the packs before the new one came still reads the old one.
         if max(packs[replaced].modified_at, packs[by].modified_at) < times.cutoff:
-            yield Doomed(COMMITS + replaced, packs[replaced].size, "pack")
-    for key, size in expired_reflog(store, now=times.now, grace=times.grace):
-        yield Doomed(key, size, "reflog")
+            info = packs[replaced]
+            yield Doomed(info.key, info.size, "pack", info.version)
+    for info in expired_reflog(store, now=times.now, grace=times.grace):
+        yield Doomed(info.key, info.size, "reflog", info.version)
     for kind in ("incoming", "doctor"):
         for info in store.list(KINDS[kind][0]):
             if info.modified_at < times.cutoff:
-                yield Doomed(info.key, info.size, kind)
+                yield Doomed(info.key, info.size, kind, info.version)
 
 
 def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]:

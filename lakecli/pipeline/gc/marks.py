@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.layout import COMMITS, DATA, DOCTOR, GC, INCOMING, REFLOG, SSTABLES
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.objectstore.base import ObjectStore, Version
 
 KINDS: Final = {
     "data": (DATA, "no retained commit, recent table or staged change of this clone refers to it"),
@@ -54,11 +54,19 @@ _MAX_OBJECT: Final = 1 << 50
 
 
 class Doomed(NamedTuple):
-    """An object that is condemned, other than data: its key, size in bytes, and kind."""
+    """An object that is condemned, other than data.
+
+    Attributes:
+        key: of the object.
+        size: in bytes.
+        kind: one of `KINDS`.
+        version: as it was listed; ``""``: not known. Not written to the lists.
+    """
 
     key: str
     size: int
     kind: str
+    version: Version | Literal[""] = ""
 
 
 class LostMarks(IntegrityError):
@@ -91,7 +99,8 @@ class Marks:
         """Write all other condemned objects."""
         lines, size = [], 0
         for each in doomed:
-            line = json.dumps(each._asdict(), separators=(",", ":")) + "\n"
+            fields = {"key": each.key, "size": each.size, "kind": each.kind}
+            line = json.dumps(fields, separators=(",", ":")) + "\n"
             size += len(line)
             if size > MAX_OTHERS_SIZE:
                 break

@@ -13,12 +13,12 @@ from lakecli.pipeline.gc.history import Known
 from lakecli.remote.packs import DamagedPack, list_packs, read_pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from lakecli.ids import PackId
     from lakecli.model import CommitId
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.remote.packs import Pack, PackInfo
+    from lakecli.remote.packs import Pack
 
 
 class PacksRead(NamedTuple):
@@ -69,14 +69,14 @@ def _iter_packs(store: ObjectStore, damaged: list[DamagedPack]) -> Iterator[Pack
 
 def superseded(
     store: ObjectStore,
-    packs: Mapping[PackId, PackInfo],
+    packs: Collection[str],
     replaces: Mapping[PackId, tuple[PackId, ...]],
 ) -> dict[PackId, PackId]:
     """Return which packs may go: all of their commits are in another one, which is to stay.
 
     Args:
         store: of the namespace.
-        packs: as they were listed, by ID.
+        packs: IDs of those that were listed.
         replaces: what packs say that they replace, as `read_all` found it.
 
     Returns:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lakecli.ids import PackId
     from lakecli.model import CommitId
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.gc.positions import Positions
     from lakecli.pipeline.gc.rules import Rules
@@ -132,11 +132,9 @@ def _shared_starts(
             yield Start(commit_id, since)
 
 
-def expired_reflog(
-    store: ObjectStore, *, now: datetime, grace: timedelta
-) -> Iterator[tuple[str, int]]:
-    """Yield key and size of objects of the reflog whose moves are all too old to count."""
+def expired_reflog(store: ObjectStore, *, now: datetime, grace: timedelta) -> Iterator[ObjectInfo]:
+    """Yield the objects of the reflog whose moves are all too old to count."""
     cutoff = reflog_cutoff(now, grace)
     for info in store.list(REFLOG):
         if info.modified_at < cutoff:  # its moves are older still
-            yield info.key, info.size
+            yield info

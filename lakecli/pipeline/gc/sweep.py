@@ -7,11 +7,15 @@ the refs on, and each candidate is looked at again by the rules that condemned i
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.layout import SSTABLES, data_digest, data_key
+from lakecli.objectstore.base import Version
+from lakecli.objectstore.deleting import matching_deletes_of
 from lakecli.pipeline.gc.live import DIGEST, RECORD, split
 from lakecli.pipeline.gc.mark import (
     KINDS_OF_TABLES,
@@ -33,7 +37,7 @@ from lakecli.pipeline.site import Site
 from lakecli.remote.collection import iter_keeps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
 
     from lakecli.pipeline.gc.lease import Lease
     from lakecli.pipeline.gc.live import DigestSet
@@ -47,6 +51,12 @@ BATCH: Final = 1_000
 _PARALLELISM: Final = 8
 _KEPT: Final = 50_000
 """Kept keys in memory."""
+
+
+Garbage = tuple[str, Version]
+"""The key and the version of an object; ``""`` where the store deletes whatever is there."""
+
+Delete = Callable[[Iterable[Garbage]], int]
 
 
 class Swept(NamedTuple):
@@ -73,6 +83,7 @@ class Sweep:
         self._epoch = epoch
         self._live = live
         self._reach = new_reach(work, live)
+        self._by_version = matching_deletes_of(self._store) is not None
         self._counts: Counter[str] = Counter()
         self._sizes: Counter[str] = Counter()
         self._spared = 0
@@ -88,11 +99,11 @@ class Sweep:
         self._marks.others()
         reach_all(self._work, self._live, self._reach)
 
-    def run(self, delete: Callable[[Iterable[str]], None] | None) -> Swept:
+    def run(self, delete: Delete | None) -> Swept:
         """Find out what may go, and have it deleted.
 
         Args:
-            delete: deletes keys; ``None``: only count.
+            delete: deletes objects, and tells how many it kept; ``None``: only count.
 
         Raises:
             LostMarks: it is not known what was condemned.
@@ -101,14 +112,16 @@ class Sweep:
         roots, tables = self._remark()
         others = [*self._tables(tables), *self._rest(roots)]
         if delete is not None:
-            trees = [each.key for each in others if each.kind == "metarange"]
-            add_expired(self._store, self._epoch, (key.removeprefix(SSTABLES) for key in trees))
+            trees = [each for each in others if each.kind == "metarange"]
+            add_expired(
+                self._store, self._epoch, (each.key.removeprefix(SSTABLES) for each in trees)
+            )
             # A tree goes before what it refers to.
-            delete(trees)
-            delete(each.key for each in others if each.kind != "metarange")
-        for keys in self._data():
+            self._spared += delete(_garbage(trees))
+            self._spared += delete(_garbage(each for each in others if each.kind != "metarange"))
+        for objects in self._data():
             if delete is not None:
-                delete(keys)
+                self._spared += delete(objects)
         self._uploads(really=delete is not None)
         tallies = [
             Tally(kind, self._counts[kind], self._sizes[kind])
@@ -158,7 +171,7 @@ class Sweep:
             if name in reached or not tables[name].is_old:
                 self._spared += 1
             else:
-                found.append(each._replace(size=tables[name].size))
+                found.append(each._replace(size=tables[name].size, version=tables[name].version))
         names = [each.key.removeprefix(SSTABLES) for each in found]
         kinds = kinds_of(self._work, tables, names)
         may_go = []
@@ -188,24 +201,29 @@ class Sweep:
         self._counts[each.kind] += 1
         self._sizes[each.kind] += each.size
 
-    def _data(self) -> Iterator[list[str]]:
-        """Yield the keys of data objects that may go, part by part."""
+    def _data(self) -> Iterator[list[Garbage]]:
+        """Yield the data objects that may go, part by part."""
         before = self._work.times.cutoff.timestamp()
         task = partial(list_data, site=Site.of(self._work.repository), store=self._work.here)
-        parts = [part_of(name, before) for name in self._marks.data_parts()]
+        names = self._marks.data_parts()
+        parts = [part_of(name, before, versions=self._by_version) for name in names]
         for part, listed in self._work.runner.run(task, parts):
-            sizes = {record[:DIGEST]: record[DIGEST:] for record in split(listed.records)}
+            versions = listed.versions or repeat(Version(""))
+            present = {
+                record[:DIGEST]: (record[DIGEST:], version)
+                for record, version in zip(split(listed.records), versions, strict=False)
+            }
             condemned = self._marks.data(part_name(part))
             unreached = self._live.without(condemned)
             self._spared += (len(condemned) - len(unreached)) // RECORD
-            keys = []
+            garbage = []
             for record in split(unreached):
-                size = sizes.get(record[:DIGEST])
-                if size is not None:
+                found = present.get(record[:DIGEST])
+                if found is not None:
                     self._counts["data"] += 1
-                    self._sizes["data"] += int.from_bytes(size)
-                    keys.append(data_key(record[:DIGEST].hex()))
-            yield keys
+                    self._sizes["data"] += int.from_bytes(found[0])
+                    garbage.append((data_key(record[:DIGEST].hex()), found[1]))
+            yield garbage
 
     def _uploads(self, *, really: bool) -> None:
         from lakecli.objectstore.uploads import UploadId, uploads_of
@@ -219,16 +237,33 @@ class Sweep:
                 uploads.abort(key, UploadId(upload))
 
 
-def deleter(work: Work, lease: Lease) -> Callable[[Iterable[str]], None]:
-    """Return what deletes keys, as long as the sweep is ours."""
+def _garbage(doomed: Iterable[Doomed]) -> Iterator[Garbage]:
+    return ((each.key, Version(each.version)) for each in doomed)
+
+
+def deleter(work: Work, lease: Lease) -> Delete:
+    """Return what deletes objects, as long as the sweep is ours, and tells how many it kept.
+
+    Where the store can, an object is deleted only if it is still what was listed: then not even a
+    request that was on its way for long deletes what somebody has taken into use again.
+    """
     store = work.repository.store
     on_step = work.repository.lake.surroundings.on_step
+    matching = matching_deletes_of(store)
 
-    def delete_all(keys: Iterable[str]) -> None:
+    def delete(objects: list[Garbage]) -> int:
+        if matching is None:
+            store.delete([key for key, _ in objects])
+            return 0
+        return len(matching.delete_matching(objects))
+
+    def delete_all(objects: Iterable[Garbage]) -> int:
+        kept = 0
         with ThreadPoolExecutor(_PARALLELISM) as pool:
-            for batch in batches(keys, BATCH * _PARALLELISM):
+            for several in batches(objects, BATCH * _PARALLELISM):
                 on_step("gc:delete")
-                each = partial(lease.delete, delete=store.delete)
-                list(pool.map(each, batches(batch, BATCH)))
+                tasks = [partial(delete, batch) for batch in batches(several, BATCH)]
+                kept += sum(pool.map(lease.run, tasks))
+        return kept
 
     return delete_all

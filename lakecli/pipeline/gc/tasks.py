@@ -20,7 +20,7 @@ from lakecli.sstable.reader import BytesSource, Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.objectstore.base import ObjectStore, Version
     from lakecli.pipeline.site import Site
 
 _ADDRESS: Final = re.compile(rb"data/[0-9a-f]{2}/[0-9a-f]{62}")
@@ -82,10 +82,12 @@ class DataPart(NamedTuple):
     Attributes:
         prefix: of the keys.
         before: unix seconds; objects that are not older are only counted.
+        versions: whether to tell the versions of the old objects.
     """
 
     prefix: str
     before: float
+    versions: bool = False
 
 
 class DataListed(NamedTuple):
@@ -96,12 +98,14 @@ class DataListed(NamedTuple):
         objects: all of ours, young ones too.
         size: of these, in bytes.
         foreign: how many objects have names that lakecli never gives.
+        versions: of the objects in `records`, in their order, if they were asked for.
     """
 
     records: bytes
     objects: int
     size: int
     foreign: int
+    versions: tuple[Version, ...] = ()
 
 
 def read_trees(part: Tables, *, site: Site, store: ObjectStore | None) -> TreesRead:
@@ -199,6 +203,7 @@ def list_data(part: DataPart, *, site: Site, store: ObjectStore | None) -> DataL
     """List data objects."""
     before = datetime.fromtimestamp(part.before, UTC)
     records = bytearray()
+    versions: list[Version] = []
     objects = size = foreign = 0
     for info in (store or site.store()).list(part.prefix):
         digest = data_digest(info.key)
@@ -209,4 +214,6 @@ def list_data(part: DataPart, *, site: Site, store: ObjectStore | None) -> DataL
         size += info.size
         if info.modified_at < before:
             records += bytes.fromhex(digest) + info.size.to_bytes(8)
-    return DataListed(bytes(records), objects, size, foreign)
+            if part.versions:
+                versions.append(info.version)
+    return DataListed(bytes(records), objects, size, foreign, tuple(versions))

@@ -1,0 +1,276 @@
+"""A sweep that stalls, is slow or fails deletes nothing that is used again, and stops nobody."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import PermissionDenied, Refused, Unreachable
+from lakecli.identity import h
+from lakecli.layout import data_key
+from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
+from lakecli.pipeline.gc.lease import LONGEST_DELETE, RENEW_AFTER, SweepTooSlow
+from lakecli.pipeline.gc.run import Action, status, undo
+from lakecli.remote.collection import (
+    LEASE,
+    Phase,
+    StateMoved,
+    SweepRunning,
+    iter_expired,
+    read_state,
+)
+from lakecli.repository import branch
+from lakecli.repository.push import PushOptions, push_deletion
+from tests.pipeline.gc.shared import LONG, Shared, make_commit, push, upload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from pathlib import Path
+
+    from lakecli.objectstore.base import Version
+    from lakecli.repository.lake import Repository
+
+MINUTE = timedelta(minutes=1)
+MONTHS = timedelta(days=70)
+LEFT = data_key(h(b"left").hex())
+
+
+class Watched(MemoryStore):
+    """A store that tells before each request that deletes data, when it has left its machine."""
+
+    def __init__(self, bucket: MemoryBucket) -> None:
+        super().__init__(bucket, "ns/")
+        self.before: Callable[[], None] = lambda: None
+        self.after: Callable[[], None] = lambda: None
+
+    def delete(self, keys: Iterable[str]) -> None:
+        wanted = list(keys)
+        watched = any(not key.startswith("_lakecli/gc/") for key in wanted)
+        if watched:
+            self.before()
+        super().delete(wanted)
+        if watched:
+            self.after()
+
+    def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
+        self.before()
+        kept = super().delete_matching(objects)
+        self.after()
+        return kept
+
+
+class Unconditional(Watched):
+    """A store that deletes without conditions, as S3 does."""
+
+    delete_matching = None  # type: ignore[assignment]
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Shared]:
+    with Shared(tmp_path, "ada", "ben", "cleo") as made:
+        make_commit(made.clones[0], {b"used": b"used"})
+        push(made.clones[0])
+        upload(made.clones[1], b"left", b"left")
+        made.time.pass_by(LONG)
+        assert made.collect(made.clones[2]).action is Action.CONDEMNED
+        made.time.pass_by(LONG)
+        yield made
+
+
+def give(shared: Shared, repository: Repository, kind: type[Watched]) -> Watched:
+    """Let a machine work through a store of its own."""
+    store = kind(shared.bucket)
+    repository.__dict__["store"] = store
+    return store
+
+
+def once(action: Callable[[], None]) -> Callable[[], None]:
+    pending = [action]
+
+    def act() -> None:
+        if pending:
+            pending.pop()()
+
+    return act
+
+
+def test_a_request_that_was_on_its_way_for_long(shared: Shared) -> None:
+    """Where the store compares versions, not even the lease is needed."""
+    ada, ben, cleo = shared.clones
+    store = give(shared, ada, Watched)
+
+    def stall() -> None:
+        shared.time.pass_by(LEASE + MINUTE)
+        assert shared.collect(cleo).action is Action.SWEPT
+        assert LEFT not in shared.data
+        upload(ben, b"again", b"left")
+
+    store.before = once(stall)
+    with pytest.raises((StateMoved, SweepTooSlow)):
+        shared.collect(ada)
+    assert LEFT in shared.data
+    assert read_state(shared.store).phase is Phase.IDLE
+
+
+@pytest.mark.parametrize("kind", [Watched, Unconditional])
+@pytest.mark.parametrize("taken_over", [False, True])
+def test_a_machine_that_sleeps_before_it_deletes(
+    shared: Shared, kind: type[Watched], *, taken_over: bool
+) -> None:
+    ada, ben, cleo = shared.clones
+    give(shared, ada, kind)
+
+    def sleep(step: str) -> None:
+        if step == "gc:delete" and not slept:
+            slept.append(step)
+            shared.time.pass_by(LEASE + MINUTE)
+            if taken_over:
+                assert shared.collect(cleo).action is Action.SWEPT
+                upload(ben, b"again", b"left")
+
+    slept: list[str] = []
+    ada.lake.surroundings = ada.lake.surroundings._replace(on_step=sleep)
+    if taken_over:
+        with pytest.raises(StateMoved):
+            shared.collect(ada)
+    else:
+        # Nobody has taken it over, and everybody still waits for its end.
+        assert shared.collect(ada).action is Action.SWEPT
+    assert slept
+    assert (LEFT in shared.data) is taken_over
+
+
+def test_a_sweep_is_not_taken_over_while_its_lease_runs(shared: Shared) -> None:
+    ada, _, cleo = shared.clones
+    store = give(shared, ada, Unconditional)
+    seen = []
+
+    def look() -> None:
+        report = shared.collect(cleo)
+        seen.append(report.action)
+        assert report.status.resume_at is not None
+        assert report.status.resume_at - shared.time.now > LEASE - MINUTE
+        with pytest.raises(Refused, match="under way"):
+            undo(cleo, force=True)
+        shared.time.pass_by(LONGEST_DELETE - MINUTE)
+        assert shared.collect(cleo).action is Action.WAITS
+
+    store.before = look
+    assert shared.collect(ada).action is Action.SWEPT
+    assert set(seen) == {Action.WAITS}
+
+
+def test_a_long_sweep_renews_its_lease(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakecli.pipeline.gc import sweep
+
+    ada, ben, cleo = shared.clones
+    for number in range(12):
+        upload(ben, b"left", b"left %d" % number)
+    shared.time.pass_by(LONG)
+    assert undo(ada).phase is Phase.IDLE
+    shared.time.pass_by(LONG)
+    assert shared.collect(ada).action is Action.CONDEMNED
+    shared.time.pass_by(LONG)
+    monkeypatch.setattr(sweep, "BATCH", 1)
+    monkeypatch.setattr(sweep, "_PARALLELISM", 1)
+    store = give(shared, ada, Unconditional)
+    actions: list[Action] = []
+
+    def pass_by() -> None:
+        shared.time.pass_by(RENEW_AFTER)
+        actions.append(shared.collect(cleo).action)
+
+    store.before = pass_by
+    begun = shared.time.now
+    assert shared.collect(ada).action is Action.SWEPT
+    assert shared.time.now - begun > 2 * LEASE
+    assert actions == [Action.WAITS] * 13
+
+
+def test_a_deletion_that_takes_too_long_ends_the_sweep_but_not_the_lease(shared: Shared) -> None:
+    ada, ben, cleo = shared.clones
+    store = give(shared, ada, Unconditional)
+    store.after = once(lambda: shared.time.pass_by(LONGEST_DELETE + MINUTE))
+    with pytest.raises(SweepTooSlow) as raised:
+        shared.collect(ada)
+    assert "30 minutes later" in str(raised.value.hint)
+    # Nobody knows what is still on its way, so nobody may use those objects again yet.
+    assert read_state(shared.store).phase is Phase.SWEEPING
+    with pytest.raises(SweepRunning):
+        upload(ben, b"again", b"left")
+    assert shared.collect(cleo).action is Action.WAITS
+    shared.time.pass_by(LEASE)
+    assert shared.collect(cleo).action is Action.SWEPT
+    upload(ben, b"again", b"left")
+
+
+def test_a_deletion_with_an_unknown_end(shared: Shared) -> None:
+    ada, ben, cleo = shared.clones
+
+    def fail() -> None:
+        raise Unreachable("no answer", hint="wait")
+
+    give(shared, ada, Unconditional).after = once(fail)
+    with pytest.raises(Unreachable, match="no answer"):
+        shared.collect(ada)
+    assert read_state(shared.store).phase is Phase.SWEEPING
+    with pytest.raises(Refused, match="under way"):
+        undo(cleo, force=True)
+    assert status(cleo).resume_at is not None
+    shared.time.pass_by(LEASE)
+    assert undo(cleo, force=True).phase is Phase.IDLE
+    upload(ben, b"again", b"left")
+
+
+def test_a_deletion_that_is_not_permitted_ends_the_sweep(shared: Shared) -> None:
+    ada = shared.clones[0]
+
+    def fail() -> None:
+        raise PermissionDenied("no permission to delete", hint="ask for it")
+
+    give(shared, ada, Unconditional).before = fail
+    with pytest.raises(PermissionDenied):
+        shared.collect(ada)
+    assert read_state(shared.store).phase is Phase.IDLE
+    assert LEFT in shared.data
+
+
+def test_a_sweep_that_goes_on_forgets_no_expired_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakecli.pipeline.gc import sweep
+
+    monkeypatch.setattr(sweep, "BATCH", 1)
+    monkeypatch.setattr(sweep, "_PARALLELISM", 1)
+    with Shared(tmp_path, "ada", "ben", "cleo") as shared:
+        ada, ben, cleo = shared.clones
+        branch.create(ben, "side", source="main")
+        for number in range(3):
+            make_commit(ben, {b"side": b"%d" % number}, "side")
+        push(ben, "side")
+        push_deletion(ben, "side", options=PushOptions(who="me"))
+        trees = {each.rpartition("/")[2] for each in shared.tables}
+        shared.time.pass_by(MONTHS)
+        assert shared.collect(cleo).action is Action.CONDEMNED
+        shared.time.pass_by(LONG)
+        store = give(shared, ada, Unconditional)
+        deleted = 0
+
+        def fail() -> None:
+            nonlocal deleted
+            deleted += 1
+            if deleted == 2:
+                raise Unreachable("no answer", hint="wait")
+
+        store.after = fail
+        with pytest.raises(Unreachable):
+            shared.collect(ada)
+        expired = set(iter_expired(shared.store))
+        assert len(expired) == 3
+        shared.time.pass_by(LEASE)
+        assert shared.collect(cleo).action is Action.SWEPT
+        assert set(iter_expired(shared.store)) == expired
+        assert expired < trees
+        assert not shared.tables
