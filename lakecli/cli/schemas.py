@@ -126,6 +126,12 @@ RECORDS: Final[dict[str, Record]] = {
         "tags": ("number", ""),
         "commits": ("number", "that are new on this machine"),
         "left_out": ("list of ref update", "refs of the bucket that are not here, and why"),
+        "outside": ("list of outside place", "where objects lie outside the namespace"),
+    },
+    "outside place": {
+        "place": ("text", "a bucket or a directory"),
+        "objects": ("number", "that lie there, as far as they were counted"),
+        "allowed": ("boolean", "whether they may be read on this machine"),
     },
     "pushed": {
         "repository": ("text", "a URI"),
@@ -327,6 +333,7 @@ RECORDS: Final[dict[str, Record]] = {
         "external": ("number optional", "entries whose bytes lie elsewhere, not checked"),
         "findings": ("number optional", ""),
         "damaged_refs": ("list of text optional", ""),
+        "outside": ("list of outside place optional", "where objects lie outside the namespace"),
     },
     "quickstart": {
         "repository": ("text", "a URI"),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.committed.check import Problem, check_range
 from lakecli.layout import data_digest, data_key
 from lakecli.pipeline.site import Site
+from lakecli.repository import outside
 from lakecli.repository.data_index import Hashed, check_object
 from lakecli.repository.fsck import Sound
 
@@ -50,13 +51,13 @@ class Read(NamedTuple):
 
     Attributes:
         entries: in it.
-        external: those of them whose bytes lie elsewhere.
+        outside: how many of them have their bytes in which places outside the namespace.
         references: of all others, 32 bytes of digest and 8 of size each.
     """
 
     id: RangeId
     entries: int
-    external: int
+    outside: dict[str, int]
     references: bytes
 
 
@@ -114,7 +115,7 @@ class RunnerBulk:
         for _, results in self._runner.run(task, parts):
             for read in results:
                 if all(index.problem_of(key, size) is None for key, size in _references(read)):
-                    sound[read.id] = Sound(read.entries, read.external)
+                    sound[read.id] = Sound(read.entries, read.outside)
         return sound
 
 
@@ -150,20 +151,21 @@ def read_part(records: tuple[RangeRecord, ...], *, site: Site) -> list[Read]:
 
 
 def _read(trees: TreeStore, record: RangeRecord) -> Read | None:
-    entries = external = 0
+    entries = 0
+    places: dict[str, int] = {}
     references = bytearray()
     for item in check_range(trees, record):
         if isinstance(item, Problem):
             return None
         entries += 1
         if "://" in item.physical_address:
-            external += 1
+            outside.count(places, outside.place_of(item.physical_address))
             continue
         digest = data_digest(item.physical_address)
         if digest is None or not 0 <= item.size < 1 << 64:
             return None
         references += bytes.fromhex(digest) + item.size.to_bytes(8)
-    return Read(record.id, entries, external, bytes(references))
+    return Read(record.id, entries, places, bytes(references))
 
 
 def _references(read: Read) -> Iterator[tuple[str, int]]:

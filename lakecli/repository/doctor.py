@@ -100,11 +100,19 @@ PURPOSES: Final = (
 TRAILING: Final = ("claim", "shared", "sharing", *(purpose.name for purpose in PURPOSES))
 """The checks that come after those of the probe."""
 
+OUTSIDE: Final = "outside"
+"""The last check of a repository: where its objects lie outside the namespace."""
+
 WIDTH: Final = max(map(len, (*probe.NAMES, *TRAILING)))
 """Letters in the longest name of a check."""
 
 _REFS_READ: Final = 8
 """How many of the refs in the bucket are read, to see that they can be."""
+
+_RANGES_READ: Final = 8
+"""How many ranges are read, to see where objects lie."""
+
+_SHOWN: Final = 5
 
 _NO_NAMESPACE: Final = "only the local store knows the storage namespace"
 
@@ -189,9 +197,15 @@ def examine_repository(
         yield _cache(home.cache)
         yield _disk_space(places, free_space)
         looking = probe.Probe(repository.store, instruments, root=layout.DOCTOR)
-        yield from _with_claim(
+        readable = True
+        for check in _with_claim(
             looking, lambda store: _claim_of(repository, store), repository=repository
-        )
+        ):
+            readable = readable and (
+                check.name not in ("read", "claim") or check.verdict is Verdict.OK
+            )
+            yield check
+        yield _outside(repository) if readable else skipped(OUTSIDE, "nothing can be read")
 
     return Examination(namespace, checks())
 
@@ -227,8 +241,36 @@ def _without_store(
     yield skipped("map", "the local store does not open")
     yield _cache(home.cache)
     yield _disk_space(places, free_space)
-    for name in (*probe.NAMES, *TRAILING):
+    for name in (*probe.NAMES, *TRAILING, OUTSIDE):
         yield skipped(name, _NO_NAMESPACE)
+
+
+def _outside(repository: Repository) -> Check:
+    """Say which places outside the namespace its entries name; a few ranges are read."""
+    from lakecli.repository.outside import allowable, look
+    from lakecli.repository.places import trust_of
+
+    try:
+        found = look(repository, ranges=_RANGES_READ)
+    except LakeError:
+        return skipped(OUTSIDE, "the newest tree of the default branch cannot be read")
+    part = f"in {found.ranges_read} of {found.ranges} ranges of the default branch"
+    if not found.places:
+        return ok(OUTSIDE, f"no object lies outside the namespace, {part}")
+    shown = ", ".join(f"{place.uri} ({place.objects} objects)" for place in found.places[:_SHOWN])
+    more = len(found.places) - _SHOWN
+    seen = f"objects lie outside the namespace: {shown}{f' and {more} more' if more > 0 else ''}"
+    details = {place.uri: str(place.objects) for place in found.places}
+    if all(place.allowed for place in found.places):
+        return ok(OUTSIDE, f"{seen}, {part}", **details)
+    trust = trust_of(repository)
+    wanted = allowable(found.places, trust)
+    return warning(
+        OUTSIDE,
+        f"{seen}, {part}; not all of them may be read",
+        fix=trust.allowing(*wanted) if wanted else "such addresses are never followed",
+        **details,
+    )
 
 
 def _map(usage: Usage) -> Check:

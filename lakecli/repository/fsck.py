@@ -18,6 +18,7 @@ from lakecli.errors import IntegrityError
 from lakecli.layout import REPOSITORY
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.store import RefStore
+from lakecli.repository import outside
 from lakecli.repository.commits import describe_commit
 from lakecli.repository.data_index import DataIndex
 from lakecli.repository.namespace import owner_of
@@ -66,11 +67,11 @@ class Sound(NamedTuple):
 
     Attributes:
         entries: in it.
-        external: those of them whose bytes lie elsewhere.
+        outside: how many of them have their bytes in which places outside the namespace.
     """
 
     entries: int
-    external: int
+    outside: Mapping[str, int]
 
 
 class Bulk(Protocol):
@@ -112,6 +113,7 @@ class FsckCounts:
     objects: int = 0
     bytes_hashed: int = 0
     external: int = 0
+    places: dict[str, int] = field(default_factory=dict)
     findings: int = 0
     damaged_refs: set[str] = field(default_factory=set)
 
@@ -315,7 +317,9 @@ class _Checker:
             sound = self._sound.get(record.id)
             if sound is not None:
                 self.counts.entries += sound.entries
-                self.counts.external += sound.external
+                for place, objects in sound.outside.items():
+                    self.counts.external += objects
+                    outside.count(self.counts.places, place, objects)
                 continue
             for item in check_range(self._repository.trees, record):
                 if isinstance(item, Problem):
@@ -330,6 +334,7 @@ class _Checker:
         self.counts.entries += 1
         if "://" in entry.physical_address:
             self.counts.external += 1
+            outside.count(self.counts.places, outside.place_of(entry.physical_address))
             return
         what = index.problem_of(entry.physical_address, entry.size)
         if what is not None:

@@ -96,7 +96,9 @@ class Trust(NamedTuple):
         import shlex
 
         key = f"repo.{self.repository}.{SETTING}" if self.repository else SETTING
-        listed = dict.fromkeys([*(each for each in self.allowed if " " not in each), *places])
+        # A list is separated by blanks or commas: of a place with one in it, what lies above.
+        cut = [re.split(r"(?=/[^/]*[,\s])", place)[0] for place in places]
+        listed = dict.fromkeys([*self.allowed, *cut])
         return f"lakecli config set {key} {shlex.quote(' '.join(listed))}"
 
 

@@ -147,7 +147,7 @@ def test_a_local_store_that_does_not_open(cli: Cli, home: Path) -> None:
     result = cli("doctor", "lakefs://demo")
     assert result.exit_code == 9
     assert result.lines[0].startswith("failed   local-store")
-    assert result.stderr.startswith("error: 1 of 31 checks failed: local-store")
+    assert result.stderr.startswith("error: 1 of 32 checks failed: local-store")
     assert cli("doctor", "lakefs://demo", "--json").json["storage_namespace"] is None
 
 

@@ -12,6 +12,7 @@ import lakecli
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.committed.values import encode_entry
+from lakecli.errors import LakeError, Refused
 from lakecli.filesystem import LakeFileSystem
 from lakecli.identity import h
 from lakecli.model import Entry
@@ -214,15 +215,9 @@ def test_no_library_follows_it(stage: Stage, kind: str) -> None:
 
     with (
         lakecli.open("lakefs://demo") as repository,
-        pytest.raises(lakecli_error(), match=r"."),
+        pytest.raises(LakeError, match=r"."),
     ):
         list(read_object(repository, stat(repository, "main", b"t/bad")))
-
-
-def lakecli_error() -> type[Exception]:
-    from lakecli.errors import LakeError
-
-    return LakeError
 
 
 def hint_of(result: Result) -> str:
@@ -320,6 +315,58 @@ def test_a_list_names_only_files_beside_it(stage: Stage, *, copy: bool) -> None:
         (lists / "x.csv").write_text(f"{head}a,local://{lists}/good,{len(GOOD)},e\n")
         stage.cli.ok("import", "--from", lists / "x.csv", "--to", f"{MAIN}/in/", *flags)
         assert stage.cli.ok("fs", "cat", f"{MAIN}/in/a").stdout_bytes == GOOD
+
+
+def clone(stage: Stage, *options: str, stdin: str = "") -> Result:
+    stage.cli.ok("push", "lakefs://demo", "--all")
+    stage.cli.ok("repo", "delete", "lakefs://demo", "-y")
+    return stage.cli.ok("clone", stage.namespace, "lakefs://demo", *options, stdin=stdin)
+
+
+def test_clone_fsck_and_doctor_list_places(stage: Stage) -> None:
+    stage.plant("other bucket")
+    places = [{"place": stage.other, "objects": 1, "allowed": False}]
+    assert stage.cli("fsck", "lakefs://demo", "--json").json_lines[-1]["outside"] == places
+    assert f"{stage.other}: 1 objects (not allowed)" in stage.cli("fsck", "lakefs://demo").stdout
+    made = clone(stage)
+    assert f"{stage.other}: 1 objects (not allowed)" in made.stderr
+    command = f"lakecli config set repo.demo.trust.addresses {stage.other}"
+    assert command in made.stderr
+    assert stage.cli("fs", "cat", f"{MAIN}/t/bad").exit_code == ExitCode.REFUSED
+    checks = {
+        each["name"]: each for each in stage.cli("doctor", "lakefs://demo", "--json").json["checks"]
+    }
+    assert checks["outside"]["verdict"] == "warning"
+    assert checks["outside"]["fix"] == command
+    assert clone(stage, "--json").json["outside"] == places
+    stage.cli.ok(*command.split()[1:])
+    assert stage.other not in clone(stage).stderr
+    assert "(not allowed)" not in stage.cli.ok("fsck", "lakefs://demo").stdout
+
+
+def test_clone_asks_in_a_terminal(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def confirm(_context: object, question: str, *, yes: bool) -> None:
+        if not yes:
+            asked.append(question)
+            if len(asked) == 1:
+                raise Refused(f"did not {question}")
+
+    stage.plant("other bucket")
+    monkeypatch.setattr("lakecli.cli.context.Context.confirm", confirm)
+    monkeypatch.setattr("lakecli.cli.outside._can_ask", lambda _context: True)
+    assert "unless you allow it" in clone(stage).stderr
+    assert stage.cli("fs", "cat", f"{MAIN}/t/bad").exit_code == ExitCode.REFUSED
+    assert "unless you allow it" not in clone(stage).stderr
+    assert stage.cli.ok("fs", "cat", f"{MAIN}/t/bad").stdout_bytes == CANARY
+
+
+def test_what_is_never_followed_is_not_offered(stage: Stage) -> None:
+    stage.plant("metadata service")
+    said = clone(stage).stderr
+    assert "never followed" in said
+    assert "config set" not in said
 
 
 @pytest.mark.parametrize(

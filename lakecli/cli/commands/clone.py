@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lakecli.cli.context import Context
+from lakecli.cli.outside import ask_about_outside, place_records
 from lakecli.cli.params import Completes, Kind, RepositoryUri
 from lakecli.cli.text import one_line
 
@@ -31,6 +32,11 @@ def clone(
     What only other machines have does not come along: what is staged there, commits that were never
     pushed, and their operation logs.
 
+    Objects may lie outside the storage namespace. They are read with your credentials only if you
+    allow their places: clone reads up to 16 ranges of the default branch, lists the places with
+    counts, and asks in a terminal; otherwise it prints the command that allows them (see
+    trust.addresses in config list). fsck counts all of them.
+
     Examples:
         lakecli clone s3://my-bucket/sales lakefs://sales
         lakecli clone /mnt/lake/demo lakefs://demo
@@ -46,6 +52,7 @@ def clone(
             on_object=counting(progress),
         )
     record = made.repository.record
+    outside = ask_about_outside(context, made.repository)
     for line in update_lines(made.left_out):
         context.out.warn(f"left out: {line}")
     context.out.emit(
@@ -57,6 +64,7 @@ def clone(
             "tags": made.tags,
             "commits": made.commits,
             "left_out": [update_record(update) for update in made.left_out],
+            "outside": place_records(outside),
         },
         text=lambda: [
             f"Repository: {repository}",

@@ -10,6 +10,7 @@ import typer
 
 from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner
+from lakecli.cli.outside import place_lines, place_records
 from lakecli.cli.params import (
     NO_CONF,
     Conf,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from lakecli.repository.fsck import Finding, FsckCounts, Thoroughness
     from lakecli.repository.lake import Repository
+    from lakecli.repository.outside import Place
     from lakecli.repository.repair.records import Lost, Repaired
 
 SHOWN_PATHS: Final = 10
@@ -94,6 +96,7 @@ def fsck(
     """
     from lakecli.repository.fsck import FsckCounts, Thoroughness, count_entries, summarise
     from lakecli.repository.fsck import fsck as check
+    from lakecli.repository.outside import places_in
 
     if not repair and (places or dry_run):
         raise UsageError("--from and --dry-run are about repairing", hint="add --repair")
@@ -128,7 +131,12 @@ def fsck(
             counts = FsckCounts()
             findings = check(opened, counts=counts, thoroughness=how)
             context.out.stream(findings, record=_finding_record, text=_finding_line)
-    context.out.stream([counts], record=_counts_record, text=lambda found: "\n".join(_lines(found)))
+    outside = places_in(opened, counts.places)
+    context.out.stream(
+        [counts],
+        record=lambda found: {**_counts_record(found), "outside": place_records(outside)},
+        text=lambda found: "\n".join(_lines(found, outside)),
+    )
     problem = summarise(counts)
     if problem is not None:
         if repair:
@@ -267,7 +275,7 @@ def _counts_record(counts: FsckCounts) -> dict[str, object]:
     }
 
 
-def _lines(counts: FsckCounts) -> Iterator[str]:
+def _lines(counts: FsckCounts, outside: Sequence[Place]) -> Iterator[str]:
     hashed = f", {human_size(counts.bytes_hashed)} read" if counts.bytes_hashed else ""
     yield (
         f"Checked: {counts.refs} refs, {counts.commits} commits, {counts.metaranges} metaranges, "
@@ -275,4 +283,5 @@ def _lines(counts: FsckCounts) -> Iterator[str]:
     )
     if counts.external:
         yield f"Not checked: {counts.external} entries whose bytes lie outside of the namespace"
+        yield from (f"  {line}" for line in place_lines(outside))
     yield f"Problems: {counts.findings}"

@@ -1,0 +1,78 @@
+"""Places outside a storage namespace on the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.cli.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lakecli.cli.context import Context
+    from lakecli.repository.lake import Repository
+    from lakecli.repository.outside import Place
+
+SHOWN_PLACES = 20
+
+
+def place_records(places: Iterable[Place]) -> list[dict[str, object]]:
+    """Return places as fields."""
+    return [
+        {"place": place.uri, "objects": place.objects, "allowed": place.allowed} for place in places
+    ]
+
+
+def place_lines(places: Sequence[Place]) -> Iterator[str]:
+    """Yield a line for each of the first places."""
+    for place in places[:SHOWN_PLACES]:
+        allowed = "" if place.allowed else " (not allowed)"
+        yield f"{one_line(place.uri)}: {place.objects} objects{allowed}"
+    if len(places) > SHOWN_PLACES:
+        yield f"and {len(places) - SHOWN_PLACES} more places"
+
+
+def ask_about_outside(context: Context, repository: Repository) -> list[Place]:
+    """List the places outside the namespace that a new clone names; in a terminal, ask to allow.
+
+    Without a terminal, the command that allows them is printed.
+    """
+    from lakecli.errors import LakeError, Refused
+    from lakecli.repository.outside import allowable, look
+    from lakecli.repository.places import remember, trust_of
+
+    try:
+        found = look(repository)
+    except LakeError as error:
+        context.out.warn(f"objects outside the namespace were not looked for: {error.message}")
+        return []
+    trust = trust_of(repository)
+    unknown = [place for place in found.places if not place.allowed]
+    if not unknown:
+        return list(found.places)
+    part = ""
+    if found.ranges_read < found.ranges:
+        part = f" (counted in {found.ranges_read} of {found.ranges} ranges; fsck counts all)"
+    context.out.warn(f"some objects lie outside the storage namespace{part}:")
+    for line in place_lines(unknown):
+        context.out.note(f"  {line}")
+    wanted = allowable(unknown, trust)
+    if not wanted:
+        context.out.note("they will not be read: such addresses are never followed")
+        return list(found.places)
+    if _can_ask(context):
+        try:
+            context.confirm("allow lakecli to read them with your credentials", yes=False)
+        except Refused:
+            pass
+        else:
+            remember(repository, wanted)
+            return [place._replace(allowed=place.uri in wanted) for place in found.places]
+    context.out.note(
+        f"they will not be read unless you allow it: {one_line(trust.allowing(*wanted))}"
+    )
+    return list(found.places)
+
+
+def _can_ask(context: Context) -> bool:
+    return context.stdin.isatty() and context.out.stderr_terminal
