@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from lakecli.filesystem.paths import Place
     from lakecli.model import Commit, Entry
+    from lakecli.repository.deposit import Removal
     from lakecli.repository.lake import Repository
     from lakecli.repository.view import View
 
@@ -418,8 +419,8 @@ class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             with self._view(place):  # or it is not there at all
                 raise OSError(errno.EROFS, "only branches can be written to", path)
 
-    def record(self, place: Place, entry: Entry | None) -> None:
-        """Stage an entry, or with ``None`` a deletion: now, or with what is staged together."""
+    def record(self, place: Place, change: Entry | Removal) -> None:
+        """Stage an entry or a removal: now, or with what is staged together."""
         parent = place.name(place.path)
         while parent:
             parent = self._parent(parent)
@@ -427,10 +428,10 @@ class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         pending = self._pending()
         if pending is None:
             pending = Pending()
-            pending.add(place, entry)
+            pending.add(place, change)
             pending.stage(self.home)
         else:
-            pending.add(place, entry)
+            pending.add(place, change)
 
     def _pending(self) -> Pending | None:
         if self._intrans:
@@ -473,6 +474,9 @@ class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             return
         place, entry = self._found(path1)
         target = self._writable(path2)
+        moved: dict[str, Entry] | None = getattr(self._mine, "moved", None)
+        if moved is not None:
+            moved[self._strip_protocol(path1)] = entry
         if place.repository == target.repository:
             self.record(target, entry)
             return
@@ -482,9 +486,16 @@ class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
                 file.write(piece)
 
     def mv(self, path1: Any, path2: Any, **options: Any) -> None:
-        """Move objects or directories of a branch, in one step."""
+        """Move objects or directories of a branch, in one step.
+
+        What others put in their place meanwhile stays there.
+        """
         with self._together():
-            super().mv(path1, path2, **options)
+            self._mine.moved = {}
+            try:
+                super().mv(path1, path2, **options)
+            finally:
+                self._mine.moved = None
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Remove objects, with ``recursive`` also directories; all of it is staged together.
@@ -501,8 +512,16 @@ class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
                     self._rm(each)
 
     def _rm(self, path: str) -> None:
-        self._found(path)
-        self.record(self._writable(path), None)
+        from lakecli.repository.deposit import Removal
+
+        moved: dict[str, Entry] | None = getattr(self._mine, "moved", None)
+        if moved is None:
+            entry = self._found(path)[1]
+        elif (copied := moved.get(self._strip_protocol(path))) is not None:
+            entry = copied  # whatever has come in its place since
+        else:
+            return  # it has come since
+        self.record(self._writable(path), Removal(entry))
 
     def rm_file(self, path: str) -> None:
         """Remove one object."""

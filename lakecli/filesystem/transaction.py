@@ -13,20 +13,21 @@ from lakecli.filesystem.lakes import repository
 if TYPE_CHECKING:
     from lakecli.filesystem.paths import Place
     from lakecli.model import Entry
+    from lakecli.repository.deposit import Removal
 
 
 class Pending:
     """Changes that wait to be staged, the last of each path; safe to share between threads."""
 
     def __init__(self) -> None:
-        self._changes: dict[tuple[str, str], dict[bytes, Entry | None]] = {}
+        self._changes: dict[tuple[str, str], dict[bytes, Entry | Removal]] = {}
         self._lock = Lock()
 
-    def add(self, place: Place, entry: Entry | None) -> None:
-        """Add an entry, or with ``None`` a deletion."""
+    def add(self, place: Place, change: Entry | Removal) -> None:
+        """Add an entry or a removal."""
         with self._lock:
             branch = self._changes.setdefault((place.repository, place.ref), {})
-            branch[place.path] = entry
+            branch[place.path] = change
 
     def stage(self, home: str | None) -> None:
         """Stage everything: all changes of one branch at once, one branch after the other."""

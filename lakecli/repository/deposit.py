@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from lakecli.committed.values import encode_entry
+from lakecli.errors import LostRace
 from lakecli.repository.gate import claim_values
-from lakecli.repository.stage import Stager
+from lakecli.repository.stage import MAX_ATTEMPTS, Seen, Stager
 from lakecli.repository.upload import Upload, is_same
 from lakecli.repository.view import branch_at, view_of_branch
 from lakecli.staging.area import TOMBSTONE
@@ -60,30 +61,50 @@ def deposit(
     return upload.entry(path, ingested, at=repository.lake.now(), has_mtime=False)
 
 
-def stage_together(
-    repository: Repository, branch: str, changes: Mapping[bytes, Entry | None], *, kind: str
-) -> int:
-    """Stage entries by path, ``None`` for a deletion, all at once; return how many changed.
+class Removal(NamedTuple):
+    """A deletion of what was seen at a path; what is there instead by then stays.
 
-    What the branch has already is left as it is.
+    Attributes:
+        seen: the entry that is to go.
+    """
+
+    seen: Entry
+
+
+def stage_together(
+    repository: Repository, branch: str, changes: Mapping[bytes, Entry | Removal], *, kind: str
+) -> int:
+    """Stage entries and removals by path, all at once; return how many changed.
+
+    What the branch has already is left as it is. Objects may have been brought in long before, or
+    belong to other paths of the repository: all of them are claimed.
 
     Raises:
         NotFound: no such branch; nothing is staged.
         Gone: the object of an entry is not in the bucket any more; nothing is staged.
+        LostRace: the branch kept changing where something is to be removed; nothing is staged.
     """
-    encoded = [
-        (path, TOMBSTONE if entry is None else encode_entry(entry))
-        for path, entry in sorted(changes.items())
-    ]
-    with repository.lake.kv.read() as txn:
-        view = view_of_branch(repository, txn, branch)
-        present = [(path, value, view.find(path)) for path, value in encoded]
-    changed = [
-        (path, value)
-        for path, value, there in present
-        if not (there is None if value == TOMBSTONE else is_same(there, value))
-    ]
-    # It may be long since they were brought in, or they come from elsewhere in the repository.
-    claimed = claim_values(repository, changed)
-    Stager(repository, branch, kind=kind).write(claimed, whole=True)
-    return len(changed)
+    encoded = {
+        path: encode_entry(change.seen if isinstance(change, Removal) else change)
+        for path, change in sorted(changes.items())
+    }
+    removals = [path for path in encoded if isinstance(changes[path], Removal)]
+    stager = Stager(repository, branch, kind=kind)
+    for _ in range(MAX_ATTEMPTS):
+        with repository.lake.kv.read() as txn:
+            view = view_of_branch(repository, txn, branch)
+            changed: list[tuple[bytes, bytes]] = []
+            for path, value in encoded.items():
+                is_there = is_same(view.find(path), value)
+                if isinstance(changes[path], Removal):
+                    if is_there:
+                        changed.append((path, TOMBSTONE))
+                elif not is_there:
+                    changed.append((path, value))
+            seen = Seen.of(view, branch, removals)
+        claimed = claim_values(repository, changed)
+        if not claimed:
+            return 0
+        if stager.write_unless_changed([(branch, claimed)], seen):
+            return len(claimed)
+    raise LostRace(f"{branch} changed {MAX_ATTEMPTS} times while it was read", hint="try again")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv import operations as log
 from lakecli.kv.operations import StagingChange
@@ -19,16 +19,58 @@ from lakecli.repository.view import View, branch_at, view_of_branch
 from lakecli.staging import area
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from lakecli.kv.env import WriteTransaction
+    from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.kv.operations import Operation
-    from lakecli.model import Branch, Entry, StagingToken
+    from lakecli.model import Branch, Entry, MetarangeId, StagingToken
     from lakecli.repository.lake import Repository
     from lakecli.staging.area import ClaimedValue
 
 BATCH: Final = 8_192
 """Records written in one transaction: other processes wait for no more than these."""
+
+MAX_ATTEMPTS: Final = 64
+"""How often what changes while it is read is read again, at most."""
+
+
+class Seen(NamedTuple):
+    """What a branch had at some paths when it was read.
+
+    Attributes:
+        branch: its name.
+        tree: of its head.
+        staged: paths, and what was staged at each: a value, a tombstone, or ``None``.
+    """
+
+    branch: str
+    tree: MetarangeId
+    staged: Sequence[tuple[bytes, bytes | None]]
+
+    @classmethod
+    def of(cls, view: View, branch: str, paths: Iterable[bytes]) -> Seen:
+        """Return what the view of a branch has at some paths."""
+        staged = [(path, _staged_value(view.txn, view.tokens, path)) for path in paths]
+        return cls(branch, view.commit.metarange_id, staged)
+
+
+def _staged_value(
+    txn: ReadTransaction, tokens: Iterable[StagingToken], path: bytes
+) -> bytes | None:
+    found = (area.get(txn, token, path) for token in tokens)
+    return next((value for value in found if value is not None), None)
+
+
+def _is_as_seen(txn: WriteTransaction, repository: Repository, seen: Seen) -> bool:
+    """Tell whether a branch has what was seen; trees are compared as a whole, not read."""
+    branch = branch_at(repository, txn, seen.branch)
+    tokens = (branch.staging_token, *branch.sealed_tokens)
+    head = RefStore(txn, repository.key).get_commit(branch.commit_id)
+    is_same_tree = head.metarange_id == seen.tree
+    for path, staged in seen.staged:
+        if _staged_value(txn, tokens, path) != staged or (staged is None and not is_same_tree):
+            return False
+    return True
 
 
 class Stager:
@@ -73,6 +115,30 @@ class Stager:
                 present = branch_at(self._repository, txn, name)
                 self._log(txn, present, [path for path, _ in part])
                 area.put_many(txn, present.staging_token, part)
+
+    def write_unless_changed(
+        self, parts: Sequence[tuple[str, Sequence[tuple[bytes, ClaimedValue]]]], seen: Seen
+    ) -> bool:
+        """Stage changes of one or two branches in one transaction, or nothing at all.
+
+        Args:
+            parts: branches and what to stage on each, in ascending order of paths.
+            seen: what the changes were made from.
+
+        Returns:
+            Whether what was seen is still there; if not, nothing was staged.
+
+        Raises:
+            NotFound: no such branch.
+        """
+        with self._repository.lake.kv.write() as txn:
+            if not _is_as_seen(txn, self._repository, seen):
+                return False
+            for name, changes in parts:
+                present = branch_at(self._repository, txn, name)
+                self._log(txn, present, [path for path, _ in changes])
+                area.put_many(txn, present.staging_token, changes)
+        return True
 
     def unstage(self, paths: Sequence[bytes]) -> None:
         """Make paths, in ascending order, read as they are committed again.

@@ -568,3 +568,41 @@ def test_a_repository_that_was_deleted(fs: LakeFileSystem) -> None:
         repo.delete(held.lake, "demo")
     with pytest.raises(FileNotFoundError, match="no repository 'demo'"):
         fs.info(f"{MAIN}/a")
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+def test_what_comes_while_something_is_moved_stays(
+    fs: LakeFileSystem, monkeypatch: pytest.MonkeyPatch, *, recursive: bool
+) -> None:
+    """Another one writes to the source after it was copied, before it is removed."""
+    other = LakeFileSystem(skip_instance_cache=True)
+    fs.pipe_file(f"{MAIN}/dir/a", b"old")
+    rm = fs.rm
+
+    def rm_late(*args: Any, **options: Any) -> None:
+        other.pipe_file(f"{MAIN}/dir/a", b"new")
+        other.pipe_file(f"{MAIN}/dir/added", b"added")
+        rm(*args, **options)
+
+    monkeypatch.setattr(fs, "rm", rm_late)
+    if recursive:
+        fs.mv(f"{MAIN}/dir", f"{MAIN}/to", recursive=True)
+    else:
+        fs.mv(f"{MAIN}/dir/a", f"{MAIN}/to/a")
+    assert fs.cat_file(f"{MAIN}/to/a") == b"old"
+    assert fs.cat_file(f"{MAIN}/dir/a") == b"new"
+    assert fs.cat_file(f"{MAIN}/dir/added") == b"added"
+    monkeypatch.setattr(fs, "rm", rm)
+    fs.mv(f"{MAIN}/dir", f"{MAIN}/to", recursive=True)
+    assert fs.cat_file(f"{MAIN}/to/dir/a") == b"new"
+    assert not fs.exists(f"{MAIN}/dir")
+
+
+def test_what_comes_while_a_transaction_removes_stays(fs: LakeFileSystem) -> None:
+    other = LakeFileSystem(skip_instance_cache=True)
+    fs.pipe({f"{MAIN}/a": b"a", f"{MAIN}/b": b"b"})
+    with fs.transaction:
+        fs.rm([f"{MAIN}/a", f"{MAIN}/b"])
+        other.pipe_file(f"{MAIN}/a", b"new")
+    assert fs.find(MAIN) == ["demo/main/a"]
+    assert fs.cat_file(f"{MAIN}/a") == b"new"

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.errors import NotFound, UsageError
+from lakecli.errors import LostRace, NotFound, UsageError
+from lakecli.identity import h
 from lakecli.kv import operations
+from lakecli.kv import operations as log
 from lakecli.repository import branch as branches
 from lakecli.repository import rearrange as module
 from lakecli.repository.commit import commit
-from lakecli.repository.rearrange import copy, copy_tree, move, move_tree, remove, remove_tree
+from lakecli.repository.op_undo import undo
+from lakecli.repository.rearrange import (
+    copy,
+    copy_tree,
+    measure_tree,
+    move,
+    move_tree,
+    remove,
+    remove_tree,
+)
+from lakecli.repository.stage import Stager
 from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lakecli.repository.lake import Repository
 
 TREE = {b"a": b"1", b"a/b": b"2", b"a/c/d": b"3", b"ab": b"4", b"z": b"5"}
@@ -34,16 +48,20 @@ def expect(repository: Repository, contents: dict[bytes, bytes], branch: str = "
     assert read(repository, branch) == checksums(contents)
 
 
+def count_operations(repository: Repository) -> int:
+    return len(kinds(repository))
+
+
 def without(*paths: bytes) -> dict[bytes, bytes]:
     return {path: data for path, data in TREE.items() if path not in paths}
 
 
 @pytest.mark.parametrize("path", [b"a", b"z"])
 def test_remove(filled: Repository, path: bytes) -> None:
-    remove(filled, "main", path)
+    assert remove(filled, "main", path)
     expect(filled, without(path))
-    with pytest.raises(NotFound):
-        remove(filled, "main", path)
+    assert not remove(filled, "main", path)
+    expect(filled, without(path))
 
 
 @pytest.mark.parametrize(
@@ -59,15 +77,20 @@ def test_remove(filled: Repository, path: bytes) -> None:
 def test_remove_a_tree(filled: Repository, path: bytes, gone: set[bytes]) -> None:
     assert remove_tree(filled, "main", path) == len(gone)
     expect(filled, without(*gone))
-    with pytest.raises(NotFound):
-        remove_tree(filled, "main", path)
+    assert remove_tree(filled, "main", path) == 0
 
 
 @pytest.mark.parametrize("path", [b"b", b"a/x", b"a/b/"])
 def test_nothing_to_remove(filled: Repository, path: bytes) -> None:
-    with pytest.raises(NotFound, match="no object at"):
-        remove_tree(filled, "main", path)
+    newest = count_operations(filled)
+    assert remove_tree(filled, "main", path) == 0
+    assert not remove(filled, "main", path)
+    assert measure_tree(filled, "main", path) == (0, 0)
+    assert count_operations(filled) == newest
     expect(filled, TREE)
+    for act in (remove, remove_tree, measure_tree):
+        with pytest.raises(NotFound, match="no branch"):
+            act(filled, "nope", path)
 
 
 def test_copy(filled: Repository) -> None:
@@ -165,4 +188,103 @@ def test_what_is_not_there(filled: Repository) -> None:
         move(filled, source_branch="main@", source=b"a", branch="main", path=b"x")
     with pytest.raises(NotFound, match="no branch 'main@'"):
         move_tree(filled, source_branch="main@", source=b"a", branch="main", path=b"x")
+    expect(filled, TREE)
+
+
+class Meddling:
+    """Does something once, right before the first change of the local store that follows."""
+
+    def __init__(self, repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._store = repository.lake.kv
+        self._patch = monkeypatch
+
+    def before_the_next_write(self, act: Callable[[], object]) -> None:
+        write = self._store.write
+
+        def meddle() -> Any:
+            self._patch.undo()
+            act()
+            return write()
+
+        self._patch.setattr(self._store, "write", meddle)
+
+
+@pytest.fixture
+def meddling(filled: Repository, monkeypatch: pytest.MonkeyPatch) -> Meddling:
+    return Meddling(filled, monkeypatch)
+
+
+def kinds(repository: Repository) -> list[str]:
+    with repository.lake.kv.read() as txn:
+        return [each.kind for each in log.iter_operations(txn, repository.key)]
+
+
+@pytest.mark.parametrize("branch", ["main", "side"])
+@pytest.mark.parametrize("source", [b"a", b"z"])
+def test_what_is_uploaded_while_it_is_moved_is_moved(
+    filled: Repository, meddling: Meddling, source: bytes, branch: str
+) -> None:
+    """Of what is committed (a) and of what is staged (z)."""
+    meddling.before_the_next_write(lambda: stage(filled, "main", {source: b"new"}))
+    move(filled, source_branch="main", source=source, branch=branch, path=b"to")
+    assert read(filled, branch)[b"to"] == h(b"new").hex()
+    assert source not in read(filled, "main")
+    assert kinds(filled)[:2] == ["mv", "test"]
+    undo(filled)
+    expect(filled, {**TREE, source: b"new"})
+
+
+def test_what_is_removed_while_it_is_moved_is_not_there(
+    filled: Repository, meddling: Meddling
+) -> None:
+    meddling.before_the_next_write(lambda: stage(filled, "main", {b"z": None}))
+    with pytest.raises(NotFound):
+        move(filled, source_branch="main", source=b"z", branch="side", path=b"to")
+    expect(filled, without(b"z"))
+    expect(filled, {}, "side")
+
+
+def test_a_commit_while_something_is_moved_changes_nothing(
+    filled: Repository, meddling: Meddling
+) -> None:
+    meddling.before_the_next_write(lambda: commit(filled, "main", message="m", committer="me"))
+    assert move_tree(filled, source_branch="main", source=b"a", branch="side", path=b"to") == 2
+    expect(filled, without(b"a/b", b"a/c/d"))
+    expect(filled, {b"to/b": b"2", b"to/c/d": b"3"}, "side")
+
+
+@pytest.mark.parametrize("branch", ["main", "side"])
+def test_what_comes_while_a_tree_is_moved_is_not_lost(
+    filled: Repository, meddling: Meddling, branch: str
+) -> None:
+    """Replaced: moved as it is now; added: stays; removed: not moved."""
+    meddling.before_the_next_write(
+        lambda: stage(filled, "main", {b"a/b": b"new", b"a/added": b"5", b"a/c/d": None})
+    )
+    assert move_tree(filled, source_branch="main", source=b"a", branch=branch, path=b"to") == 1
+    assert read(filled, branch)[b"to/b"] == h(b"new").hex()
+    assert b"to/c/d" not in read(filled, branch)
+    left = read(filled, "main")
+    assert left[b"a/added"] == h(b"5").hex()
+    assert not {b"a/b", b"a/c/d"} & left.keys()
+
+
+def test_what_comes_while_a_tree_is_removed_stays(filled: Repository, meddling: Meddling) -> None:
+    meddling.before_the_next_write(
+        lambda: stage(filled, "main", {b"a/b": b"new", b"a/added": b"5"})
+    )
+    assert remove_tree(filled, "main", b"a") == 2 + 1 - 1  # a, in a batch of its own, and a/c/d
+    expect(filled, {**without(b"a", b"a/c/d"), b"a/b": b"new", b"a/added": b"5"})
+
+
+def test_who_never_gets_to_move_says_so(
+    filled: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Stager, "write_unless_changed", lambda *_: False)
+    with pytest.raises(LostRace):
+        move(filled, source_branch="main", source=b"z", branch="side", path=b"to")
+    with pytest.raises(LostRace):
+        move_tree(filled, source_branch="main", source=b"a", branch="side", path=b"to")
+    with pytest.raises(LostRace):
+        remove_tree(filled, "main", b"a")
     expect(filled, TREE)

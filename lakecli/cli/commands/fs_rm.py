@@ -34,7 +34,7 @@ def fs_rm(
 
     The removal is an uncommitted change of the branch; earlier commits keep the object. With -r,
     data removes data and everything below data/, but not data.csv; --dry-run tells how much that
-    is.
+    is. Where there is nothing to remove, a note says so and the exit code is 0.
 
     Examples:
         lakecli fs rm lakefs://demo/main/reports/2025.csv
@@ -42,7 +42,7 @@ def fs_rm(
     """
     del concurrency
     check_dry_run(dry_run, recursive=recursive)
-    from lakecli.repository.rearrange import measure_tree, remove, remove_tree
+    from lakecli.repository.rearrange import is_directory, measure_tree, remove, remove_tree
 
     target = path.path or b"" if recursive else path_of(path, hint="all objects: -r")
     repository = context.repository(path)
@@ -57,10 +57,15 @@ def fs_rm(
             ],
         )
         return
+    branch = ref_of(path)
     if recursive:
-        removed = remove_tree(repository, ref_of(path), target)
-        context.out.note(f"removed {removed} object{'s' if removed > 1 else ''}")
+        removed = remove_tree(repository, branch, target)
     else:
-        remove(repository, ref_of(path), target)
-        removed = 1
+        removed = int(remove(repository, branch, target))
+    if not removed:
+        context.out.note(f"nothing at {path}, so nothing was removed")
+        if not recursive and is_directory(repository, branch, target):
+            context.out.hint("objects are below it; remove them all: -r")
+    elif recursive:
+        context.out.note(f"removed {removed} object{'s' if removed > 1 else ''}")
     context.out.emit({"removed": removed})
