@@ -120,6 +120,7 @@ def delete(repository: Repository, name: str) -> Branch:
             )
         return branch
 
+    repository.lake.surroundings.on_step("delete")
     return once_settled(repository, act)
 
 
@@ -174,6 +175,7 @@ def reset(repository: Repository, name: str) -> None:
                 sealed=(before.staging_token, *before.sealed_tokens),
             )
 
+    repository.lake.surroundings.on_step("reset")
     once_settled(repository, act)
 
 
@@ -207,6 +209,7 @@ def _restore(repository: Repository, name: str, paths: list[bytes]) -> int:
     """Unstage paths; where a sealed token has one too, stage what is committed over it."""
     from lakecli.repository.stage import Stager
 
+    repository.lake.surroundings.on_step("unstage")
     if not paths:
         return 0
     Stager(repository, name, kind="branch reset").unstage(paths)

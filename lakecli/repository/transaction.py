@@ -267,6 +267,7 @@ def _discard_unchanged(repository: Repository, branch: Branch, *, kind: str) -> 
     sealed = branch.sealed_tokens
     if not sealed:
         return
+    repository.lake.surroundings.on_step("discard")
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
         before = refs.find_branch(branch.name)

@@ -225,6 +225,26 @@ def test_a_commit_of_no_change_takes_off_what_is_staged(repository: Repository) 
     assert not staged(repository)
 
 
+def test_a_change_that_an_undo_left_meanwhile_is_not_discarded(tmp_path: Path) -> None:
+    undone: list[bytes] = []
+
+    def undo_once(step: str) -> None:
+        if step == "discard" and not undone:
+            undone.append(b"a")
+            undo(repository)
+
+    with open_lake(tmp_path) as lake:
+        repository = make_repository(lake, tmp_path)
+        prepare(repository)
+        stage(repository, "main", {b"a": None})
+        stage(repository, "main", {b"a": b"1"})
+        lake.surroundings = lake.surroundings._replace(on_step=undo_once)
+        with pytest.raises(NothingToDo):
+            commit(repository, "main", message="none", committer="me")
+        assert undone
+        assert read(repository, "main") == checksums({b"b": b"1", b"c": b"1"})
+
+
 def test_a_commit_of_no_change_is_no_operation_where_nothing_is_staged(
     repository: Repository,
 ) -> None:
@@ -373,6 +393,26 @@ def _kinds(repository: Repository) -> dict[str, str]:
     for logged in iter_log(repository):
         found.setdefault(logged.operation.kind, logged.operation.id.hex())
     return found
+
+
+def test_a_change_staged_while_a_branch_is_about_to_follow_stays(
+    clones: tuple[Repository, ...],
+) -> None:
+    ada, bob = clones
+    shared(ada, prepare)
+    shared(bob, stage_no_ops)
+    shared(ada, _merge)
+    late = [b"a"]
+
+    def stage_once(step: str) -> None:
+        if step == "unstage" and late:
+            stage(bob, "main", {late.pop(): b"mine"})
+
+    bob.lake.surroundings = bob.lake.surroundings._replace(on_step=stage_once)
+    shared(bob, lambda _: None)
+    assert not late
+    assert read(bob, "main@") == checksums(AFTER)
+    assert read(bob, "main") == checksums({**AFTER, b"a": b"mine"})
 
 
 def test_undo_after_following_takes_back_the_staging_alone(

@@ -11,7 +11,11 @@ from lakecli.repository.commit import commit
 from lakecli.repository.log import LogOptions
 from lakecli.repository.log import log as open_log
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.op_undo import undo
+from lakecli.repository.pull import PullOptions, pull
+from lakecli.repository.push import PushOptions, push
 from lakecli.repository.rev_parse import show_commit
+from tests.support.clones import Clones, make_commit
 from tests.support.lakes import checksums, make_repository, open_lake, read, stage
 
 if TYPE_CHECKING:
@@ -102,7 +106,7 @@ def test_a_writer_during_a_commit_keeps_its_write(tmp_path: Path) -> None:
         assert read(repository, "main@") == checksums({b"a": b"1", b"b": b"late"})
 
 
-def test_a_commit_that_loses_the_race_builds_again_on_the_new_head(tmp_path: Path) -> None:
+def test_a_commit_whose_changes_another_one_took_says_which(tmp_path: Path) -> None:
     pending: list[str] = []
 
     def commit_in_between(step: str) -> None:
@@ -124,6 +128,82 @@ def test_a_commit_that_loses_the_race_builds_again_on_the_new_head(tmp_path: Pat
         assert read(repository, "main@") == checksums({b"a": b"1", b"b": b"2"})
         with open_log(repository, "main", LogOptions()) as commits:
             assert [each.message for each in commits] == ["faster", "Repository created"]
+
+
+@pytest.mark.parametrize("sealed", [{}, {b"a": b"1"}], ids=["nothing staged", "equal records"])
+def test_a_merge_that_loses_the_race_builds_again_on_the_new_head(
+    tmp_path: Path, sealed: dict[bytes, bytes]
+) -> None:
+    pending: list[str] = []
+
+    def commit_in_between(step: str) -> None:
+        if step == "move" and pending:
+            pending.clear()
+            stage(repository, "main", {b"b": b"2"})
+            commit(repository, "main", message="faster", committer="other")
+
+    with open_lake(tmp_path, on_step=commit_in_between) as lake:
+        repository = make_repository(lake, tmp_path)
+        stage(repository, "main", {b"a": b"1"})
+        commit(repository, "main", message="base", committer="me")
+        branch.create(repository, "side", source="main")
+        stage(repository, "side", {b"c": b"3"})
+        commit(repository, "side", message="side", committer="me")
+        stage(repository, "main", dict(sealed))
+        pending.append("an interfering commit")
+        made = merge(repository, "side", "main", MergeOptions("me"))
+
+        assert not pending
+        assert read(repository, "main@") == checksums({b"a": b"1", b"b": b"2", b"c": b"3"})
+        with open_log(repository, "main", LogOptions(first_parent=True)) as commits:
+            messages = [each.message for each in commits]
+        assert messages == [made.message, "faster", "base", "Repository created"]
+
+
+def test_a_commit_that_loses_the_race_builds_again_on_the_new_head(tmp_path: Path) -> None:
+    """A pull that moves the branch forward meanwhile leaves what is sealed on it."""
+    with Clones.make(tmp_path, "ada", "bob") as clones:
+        ada, bob = clones.repositories
+        make_commit(bob, b"b")
+        push(bob, "main", options=PushOptions("bob"))
+        pending = ["an interfering pull"]
+
+        def pull_in_between(step: str) -> None:
+            if step == "move" and pending:
+                pending.clear()
+                pull(ada, "main", PullOptions("me"))
+
+        stage(ada, "main", {b"a": b"1"})
+        ada.lake.surroundings = ada.lake.surroundings._replace(on_step=pull_in_between)
+        commit(ada, "main", message="slower", committer="me")
+
+        assert not pending
+        assert read(ada, "main@") == checksums({b"a": b"1", b"b": b"b"})
+        with open_log(ada, "main", LogOptions()) as commits:
+            messages = [each.message for each in commits]
+        assert messages == ["slower", "b", "Repository created"]
+
+
+@pytest.mark.parametrize("how", ["reset", "undo"])
+def test_a_commit_is_built_again_without_what_was_thrown_away(tmp_path: Path, how: str) -> None:
+    pending = [how]
+
+    def throw_away(step: str) -> None:
+        if step == "move" and pending:
+            pending.clear()
+            if how == "reset":
+                branch.reset(repository, "main")
+            else:
+                undo(repository)
+
+    with open_lake(tmp_path) as lake:
+        repository = make_repository(lake, tmp_path)
+        stage(repository, "main", {b"a": b"1"})
+        lake.surroundings = lake.surroundings._replace(on_step=throw_away)
+        with pytest.raises(NothingToDo):
+            commit(repository, "main", message="none", committer="me")
+        assert not pending
+        assert not read(repository, "main")
 
 
 def test_every_commit_is_one_operation_with_what_takes_it_back(repository: Repository) -> None:
