@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakecli.committed.cache import SstableCache
+from lakecli.committed.metaranges import Metarange, encode_range_record
 from lakecli.committed.points import FETCH_AFTER, PointReader
-from lakecli.committed.scan import find, iter_ranges
+from lakecli.committed.ranges import Mismatch
+from lakecli.committed.scan import find, iter_ranges, scan
 from lakecli.committed.sources import MissingTable
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.local.store import LocalStore
@@ -143,3 +146,25 @@ def test_a_cached_file_that_another_process_evicts_is_read_from_the_bucket(
         file.unlink()
     assert find(trees, tree, key(300)) == MODEL[key(300)]
     assert len(store.reads) == 2
+
+
+@pytest.mark.parametrize("how", ["point", "scan"])
+@pytest.mark.parametrize("side", ["min_key", "max_key"])
+def test_a_block_that_reaches_over_the_end_of_its_range_is_refused(
+    monkeypatch: pytest.MonkeyPatch, side: str, how: str
+) -> None:
+    """The metarange says that the range begins later, or ends earlier, than its block does."""
+    trees = new_trees(RecordingStore(), range_entries=4096)
+    tree = build(trees, {key(at): value(at) for at in range(5)})
+    (record,) = iter_ranges(trees, tree)
+    assert (record.min_key, record.max_key) == (key(0), key(4))
+    if side == "min_key":
+        narrower = replace(record, min_key=key(2))
+    else:
+        narrower = replace(record, max_key=key(2))
+    values = (encode_range_record(narrower),)
+    trees.remember(Metarange(tree, (narrower.max_key,), values, range_entries=4096))
+    # Of tables that lakecli wrote this is noticed when they are opened; of lakeFS's it is not.
+    monkeypatch.setattr("lakecli.committed.store.check_described", lambda *_: None)
+    with pytest.raises(Mismatch, match="a block from"):
+        find(trees, tree, key(2)) if how == "point" else list(scan(trees, tree))

@@ -32,7 +32,7 @@ def many_records(count: int, *, seed: int = 0) -> list[Record]:
     """Return records as a data lake has them: about 90 bytes of path, 150 of value."""
     noise = random.Random(seed)
     keys = {
-        b"tables/events/dt=2024-%02d-%02d/part-%05d-%b.parquet"
+        b"tables/events/region=eu/dt=2024-%02d-%02d/part-%05d-%b.parquet"
         % (
             noise.randrange(1, 13),
             noise.randrange(1, 29),
@@ -44,7 +44,8 @@ def many_records(count: int, *, seed: int = 0) -> list[Record]:
     records = []
     for key in sorted(keys):
         digest = noise.randbytes(32)
-        records.append((key, digest + b"data/" + digest.hex().encode() + b"application/json"))
+        address = b"data/" + digest.hex().encode()
+        records.append((key, digest + address + b"application/json" + noise.randbytes(33)))
     return records
 
 

@@ -340,6 +340,39 @@ def test_a_block_in_another_ones_place_is_noticed(key: bytes) -> None:
         list(open_bytes(assemble(GOOD_BLOCK, index)).records())
 
 
+@pytest.mark.parametrize("first", [b"a", b"b"])
+def test_a_block_that_begins_before_the_end_of_the_one_before_is_noticed(first: bytes) -> None:
+    """The second of two blocks is to hold what lies after b, up to d."""
+    blocks = [
+        seal(entry(0, key + TRAILER, b"v") + encode_restarts([0]), compress=False)
+        for key in (b"b", first)
+    ]
+    second = encode_handle(len(blocks[0]), len(blocks[1]) - 5)
+    index = [(b"b" + TRAILER, encode_handle(0, len(blocks[0]) - 5)), (b"d" + TRAILER, second)]
+    numbers = {"rocksdb.num.entries": 2, "rocksdb.num.data.blocks": 2}
+    table = open_bytes(assemble(b"".join(blocks), index, numbers=numbers))
+    assert table.block(0).keys == [b"b"]
+    with pytest.raises(CorruptTable, match="keys that the index has elsewhere"):
+        table.block(1)
+    with pytest.raises(CorruptTable, match="keys that the index has elsewhere"):
+        list(table.records())
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != "empty"])
+def test_a_point_read_of_a_damaged_block_returns_no_value(name: str) -> None:
+    """Bits of the record that is asked for, and all bytes of the block's trailer."""
+    data = FILES[name]
+    table = open_bytes(data)
+    at, size = table._offsets[0], table._sizes[0]
+    key, value = next(table.records())
+    assert table.get(key) == value
+    for position in {*range(at, at + min(size, 200)), *range(at + size - 5, at + size)}:
+        damaged = bytearray(data)
+        damaged[position] ^= 1 << position % 8
+        with pytest.raises(CorruptTable, match="at offset 0: "):
+            open_bytes(bytes(damaged)).get(key)
+
+
 def test_an_empty_block_of_a_table_with_records_is_noticed() -> None:
     empty = seal(encode_restarts([]), compress=False)
     data = assemble(empty, [(b"k" + TRAILER, encode_handle(0, len(empty) - 5))])

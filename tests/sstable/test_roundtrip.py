@@ -184,3 +184,9 @@ def test_find_block_leads_to_the_first_key_not_less() -> None:
         assert table.stored_block(number) == block.stored
     assert table.find_block(b"") == 0
     assert table.find_block(b"\xff") == table.block_count
+
+
+def test_many_records_are_as_large_as_they_say() -> None:
+    rows = many_records(1000)
+    assert sum(len(key) for key, _ in rows) / len(rows) == pytest.approx(90, abs=5)
+    assert sum(len(value) for _, value in rows) / len(rows) == pytest.approx(150, abs=5)
