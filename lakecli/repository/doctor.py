@@ -90,8 +90,8 @@ PURPOSES: Final = (
     Purpose("to-read", ("read",), "fs cat, fs download, fs ls, diff, log"),
     Purpose("to-clone", ("read", "list"), "clone, fetch, pull, reflog, fsck"),
     Purpose("to-presign", ("read", "presign"), "fs presign"),
-    Purpose("to-change", ("read", "write"), "fs upload, commit, merge, revert, import"),
-    Purpose("to-take-in", ("read", "write", "delete"), "fs stage --incoming"),
+    Purpose("to-change", ("read", "list", "write"), "fs upload, commit, merge, revert, import"),
+    Purpose("to-take-in", ("read", "list", "write", "delete"), "fs stage --incoming"),
     Purpose("to-push", ("read", "list", "write", "overwrite", "sharing"), "push, undo, sync auto"),
     Purpose("to-collect", ("read", "list", "write", "overwrite", "delete", "sharing"), "gc run"),
 )

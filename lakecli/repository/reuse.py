@@ -105,6 +105,7 @@ class Guard:
         Call it before looking whether anything is there.
 
         Raises:
+            PermissionDenied: the state may not be read, and it is not known to be absent.
             SweepRunning: it does not end.
         """
         with self._lock:
@@ -207,12 +208,31 @@ class Guard:
         started = self._monotonic()
         try:
             self._state = read_state(self._store)
-        except PermissionDenied:
-            # Who may not list a bucket may not know either what is missing there. Whatever is lost
-            # by that is found out when it is pushed.
+        except PermissionDenied as error:
+            self._check_absent(error)
             self._state = NEVER_RAN
         self._read_at = started
         return self._state
+
+    def _check_absent(self, error: PermissionDenied) -> None:
+        """Accept that the state may not be read only where a listing proves that there is none.
+
+        Stores refuse what is absent, too, to who may not list. But a policy, or an owner of the
+        object in another account, could hide a state that is there; whoever believed that nothing
+        was ever collected would then use what a sweep is about to delete.
+        """
+        from lakecli.remote.collection import STATE_KEY
+
+        try:
+            if all(info.key != STATE_KEY for info in self._store.list(STATE_KEY)):
+                return
+        except PermissionDenied:
+            pass
+        raise PermissionDenied(
+            f"not allowed to read whether garbage is collected: {self._store.uri}/{STATE_KEY}",
+            hint="allow reading it, and listing the namespace; see what is missing: lakecli doctor "
+            f"{self._store.uri}",
+        ) from error
 
     def _settle(self) -> None:
         from lakecli.remote.collection import Phase, settle

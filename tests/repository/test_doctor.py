@@ -308,7 +308,7 @@ def test_a_store_that_allows_everything(repository: Repository) -> None:
         ("delete", {"to-collect": "delete", "to-take-in": "delete"}),
         (
             "list",
-            {"to-clone": "list", "to-push": "list", "to-collect": "list"},
+            dict.fromkeys(("to-clone", "to-change", "to-take-in", "to-push", "to-collect"), "list"),
         ),
         ("presign", {"to-presign": "presign"}),
         (

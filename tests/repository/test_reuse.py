@@ -165,17 +165,35 @@ def test_a_sweep_that_went_by(place: Place, *, is_there: bool) -> None:
             place.guard.settle(found=[], written=[KEY])
 
 
-def test_who_may_not_read_the_state_goes_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+def denied(*_: object, **__: object) -> Any:
+    raise PermissionDenied("no")
 
-    def denied(*_: object, **__: object) -> bytes:
-        asked.append(True)
-        raise PermissionDenied("no")
 
+def test_a_state_that_may_not_be_read_and_is_not_there(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some stores refuse what is absent, instead of saying so."""
+    place.put("_lakecli/gc/state-of-another-kind")
     monkeypatch.setattr(place.store, "get", denied)
     place.guard.begin()
-    assert asked
     place.guard.settle(found=[KEY], written=[])
+    assert not place.guard.is_active
+
+
+@pytest.mark.parametrize("may_list", [False, True])
+def test_a_state_that_is_hidden_stops_writers(
+    place: Place, monkeypatch: pytest.MonkeyPatch, *, may_list: bool
+) -> None:
+    if may_list:
+        place.set_state(Phase.CONDEMNED)
+    else:
+        monkeypatch.setattr(place.store, "list", denied)
+    monkeypatch.setattr(place.store, "get", denied)
+    with pytest.raises(PermissionDenied, match="_lakecli/gc/state") as raised:
+        place.guard.begin()
+    assert "lakecli doctor" in str(raised.value.hint)
+    with pytest.raises(PermissionDenied):
+        place.guard.claim([KEY])
 
 
 def test_a_file_gets_a_new_time_without_being_copied(tmp_path: Path) -> None:
