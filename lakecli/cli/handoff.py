@@ -36,6 +36,7 @@ def presign_tree(
     format_name: str | None,
     manifest: Path | None,
     script: Path | None,
+    inline: bool,
 ) -> None:
     """Sign a URL for everything below a path, and print the URLs or write them to files."""
     from lakecli.repository.handoff.documents import Document
@@ -47,7 +48,7 @@ def presign_tree(
     with ExitStack() as stack:
         documents = [(file, stack.enter_context(Document(format_))) for file, format_ in targets]
         handoff = stack.enter_context(
-            open_handoff(repository, ref_of(uri), uri.path or b"", expires_in=wanted)
+            open_handoff(repository, ref_of(uri), uri.path or b"", expires_in=wanted, inline=inline)
         )
         links = _counted(context, handoff)
         if documents:

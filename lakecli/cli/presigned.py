@@ -40,6 +40,8 @@ def presigned(
     entry: Entry,
     path: bytes,
     asked: timedelta | None,
+    *,
+    inline: bool = False,
 ) -> PresignedUrl:
     """Return a URL of an object, and warn where it ends earlier than asked for.
 
@@ -50,6 +52,6 @@ def presigned(
 
     wanted = lifetime(context, asked)
     start = context.now()
-    signed = presign_entry(repository, entry, path, expires_in=wanted)
+    signed = presign_entry(repository, entry, path, expires_in=wanted, inline=inline)
     warn_of_early_end(context, start + wanted, signed.expires_at, what="the URL ends")
     return signed

@@ -11,6 +11,7 @@ import io
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import timedelta
 from threading import local
 from typing import TYPE_CHECKING, Any, Final
@@ -49,6 +50,9 @@ PARALLEL_READS: Final = 16
 _TEXT_OPTIONS: Final = frozenset({"encoding", "errors", "newline"})
 _WITHOUT_KIND: Final = str.maketrans("", "", "bt")
 _OBJECT_OPTIONS: Final = frozenset({"content_type", "metadata"})
+
+_target: ContextVar[str] = ContextVar("target", default="")
+"""The directory that a recursive download of this thread must not leave; ``""`` for none."""
 
 Info = dict[str, Any]
 
@@ -273,6 +277,19 @@ class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             answers.append(future.result() if error is None else error)
         return answers
 
+    def get(self, rpath: Any, lpath: Any, *args: Any, **options: Any) -> None:
+        """Download files; nothing is written outside of `lpath`, whatever names objects have.
+
+        Raises:
+            ValueError: the name of an object leads out of it.
+        """
+        root = os.path.abspath(lpath) if isinstance(lpath, str | os.PathLike) else ""
+        token = _target.set(root)
+        try:
+            super().get(rpath, lpath, *args, **options)
+        finally:
+            _target.reset(token)
+
     def get_file(
         self,
         rpath: str,
@@ -282,6 +299,8 @@ class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         **options: Any,
     ) -> None:
         """Download one file, and verify it; one that turns out damaged is removed again."""
+        if not isfilelike(lpath):
+            _check_inside(lpath, _target.get())
         if outfile is not None or isfilelike(lpath) or self.isdir(rpath):
             super().get_file(rpath, lpath, callback=callback, outfile=outfile, **options)
             return
@@ -590,6 +609,17 @@ class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         with self.transaction:
             yield
         self.commit(branch, message, **options)
+
+
+def _check_inside(path: Any, root: str) -> None:
+    """Refuse a file outside of a directory; old versions of fsspec do not.
+
+    Raises:
+        ValueError: it is.
+    """
+    place = os.path.abspath(path)
+    if root and place != root and not place.startswith(root.rstrip("/") + "/"):
+        raise ValueError(f"the name of an object leads out of {root}: {place}")
 
 
 def _has_any(view: View, place: Place) -> bool:

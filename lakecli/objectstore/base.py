@@ -112,12 +112,14 @@ class PresignRequest(NamedTuple):
         content_type: a GET answers with it, whatever the object was stored with; a PUT must
             send it.
         file_name: a GET suggests it to browsers (``Content-Disposition``).
+        attachment: a GET tells browsers to save the object, and not to show it.
     """
 
     method: str
     expires_in: timedelta
     content_type: str = ""
     file_name: str = ""
+    attachment: bool = False
 
 
 def key_bytes(key: str) -> bytes:

@@ -32,12 +32,18 @@ def response_headers(request: PresignRequest) -> dict[str, str]:
         if request.content_type:
             headers["content-type"] = request.content_type
         if request.file_name:
-            headers["content-disposition"] = content_disposition(request.file_name)
+            headers["content-disposition"] = content_disposition(
+                request.file_name, attachment=request.attachment
+            )
+        elif request.attachment:
+            headers["content-disposition"] = "attachment"
     return headers
 
 
-def content_disposition(file_name: str) -> str:
+def content_disposition(file_name: str, *, attachment: bool = False) -> str:
     """Return a header value that suggests `file_name`, as RFC 6266 and RFC 8187 spell it.
+
+    With `attachment` browsers save the object instead of showing it.
 
     Old clients and curl read the plain form, where everything but harmless ASCII is ``_``.
     """
@@ -45,4 +51,5 @@ def content_disposition(file_name: str) -> str:
         c if c.isascii() and c.isprintable() and c not in '"\\%' else "_" for c in file_name
     )
     exact = quote(file_name.encode("utf-8", "surrogateescape"), safe="!#$&+-.^_`|~")
-    return f"inline; filename=\"{plain}\"; filename*=UTF-8''{exact}"
+    kind = "attachment" if attachment else "inline"
+    return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{exact}"

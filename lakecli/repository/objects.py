@@ -72,9 +72,16 @@ def presign(
 
 
 def presign_entry(
-    repository: Repository, entry: Entry, path: bytes, *, expires_in: timedelta
+    repository: Repository,
+    entry: Entry,
+    path: bytes,
+    *,
+    expires_in: timedelta,
+    inline: bool = False,
 ) -> PresignedUrl:
     """Return a URL that reads an entry's bytes without credentials.
+
+    Browsers save what they would run, unless `inline` insists that they show it.
 
     Raises:
         Unsupported: the storage namespace has no URLs.
@@ -82,4 +89,5 @@ def presign_entry(
     from lakecli.repository.presign import Presigner
 
     now = repository.lake.surroundings.clock()
-    return Presigner(repository, now=now, expires_in=expires_in).presign(path, entry)
+    signer = Presigner(repository, now=now, expires_in=expires_in, inline=inline)
+    return signer.presign(path, entry)

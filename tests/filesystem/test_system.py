@@ -19,14 +19,18 @@ from blake3 import blake3
 
 import lakecli
 from lakecli.cli.context import system_now
+from lakecli.committed.values import encode_entry
 from lakecli.errors import ErrorKind
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.filesystem.failures import LakeFileError
 from lakecli.filesystem.files import WHOLE
+from lakecli.identity import h
+from lakecli.layout import data_key
 from lakecli.model import Entry
 from lakecli.repository import branch, tag
 from lakecli.repository.places import remember
-from lakecli.repository.stage import stage_entry
+from lakecli.repository.stage import Stager, stage_entry
+from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -606,3 +610,24 @@ def test_what_comes_while_a_transaction_removes_stays(fs: LakeFileSystem) -> Non
         other.pipe_file(f"{MAIN}/a", b"new")
     assert fs.find(MAIN) == ["demo/main/a"]
     assert fs.cat_file(f"{MAIN}/a") == b"new"
+
+
+@pytest.mark.parametrize("name", ["../escaped", "a/../../escaped", "a/../../out-beside/x"])
+def test_names_do_not_lead_out_of_the_target(
+    fs: LakeFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The oldest fsspec that we work with does not check this."""
+    monkeypatch.setattr("fsspec.spec.check_contained", lambda *_: None, raising=False)
+    fs.pipe_file(f"{MAIN}/t/good", b"1")
+    digest = h(b"1").hex()
+    entry = Entry(data_key(digest), 1, digest, datetime(2026, 1, 1, tzinfo=UTC))
+    with with_repository() as repository:
+        Stager(repository, "main", kind="test").write(
+            unclaimed([(b"t/" + name.encode(), encode_entry(entry))])
+        )
+    with pytest.raises(ValueError, match="leads out of"):
+        fs.get(f"{MAIN}/t/", str(tmp_path / "place" / "out") + "/", recursive=True)
+    assert not list(tmp_path.rglob("*escaped*"))
+    assert not (tmp_path / "place" / "out-beside").exists()
+    fs.get(f"{MAIN}/t/good", str(tmp_path / "one"))
+    assert (tmp_path / "one").read_bytes() == b"1"

@@ -68,6 +68,10 @@ def fs_presign(
     put: Annotated[
         bool, typer.Option("--put", help="Print a URL that takes an object, see fs stage")
     ] = False,
+    inline: Annotated[
+        bool,
+        typer.Option("--inline", help="Let browsers show every object, even HTML and scripts"),
+    ] = False,
     count: Annotated[
         int, typer.Option("--count", "-n", min=1, metavar="N", help="With --put, how many")
     ] = 1,
@@ -77,6 +81,9 @@ def fs_presign(
     Everybody who has a URL can read its object until it ends: at the time asked for, or earlier
     where the store's signatures (seven days at most) or the credentials end. It is signed on this
     machine; nothing is sent.
+
+    A browser shows text, CSV, JSON, PDF, images, sound and video. Of any other type, which it might
+    run (HTML, SVG, XML, scripts) or does not know, it saves the object; --inline shows these too.
 
     With -r there is one for every object below PATH. They can be written to files that only you
     can read: a manifest with sizes, checksums and ends (--manifest FILE, or --format alone to
@@ -105,6 +112,7 @@ def fs_presign(
         put=put,
         files=bool(format_ or manifest or script),
         count=count,
+        inline=inline,
     )
     if check is not None:
         if expires is not None:
@@ -122,14 +130,29 @@ def fs_presign(
         from lakecli.cli.handoff import presign_tree
 
         name = None if format_ is None else format_.value
-        presign_tree(context, path, expires, format_name=name, manifest=manifest, script=script)
+        presign_tree(
+            context,
+            path,
+            expires,
+            format_name=name,
+            manifest=manifest,
+            script=script,
+            inline=inline,
+        )
     else:
-        _presign_one(context, path, expires)
+        _presign_one(context, path, expires, inline=inline)
     return None
 
 
 def _check_options(
-    path: LakeUri | None, *, recursive: bool, check: bool, put: bool, files: bool, count: int
+    path: LakeUri | None,
+    *,
+    recursive: bool,
+    check: bool,
+    put: bool,
+    files: bool,
+    count: int,
+    inline: bool,
 ) -> None:
     """Refuse options that say nothing together."""
     if check + put + recursive > 1:
@@ -141,11 +164,15 @@ def _check_options(
         )
     if files and not recursive:
         raise UsageError("--format, --manifest and --script need -r")
+    if inline and (check or put):
+        raise UsageError("--inline is about URLs that read objects")
     if count != 1 and not put:
         raise UsageError("--count needs --put")
 
 
-def _presign_one(context: Context, path: LakeUri, expires: timedelta | None) -> None:
+def _presign_one(
+    context: Context, path: LakeUri, expires: timedelta | None, *, inline: bool
+) -> None:
     from lakecli.cli.presigned import presigned
     from lakecli.repository.objects import stat
 
@@ -154,7 +181,7 @@ def _presign_one(context: Context, path: LakeUri, expires: timedelta | None) -> 
         raise UsageError(f"no object in {path}", hint=f"for all there are: {_PROGRAM} -r {path}")
     repository = context.repository(path)
     entry = stat(repository, ref_of(path), name)
-    signed = presigned(context, repository, entry, name, expires)
+    signed = presigned(context, repository, entry, name, expires, inline=inline)
     context.out.emit(
         {"path": name, "url": signed.url, "expires_at": signed.expires_at},
         text=lambda: [signed.url],

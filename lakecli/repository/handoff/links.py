@@ -117,6 +117,7 @@ class Handoff:
     header: Header
     _view: View
     _expires_in: timedelta
+    _inline: bool = False
     totals: Totals = field(default_factory=Totals)
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
@@ -151,7 +152,12 @@ class Handoff:
     ) -> Iterator[tuple[bytes, Entry, PresignedUrl | LakeError]]:
         """Yield each path with its entry and what came of signing it, in the same order."""
         repository = self._view.repository
-        signer = Presigner(repository, now=self.header.created_at, expires_in=self._expires_in)
+        signer = Presigner(
+            repository,
+            now=self.header.created_at,
+            expires_in=self._expires_in,
+            inline=self._inline,
+        )
 
         def sign(item: tuple[bytes, Entry]) -> PresignedUrl | LakeError:
             try:
@@ -173,7 +179,12 @@ class Handoff:
 
 @contextmanager
 def open_handoff(
-    repository: Repository, ref: str, prefix: bytes, *, expires_in: timedelta
+    repository: Repository,
+    ref: str,
+    prefix: bytes,
+    *,
+    expires_in: timedelta,
+    inline: bool = False,
 ) -> Iterator[Handoff]:
     """Open links to everything that a ref has below a directory.
 
@@ -182,6 +193,7 @@ def open_handoff(
         ref: at which ref; a plain branch includes its staging area.
         prefix: a directory: a slash is put behind it where it is missing.
         expires_in: how long they shall work, from now on.
+        inline: let browsers show every object, also what they would run.
 
     Raises:
         NotFound: no such ref.
@@ -197,4 +209,4 @@ def open_handoff(
             prefix=below,
             created_at=repository.lake.now().astimezone(UTC),
         )
-        yield Handoff(header, view, expires_in)
+        yield Handoff(header, view, expires_in, inline)

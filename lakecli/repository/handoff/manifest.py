@@ -15,7 +15,8 @@ of its own::
     ]}
 
 As CSV its first line is ``# `` and the object above without ``objects``, the second one names the
-columns. Bytes of a path that are not UTF-8 are surrogate escapes in JSON and themselves in CSV.
+columns. A value that a spreadsheet would take for a formula has ``'`` before it. Bytes of a path
+that are not UTF-8 are surrogate escapes in JSON and themselves in CSV.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import csv
 import io
 import json
 import os
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -41,6 +43,9 @@ COLUMNS: Final = ("path", "size", "checksum", "url", "expires_at")
 
 _LIST: Final = '"objects": ['
 _COMMENT: Final = "# "
+
+_FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
+"""How a value begins that a spreadsheet takes for a formula, or that was defused already."""
 
 
 def time_text(when: datetime) -> str:
@@ -121,8 +126,17 @@ class CsvManifest:
 
 def _row(values: Iterable[object]) -> bytes:
     line = io.StringIO(newline="")
-    csv.writer(line).writerow(values)
+    csv.writer(line).writerow(_defused(str(value)) for value in values)
     return line.getvalue().encode("utf-8", "surrogateescape")
+
+
+def _defused(text: str) -> str:
+    """Return a value that no spreadsheet runs as a formula; `_fused` takes it back."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def _fused(text: str) -> str:
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +224,11 @@ def _json_objects(file: TextIO) -> Iterator[Any]:
 
 def _csv_objects(file: TextIO) -> Iterator[Any]:
     try:
-        yield from csv.DictReader(file, strict=True)
+        for row in csv.DictReader(file, strict=True):
+            yield {
+                name: _fused(value) if isinstance(value, str) else value
+                for name, value in row.items()
+            }
     except csv.Error as error:
         raise _damaged(str(error)) from error
 

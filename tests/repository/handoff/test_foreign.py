@@ -104,3 +104,24 @@ def test_there_has_to_be_a_branch(repository: Repository) -> None:
             content_type=None,
             metadata={},
         )
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3://bucket/key?X-Amz-Signature=SECRET",
+        "s3://bucket/key#SECRET",
+        "gs://bucket/key?SECRET",
+        "az://account/container/key?sig=SECRET",
+        "https://account.blob.core.windows.net/container/key?sig=SECRET",
+        "s3://user:SECRET@bucket/key",
+        "https://SECRET@account.blob.core.windows.net/container/key",
+        "local:///tmp/x?SECRET",
+    ],
+)
+def test_locations_with_secrets_are_refused(repository: Repository, location: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        record(repository, location)
+    assert "SECRET" not in refused.value.message + (refused.value.hint or "")
+    with pytest.raises(NotFound):
+        stat(repository, "main", b"a.csv")

@@ -10,14 +10,16 @@ import pytest
 
 from lakecli.committed.values import encode_entry
 from lakecli.errors import NotFound, PermissionDenied, Unsupported
-from lakecli.objectstore.base import PresignedUrl
+from lakecli.objectstore.base import PresignedUrl, PresignRequest
+from lakecli.objectstore.presigning import response_headers
 from lakecli.repository.commit import commit
 from lakecli.repository.handoff import documents
 from lakecli.repository.handoff.documents import FORMATS, SCRIPTS, Document
 from lakecli.repository.handoff.links import Handoff, open_handoff
+from lakecli.repository.objects import presign_entry
 from lakecli.repository.places import remember
 from lakecli.repository.stage import Stager
-from tests.support.lakes import checksums, entry_of, stage, unclaimed
+from tests.support.lakes import checksums, entry_of, stage, stage_entries, unclaimed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -196,3 +198,54 @@ class Forgetful(list):  # type: ignore[type-arg]
 
     def append(self, item: object) -> None:
         """Forget it."""
+
+
+@pytest.mark.parametrize(
+    ("content_type", "attachment"),
+    [
+        ("text/plain", False),
+        ("text/csv; charset=utf-8", False),
+        ("TEXT/CSV", False),
+        ("application/json", False),
+        ("image/png", False),
+        ("", True),
+        ("text/html", True),
+        ("Text/HTML; charset=utf-8", True),
+        ("text/plain, text/html", True),
+        ("text/plain; charset=utf-8, text/html", True),
+        ("text/plain\ntext/html", True),
+        (" text/html", True),
+        ("image/svg+xml", True),
+        ("text/xml", True),
+        ("application/xml", True),
+        ("application/xhtml+xml", True),
+        ("text/javascript", True),
+        ("application/x-unknown", True),
+        ("application/octet-stream", True),
+    ],
+)
+def test_browsers_save_what_they_would_run(
+    repository: Repository,
+    store: SigningStore,
+    monkeypatch: pytest.MonkeyPatch,
+    content_type: str,
+    *,
+    attachment: bool,
+) -> None:
+    asked: list[PresignRequest] = []
+
+    def presign(_key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+        asked.append(request)
+        return PresignedUrl("https://x", now + HOUR)
+
+    monkeypatch.setattr(store, "presign", presign)
+    entry = replace(entry_of(b"1"), content_type=content_type)
+    for inline in (False, True):
+        presign_entry(repository, entry, b"p/a", expires_in=HOUR, inline=inline)
+    stage_entries(repository, "main", {b"p/a": entry})
+    for inline in (False, True):
+        with open_handoff(repository, "main", b"p", expires_in=HOUR, inline=inline) as handoff:
+            assert len(list(handoff)) == 1
+    assert [each.attachment for each in asked] == [attachment, False, attachment, False]
+    said = response_headers(asked[0])["content-disposition"]
+    assert said.startswith("attachment;" if attachment else "inline;")

@@ -207,3 +207,18 @@ def test_objects_are_read_while_they_are_asked_for() -> None:
 
 def test_times_are_written_in_utc() -> None:
     assert time_text(CREATED) == "2026-03-01T12:00:00Z"
+
+
+FORMULAS = (b"=1+1", b"+1", b"-1", b"@SUM(A1)", b"\t=1", b"\r=1", b"'=1", b"''+1")
+
+
+def test_no_value_of_csv_is_a_formula() -> None:
+    names = (*FORMULAS, b"'", b"'a", b"a=1")
+    links = [replace(link_to(name, name, URL), path=name) for name in names]
+    data, _ = write("csv", [replace(link, checksum="=HYPERLINK(1)") for link in links])
+    rows = list(csv.reader(io.StringIO(data.decode(), newline="")))[2:]
+    assert [row[0][0] for row in rows] == ["'"] * len(FORMULAS) + ["'", "'", "a"]
+    assert [row[2] for row in rows] == ["'=HYPERLINK(1)"] * len(links)
+    _, items = read(data)
+    assert [item.path for item in items] == [link.path for link in links]
+    assert {item.checksum for item in items} == {"=HYPERLINK(1)"}
