@@ -44,7 +44,7 @@ __lakecli_options() {
     'fs download') REPLY='--at-op --dry-run --exclude --include --no-progress -p --parallelism -r --recursive' ;;
     'fs ls') REPLY='--after --amount --at-op -r --recursive' ;;
     'fs mv') REPLY='-r --recursive' ;;
-    'fs presign') REPLY='--check --count --expires --format --manifest -n --put -r --recursive --script' ;;
+    'fs presign') REPLY='--check --count --expires --format --inline --manifest -n --put -r --recursive --script' ;;
     'fs rm') REPLY='--dry-run -r --recursive' ;;
     'fs stage') REPLY='--checksum --content-type --incoming --location --meta --mtime --size' ;;
     'fs stat') REPLY='--at-op --expires --pre-sign' ;;

@@ -204,6 +204,7 @@ function __lakecli_options
                 '--count' 'With --put, how many' \
                 '--expires' 'How long the URL works: 90s, 30m, 12h, 7d' \
                 '--format' 'With -r, how to write the manifest; by its suffix' \
+                '--inline' 'Let browsers show every object, even HTML and scripts' \
                 '--manifest' 'With -r, write all URLs to a file' \
                 '-n' 'With --put, how many' \
                 '--put' 'Print a URL that takes an object, see fs stage' \
