@@ -5,7 +5,7 @@ re-exports nothing. Start at `lakecli.repository.lake`. Which module is about wh
 
     repositories      lake, repo, records, namespace; doctor
     branches, tags    branch, tag; tokens: their staging areas
-    commits           transaction: the one way a branch moves, for commit, merge and pick (revert
+    commits           transaction (with clean): the one way a branch moves, for commit, merge and pick (revert
                       and cherry-pick); commits: how one is made; overtaken: what others changed
     reading           view: what a ref reads as, for log, diff, objects, find_merge_base, rev_parse;
                       read, address, presign: the bytes of an object;
