@@ -72,6 +72,7 @@ class Context:
         self._argv = argv
         self._lake: Lake | None = None
         self._synchronisers: list[Synchroniser] = []
+        self._repositories: list[Repository] = []
         self.environ = world.environ
         self.stdin = world.stdin
         self.verbose = given.verbose
@@ -189,6 +190,7 @@ class Context:
         if at_op:
             return self.logged_repository(uri, operation=at_op).at(at_op)
         repository = self.lake().repository(uri.repository)
+        self._repositories.append(repository)
         if sync and self.settings.sync(uri.repository):
             self._synchronise(repository)
         return repository
@@ -214,6 +216,7 @@ class Context:
         repository = logged_repository(
             self.lake(), uri.repository, wanted=wanted, operation=operation
         )
+        self._repositories.append(repository)
         if sync and repository.is_here() and self.settings.sync(uri.repository):
             self._synchronise(repository)
         return repository
@@ -278,7 +281,13 @@ class Context:
         return run_within(argv, world, Globals())
 
     def close(self) -> None:
-        """Close what was opened; safe to repeat."""
+        """Show what verbs found out, close what was opened; safe to repeat."""
+        for repository in self._repositories:
+            for notice in repository.notices:
+                self.out.warn(notice.message)
+                if notice.hint is not None:
+                    self.out.hint(notice.hint)
+            repository.notices.clear()
         if self._lake is not None:
             self._lake.close()
             self._lake = None

@@ -98,11 +98,13 @@ def update_lines(updates: tuple[RefUpdate, ...]) -> Iterator[str]:
         Change.MOVED: "{before} -> {after}",
         Change.FORCED: "{before} -> {after} (forced)",
         Change.DELETED: "deleted, was {before}",
+        Change.WENT_BACK: "{before} -> {after} (the bucket went back in time)",
         Change.INCOMPLETE: "at {after}, whose commits are not listed yet; fetch again",
         Change.DIFFERS: "at {after}, another one of this name is here and stays",
     }
     for update in updates:
-        shown = told[update.change].format(before=short(update.before), after=short(update.after))
+        after = short(update.after) or "not there"
+        shown = told[update.change].format(before=short(update.before), after=after)
         yield f"{update.kind} {update.name}: {shown}"
 
 

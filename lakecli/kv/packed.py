@@ -17,7 +17,7 @@ from lakecli.ids import PackId
 from lakecli.kv.env import Table, owner_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from lakecli.ids import CommitId
     from lakecli.kv.env import ReadTransaction
@@ -66,6 +66,19 @@ class PackedStore:
         under = self._repository + _PACK
         for key in self._txn.scan_keys(Table.PACKED, prefix=under):
             yield PackId.of_bytes(key[len(under) :])
+
+    def forget(self, pack_ids: Collection[PackId]) -> None:
+        """Forget packs that are not in the bucket, and that commits lie in them."""
+        if not pack_ids:
+            return
+        txn = self._txn.for_writing()
+        gone = {bytes.fromhex(pack_id) for pack_id in pack_ids}
+        for pack in gone:
+            txn.delete(Table.PACKED, self._repository + _PACK + pack)
+        under = self._repository + _COMMIT
+        rows = [key for key, pack in txn.scan(Table.PACKED, prefix=under) if pack in gone]
+        for key in rows:
+            txn.delete(Table.PACKED, key)
 
     def live_packs(self) -> Iterator[PackId]:
         """Yield the known packs that no other known one replaces, by ID."""

@@ -55,6 +55,12 @@ class ReflogStore:
                     hint="the store may be damaged: move it away and start a new one",
                 ) from error
 
+    def delete(self, kind: str, name: str) -> None:
+        """Forget the moves of a ref."""
+        txn = self._txn.for_writing()
+        for key in list(txn.scan_keys(Table.REFLOG, prefix=self._prefix(kind, name))):
+            txn.delete(Table.REFLOG, key)
+
     def _prefix(self, kind: str, name: str) -> bytes:
         from lakecli.identity import h  # a name may be as long as a key
 

@@ -5,8 +5,9 @@ re-exports nothing. Start at `lakecli.repository.lake`. Which module is about wh
 
     repositories      lake, repo, records, namespace; doctor
     branches, tags    branch, tag; tokens: their staging areas
-    commits           transaction (with clean): the one way a branch moves, for commit, merge and pick (revert
-                      and cherry-pick); commits: how one is made; overtaken: what others changed
+    commits           transaction: the one way a branch moves, for commit, merge and pick (revert
+                      and cherry-pick); clean: branches without changes; commits: how one is made;
+                      overtaken: what others changed
     reading           view: what a ref reads as, for log, diff, objects, find_merge_base, rev_parse;
                       read, address, presign: the bytes of an object;
                       places: where they may lie outside the namespace;

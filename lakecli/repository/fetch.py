@@ -17,12 +17,12 @@ from lakecli.model import Tag
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations
-from lakecli.repository.sharing import tracking, unsent
+from lakecli.repository.sharing import rollback, tracking, unsent
 from lakecli.repository.sharing.incoming import Incoming, take_in
 from lakecli.repository.sharing.publish import check_readable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from lakecli.ids import PackId
     from lakecli.kv.env import WriteTransaction
@@ -46,6 +46,8 @@ class Change(StrEnum):
     FORCED = "forced"
     """It no longer reaches what it pointed to."""
     DELETED = "deleted"
+    WENT_BACK = "went back"
+    """It is from before it was last seen: the bucket went back in time."""
     INCOMPLETE = "incomplete"
     """Its commits are not listed yet: it counts as standing where it was."""
     DIFFERS = "differs"
@@ -121,13 +123,51 @@ def fetch(repository: Repository, *, on_object: Callable[[int], None] = _nothing
     with lake.kv.read() as txn:
         known = {(each.kind, each.name): each for each in TrackingStore(txn, repository.key).iter()}
     remote = read_remote(repository, known, on_object=on_object)
+    back = _find_back(repository, known, remote)
     incoming = take_packs(repository, remote.refs, on_object=on_object)
     lake.surroundings.on_step("track")
     fetched = tracking.Fetched(lake.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
-        updated = _track(txn, repository, remote, incoming)
+        went_back = _accept(txn, repository, back)
+        updated = _track(txn, repository, remote, incoming, went_back)
         tracking.put_fetched(txn, repository, fetched)
+    if went_back:
+        rollback.notify(repository, went_back)
     return FetchReport(updated, incoming.commits, incoming.packs, remote.listed)
+
+
+class _Back(NamedTuple):
+    """Refs that went back since they were seen, and the packs that are in the bucket now."""
+
+    seen: tuple[Tracked, ...]
+    packs: frozenset[str]
+
+
+def _find_back(
+    repository: Repository, known: Mapping[tuple[str, str], Tracked], remote: Remote
+) -> _Back:
+    """Find refs that are from before they were last seen; packs are listed where there are any."""
+    from lakecli.remote.packs import list_packs
+
+    seen = list(remote.gone)
+    for ref in remote.refs:
+        before = known.get((ref.kind, ref.name))
+        if before is not None and rollback.went_back(before, ref):
+            seen.append(before)
+    if not seen:
+        return _Back((), frozenset())
+    return _Back(tuple(seen), frozenset(info.id for info in list_packs(repository.store)))
+
+
+def _accept(
+    txn: WriteTransaction, repository: Repository, back: _Back
+) -> dict[tuple[str, str], Tracked]:
+    """Forget what was known of refs that went back, unless another process has looked since."""
+    positions = TrackingStore(txn, repository.key)
+    seen = [each for each in back.seen if positions.find(each.kind, each.name) == each]
+    if seen:
+        rollback.accept(txn, repository, seen, packs=back.packs)
+    return {(each.kind, each.name): each for each in seen}
 
 
 def read_remote(
@@ -244,18 +284,21 @@ def _is_legal(kind: str, name: str) -> bool:
 
 
 def _track(
-    txn: WriteTransaction, repository: Repository, remote: Remote, incoming: Incoming
+    txn: WriteTransaction,
+    repository: Repository,
+    remote: Remote,
+    incoming: Incoming,
+    went_back: Mapping[tuple[str, str], Tracked],
 ) -> tuple[RefUpdate, ...]:
     """Write down where refs stand, make tags that are new, and return what changed."""
     positions = TrackingStore(txn, repository.key)
     updated: list[RefUpdate] = []
     tags: list[RefChange] = []
-    for tracked in remote.gone:
-        positions.delete(tracked.kind, tracked.name)
-        if tracked.commit_id is not None:
-            updated.append(
-                RefUpdate(tracked.kind, tracked.name, tracked.commit_id, None, Change.DELETED)
-            )
+    updated += [
+        RefUpdate(each.kind, each.name, each.commit_id, None, Change.WENT_BACK)
+        for each in remote.gone
+        if (each.kind, each.name) in went_back
+    ]
     for ref in remote.refs:
         found = positions.find(ref.kind, ref.name)
         if found is not None and found.sequence > ref.sequence:
@@ -266,7 +309,10 @@ def _track(
             updated.append(update)
             continue
         tracking.track(txn, repository, ref)
+        seen = went_back.get((ref.kind, ref.name))
         change = _change(txn, repository, before, ref.commit_id)
+        if seen is not None:
+            before, change = seen.commit_id, Change.WENT_BACK
         if ref.kind == "tag" and ref.commit_id is not None:
             change = _take_tag(txn, repository, Tag(ref.name, ref.commit_id), tags) or change
         if change is not None:

@@ -141,6 +141,18 @@ class Lake:
         return Repository(self, record)
 
 
+class Notice(NamedTuple):
+    """What a verb found out beside its work, for its caller to show.
+
+    Attributes:
+        message: what is the case.
+        hint: what to do about it; ``None``: nothing.
+    """
+
+    message: str
+    hint: str | None = None
+
+
 class Repository:
     """One repository of a lake; the verbs of `lakecli.repository` take it as first argument.
 
@@ -156,6 +168,8 @@ class Repository:
         """The 16 bytes that this repository's rows in the local store begin with."""
         self.publisher: Publisher | None = None
         """Moves branches in the bucket before they move here, where sharing is automatic."""
+        self.notices: list[Notice] = []
+        """What verbs found out beside their work, for the caller to show and to clear."""
 
     def __enter__(self) -> Self:
         """Return the repository itself."""
@@ -169,6 +183,11 @@ class Repository:
     ) -> None:
         """Close the lake it belongs to."""
         self.lake.close()
+
+    def notify(self, notice: Notice) -> None:
+        """Leave a notice for the caller, once."""
+        if notice not in self.notices:
+            self.notices.append(notice)
 
     @property
     def name(self) -> str:

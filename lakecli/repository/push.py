@@ -17,7 +17,7 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.repository.fetch import fetch, take_packs
-from lakecli.repository.sharing import tracking
+from lakecli.repository.sharing import rollback, tracking
 from lakecli.repository.sharing.pending import finish_pending
 
 if TYPE_CHECKING:
@@ -299,10 +299,13 @@ def _look(repository: Repository, kind: str, name: str) -> RemoteRef | None:
     """Return a ref as it stands in the bucket, with its commits here.
 
     It is not tracked yet: after a push that was refused, a lease still means what was fetched.
+    Where it shows that the bucket went back in time, all refs are fetched.
     """
     from lakecli.remote.refs import find_ref
 
     ref = find_ref(repository.store, kind, name)
+    if rollback.is_new(repository, kind, name, ref):
+        fetch(repository)
     if ref is not None and ref.commit_id is not None:
         with repository.lake.kv.read() as txn:
             is_known = RefStore(txn, repository.key).find_commit(ref.commit_id) is not None

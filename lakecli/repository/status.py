@@ -12,7 +12,7 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.model import ChangeType
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.store import RefStore
-from lakecli.repository.sharing import tracking
+from lakecli.repository.sharing import rollback, tracking
 from lakecli.repository.view import branch_at, view_of_branch
 
 if TYPE_CHECKING:
@@ -79,6 +79,14 @@ def last_fetched(repository: Repository) -> datetime | None:
     with repository.lake.kv.read() as txn:
         fetched = tracking.find_fetched(txn, repository)
     return None if fetched is None else fetched.at
+
+
+def notify_rollback(repository: Repository) -> None:
+    """Leave a notice where the bucket went back in time and refs have not caught up since."""
+    with repository.lake.kv.read() as txn:
+        behind = list(rollback.iter_behind(txn, repository))
+    if behind:
+        rollback.notify(repository, behind)
 
 
 def only_in_bucket(repository: Repository) -> Iterator[tuple[str, CommitId]]:

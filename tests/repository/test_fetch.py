@@ -230,7 +230,7 @@ def test_a_ref_that_the_listing_lacks_is_asked_for(
     assert position(two) == second.id
     bucket.delete([layout.ref_key("branch", "main")])
     late.hidden = set()
-    assert changes(two) == [("main", Change.DELETED)]
+    assert changes(two) == [("main", Change.WENT_BACK)]
 
 
 def spoil_ref(bucket: FaultyStore) -> None:

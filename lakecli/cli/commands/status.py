@@ -34,6 +34,8 @@ def status(context: Context, branch: RepositoryOrBranchUri, *, at_op: AtOp = "")
 
     repository = context.repository(branch, at_op=at_op)
     pending = [] if at_op else _finish(context, repository)
+    if not at_op:
+        states.notify_rollback(repository)
     found = list(states.status(repository, branch.ref))
     fetched_at = states.last_fetched(repository)
     missing = list(states.only_in_bucket(repository)) if branch.ref is None else []

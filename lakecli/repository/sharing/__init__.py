@@ -3,6 +3,7 @@
 publish      the one way a ref moves in the bucket; shareable: whether it may
 unsent       moves made here that are to be sent, where sharing is automatic
 intents      moves that were begun; pending: finishing them
-tracking     what was seen in the bucket
-packing      commits out; incoming: commits in; references: what they need
+tracking     what was seen in the bucket; rollback: that it went back in time
+packing      commits out; incoming: commits in; references: what they need; restoring: sending that
+             again
 """

@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LakeError, OutcomeUnknown, Refused
 from lakecli.ids import WriteId
+from lakecli.kv.packed import PackedStore
+from lakecli.kv.tracking import TrackingStore
 from lakecli.layout import sstable_key
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.store import RefStore
 from lakecli.remote.move import Intent, Outcome, Result, Retries
-from lakecli.remote.refs import find_ref
+from lakecli.remote.packs import list_packs
+from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository import namespace
-from lakecli.repository.sharing import intents, tracking
+from lakecli.repository.sharing import intents, rollback, tracking
 from lakecli.repository.sharing.intents import Begun
 from lakecli.repository.sharing.under_way import mark_sent
 
@@ -116,6 +119,7 @@ def publish(
         ref = find_ref(repository.store, kind, name)
         if _is_lost(repository, kind, name, before=before, ref=ref):
             return Result(Outcome.LOST, ref)
+    _forget_lost_packs(repository, commits)
     lake.surroundings.on_step("pack")
     packed = None if after is None else _pack(repository, after)
     lake.surroundings.on_step("intent")
@@ -235,11 +239,40 @@ def _settled(repository: Repository) -> GcState:
 def _new_commits(
     repository: Repository, before: CommitId | None, after: CommitId, collection: GcState
 ) -> list[Commit]:
-    """Return the commits that the bucket's refs do not reach, for all this clone knows."""
+    """Return the commits that the bucket's refs do not reach, for all this clone knows.
+
+    What was read a moment ago is `before`. Positions of other refs are believed if the listing
+    shows that they have not moved since they were seen.
+    """
     with repository.lake.kv.read() as txn:
         known = set() if before is None else {before}
-        known |= _trusted(tracking.positions(txn, repository), collection)
+        trusted = _trusted(tracking.positions(txn, repository), collection) - known
+        commits = list(iter_unreached(RefStore(txn, repository.key), after, known | trusted))
+    ids = {commit.id for commit in commits}
+    ends = {parent for commit in commits for parent in commit.parents} | {after}
+    if not trusted or ends <= ids | known:
+        return commits
+    with repository.lake.kv.read() as txn:
+        tracked = {(ref.kind, ref.name): ref for ref in TrackingStore(txn, repository.key).iter()}
+    for listed in iter_refs(repository.store):
+        ref = tracked.get((listed.kind, listed.name))
+        if ref is not None and ref.commit_id in trusted and ref.version == listed.version:
+            known.add(ref.commit_id)
+    with repository.lake.kv.read() as txn:
         return list(iter_unreached(RefStore(txn, repository.key), after, known))
+
+
+def _forget_lost_packs(repository: Repository, commits: Sequence[Commit]) -> None:
+    """Forget packs that new commits are believed to lie in and that are not in the bucket."""
+    with repository.lake.kv.read() as txn:
+        packed = PackedStore(txn, repository.key)
+        packs = {pack for commit in commits if (pack := packed.find_pack(commit.id)) is not None}
+    if not packs:
+        return
+    lost = packs.difference(info.id for info in list_packs(repository.store))
+    if lost:
+        with repository.lake.kv.write() as txn:
+            PackedStore(txn, repository.key).forget(lost)
 
 
 def _trusted(positions: tracking.Positions, collection: GcState) -> set[CommitId]:
@@ -253,7 +286,11 @@ def _trusted(positions: tracking.Positions, collection: GcState) -> set[CommitId
 
 
 def _check(repository: Repository, commits: Sequence[Commit], collection: GcState) -> None:
-    """Look for what new commits refer to; young data is trusted while nothing is condemned."""
+    """Look for what new commits refer to, and send again what is missing and still here.
+
+    Young data is trusted while nothing is condemned, unless the bucket went back in time since it
+    was uploaded.
+    """
     from lakecli.remote.collection import Phase
     from lakecli.repository.sharing.references import check_references
 
@@ -262,6 +299,10 @@ def _check(repository: Repository, commits: Sequence[Commit], collection: GcStat
     trusted_for = collection.grace * TRUSTED_SHARE - CLOCK_SLACK
     is_idle = collection.phase is Phase.IDLE
     older_than = repository.lake.now() - trusted_for if is_idle else None
+    with repository.lake.kv.read() as txn:
+        last = rollback.find_last(txn, repository)
+    if older_than is not None and last is not None:
+        older_than = max(older_than, last.at + CLOCK_SLACK)
     check_references(repository, commits, older_than=older_than)
 
 

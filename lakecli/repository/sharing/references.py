@@ -16,6 +16,7 @@ from lakecli.errors import IntegrityError
 from lakecli.layout import SSTABLES, sstable_key
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.refs.store import RefStore
+from lakecli.repository.sharing.restoring import Restoring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -56,7 +57,11 @@ class _Wanted(NamedTuple):
 def check_references(
     repository: Repository, commits: Sequence[Commit], *, older_than: datetime | None
 ) -> None:
-    """Refuse commits that refer to what is not in the bucket.
+    """Refuse commits that refer to what is not in the bucket and cannot be sent again.
+
+    What is missing is sent again where this machine has it: tables from the cache, data from large
+    files that were uploaded from here and have not changed. A missing table says that the bucket
+    lost what was there, so no data is trusted then.
 
     Args:
         repository: whose.
@@ -68,22 +73,29 @@ def check_references(
     Raises:
         NotInBucket: listing the paths whose objects are missing.
     """
-    missing = _missing_tables(repository, commits)
-    if missing:
-        raise NotInBucket(
-            f"not in {repository.store.uri}: {missing[0]}"
-            + (f" and {len(missing) - 1} more tables" if missing[1:] else ""),
-            hint=f"see what needs them: lakecli fsck {repository.uri}",
-        )
-    paths = _missing_data(repository, _wanted(repository, commits, older_than))
-    if paths:
-        more = " or more" if len(paths) >= MAX_LISTED else ""
-        what = f"{len(paths)}{more} committed objects" if len(paths) > 1 else "a committed object"
-        raise NotInBucket(
-            f"the bytes of {what} are not in {repository.store.uri}",
-            hint="upload them again, with the same contents, then repeat this",
-            paths=sorted(paths),
-        )
+    restoring = Restoring(repository)
+    while missing := _missing_tables(repository, commits):
+        older_than = None
+        if lost := restoring.tables(missing):
+            raise NotInBucket(
+                f"not in {repository.store.uri}: {lost[0]}"
+                + (f" and {len(lost) - 1} more tables" if lost[1:] else ""),
+                hint="a clone that has them in its cache can push them; see what needs them: "
+                f"lakecli fsck {repository.uri}",
+            )
+    while lacking := _missing_data(repository, _wanted(repository, commits, older_than)):
+        sent = restoring.data({item.key: item.size for item in lacking})
+        paths = [item.path for item in lacking if item.key not in sent]
+        if paths:
+            more = " or more" if len(lacking) >= MAX_LISTED else ""
+            count = len(paths)
+            what = f"{count}{more} committed objects" if count > 1 else "a committed object"
+            raise NotInBucket(
+                f"the bytes of {what} are not in {repository.store.uri}",
+                hint="upload them again, with the same contents, then repeat this",
+                paths=sorted(paths),
+            )
+    restoring.notify()
 
 
 def _missing_tables(repository: Repository, commits: Sequence[Commit]) -> list[str]:
@@ -163,34 +175,34 @@ def _brought(
             yield changes[0]
 
 
-def _missing_data(repository: Repository, wanted: Iterator[_Wanted]) -> list[bytes]:
-    """Return the paths, `MAX_LISTED` at most, whose data objects are missing or of another size."""
+def _missing_data(repository: Repository, wanted: Iterator[_Wanted]) -> list[_Wanted]:
+    """Return data objects, `MAX_LISTED` at most, that are missing or of another size."""
     batch: dict[tuple[str, int], bytes] = {}
     for item in wanted:
         batch.setdefault((item.key, item.size), item.path)
         if len(batch) > BATCH:
             return _missing_from_listing(repository, batch, wanted)
     items = [_Wanted(key, size, path) for (key, size), path in batch.items()]
-    return [item.path for item in _lost(repository.store, items)][:MAX_LISTED]
+    return _lost(repository.store, items)[:MAX_LISTED]
 
 
 def _missing_from_listing(
     repository: Repository, batch: dict[tuple[str, int], bytes], wanted: Iterator[_Wanted]
-) -> list[bytes]:
+) -> list[_Wanted]:
     from lakecli.repository.data_index import DataIndex
 
     first = (_Wanted(key, size, path) for (key, size), path in batch.items())
-    missing: set[bytes] = set()
+    missing: dict[bytes, _Wanted] = {}
     with DataIndex() as index:
         for _ in index.fill(repository.store, hash_data=False):
             pass  # nothing is hashed, so nothing is found damaged
         for item in chain(first, wanted):
             # What the listing does not show yet may be there all the same.
             if not _is_listed(index, item) and _lost(repository.store, [item]):
-                missing.add(item.path)
+                missing[item.path] = item
                 if len(missing) >= MAX_LISTED:
                     break
-    return list(missing)
+    return list(missing.values())
 
 
 def _is_listed(index: DataIndex, item: _Wanted) -> bool:

@@ -242,11 +242,17 @@ def _load(id_: bytes, fields: Mapping[str, Any]) -> Unsent:
         fields["kind"],
         fields["name"],
         fields["operation"],
-        fields.get("before"),
-        fields.get("after"),
+        _commit_id(fields.get("before")),
+        _commit_id(fields.get("after")),
         tuple(fields.get("by", ())),
         "before" in fields and "after" in fields,
     )
+
+
+def _commit_id(text: str | None) -> CommitId | None:
+    from lakecli.model import CommitId
+
+    return None if text is None else CommitId(text)
 
 
 def _row(what: str, kind: str, name: str) -> bytes:

@@ -1,0 +1,66 @@
+"""Sending again what the bucket has lost and this machine still has, before a ref is moved.
+
+Ranges and metaranges come from the cache, data from large files that were uploaded from here and
+have not changed; each is verified by its digest before and after it is sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.layout import SSTABLES
+from lakecli.repository.lake import Notice
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakecli.repository.lake import Repository
+
+
+class Restoring:
+    """Sends objects again, each once, and remembers how many.
+
+    Args:
+        repository: whose.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._done: set[str] = set()
+
+    def tables(self, keys: Sequence[str]) -> list[str]:
+        """Send ranges and metaranges again; return the keys of those that could not be."""
+        from lakecli.repository.repair.objects import mend_tables
+        from lakecli.repository.repair.records import Damage
+
+        damages = [Damage("table", key, "missing") for key in keys if key not in self._done]
+        sent = {each.name for each in mend_tables(self._repository, damages, (), dry_run=False)}
+        self._done |= sent
+        return [key for key in keys if key not in sent]
+
+    def data(self, sizes: Mapping[str, int]) -> set[str]:
+        """Send data objects again, given by key and size; return the keys of those that were."""
+        from lakecli.repository.repair.objects import mend_data
+        from lakecli.repository.repair.records import Damage
+
+        damages = [
+            Damage("data", key, "missing", size=size)
+            for key, size in sizes.items()
+            if key not in self._done
+        ]
+        sent = {each.name for each in mend_data(self._repository, damages, (), dry_run=False)}
+        self._done |= sent
+        return sent
+
+    def notify(self) -> None:
+        """Leave a notice of what was sent again."""
+        if not self._done:
+            return
+        tables = sum(key.startswith(SSTABLES) for key in self._done)
+        self._repository.notify(
+            Notice(
+                f"{len(self._done)} objects were missing in {self._repository.store.uri} and were "
+                f"sent again ({tables} tables, {len(self._done) - tables} data objects)",
+                hint=f"see what else is missing: lakecli fsck {self._repository.uri}",
+            )
+        )

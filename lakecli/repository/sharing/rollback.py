@@ -1,0 +1,142 @@
+"""A bucket that went back in time: a restored backup, or a replica that lags behind.
+
+The sequence number of a ref only grows, and a ref object is never deleted. A ref with a lower
+number than this clone has seen, with another move under a number that it has seen, or none at all
+says that the bucket went back. Then nothing that is remembered about it is believed: positions and
+moves of such refs are replaced by what is there now, packs that are not listed are forgotten, and
+data that was uploaded before is looked for by the next push, however young it is.
+
+::
+
+    META  rollback/ ‖ repository -> when it was noticed, and the refs with the commits on which they
+                                    stood before, as JSON
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.kv.env import Table
+from lakecli.kv.packed import PackedStore
+from lakecli.kv.reflog import ReflogStore
+from lakecli.kv.tracking import TrackingStore
+from lakecli.model import CommitId
+from lakecli.refs.graph import is_ancestor
+from lakecli.refs.store import RefStore
+from lakecli.repository.lake import Notice
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from lakecli.kv.env import ReadTransaction, WriteTransaction
+    from lakecli.kv.tracking import Tracked
+    from lakecli.remote.records import RemoteRef
+    from lakecli.repository.lake import Repository
+
+
+class Rollback(NamedTuple):
+    """The last time that the bucket was found to have gone back.
+
+    Attributes:
+        at: when it was noticed, by this machine's clock.
+        refs: kind and name of each ref, and the commit on which it stood before.
+    """
+
+    at: datetime
+    refs: tuple[tuple[str, str, CommitId], ...]
+
+
+def went_back(seen: Tracked, ref: RemoteRef | None) -> bool:
+    """Tell whether a ref is from before it was last seen.
+
+    Args:
+        seen: as it was last seen.
+        ref: as it is now; ``None``: there is none.
+    """
+    if ref is None or ref.sequence < seen.sequence:
+        return True
+    if ref.sequence == seen.sequence:
+        return ref.write_id != seen.write_id
+    # It went back and has moved on since, past the number that was seen.
+    return any(
+        move.sequence == seen.sequence and move.write_id != seen.write_id for move in ref.moves
+    )
+
+
+def is_new(repository: Repository, kind: str, name: str, ref: RemoteRef | None) -> bool:
+    """Tell whether a ref that was just read shows that the bucket went back since it was seen."""
+    with repository.lake.kv.read() as txn:
+        seen = TrackingStore(txn, repository.key).find(kind, name)
+    return seen is not None and went_back(seen, ref)
+
+
+def accept(
+    txn: WriteTransaction,
+    repository: Repository,
+    seen: Iterable[Tracked],
+    *,
+    packs: Collection[str],
+) -> None:
+    """Forget what was remembered of refs that went back; they are tracked anew by the caller.
+
+    Args:
+        txn: the transaction that tracks them.
+        repository: whose.
+        seen: the refs as they were seen before.
+        packs: the IDs of all packs in the bucket.
+    """
+    refs = {(each.kind, each.name): each.commit_id for each in seen}
+    moves, positions = ReflogStore(txn, repository.key), TrackingStore(txn, repository.key)
+    for kind, name in refs:
+        moves.delete(kind, name)
+        positions.delete(kind, name)
+    packed = PackedStore(txn, repository.key)
+    packed.forget(set(packed.known_packs()).difference(packs))
+    before = find_last(txn, repository)
+    known = {} if before is None else {(kind, name): id_ for kind, name, id_ in before.refs}
+    stood = [[*ref, id_] for ref, id_ in sorted((known | refs).items()) if id_ is not None]
+    fields = {"at": int(repository.lake.now().timestamp()), "refs": stood}
+    txn.put(Table.META, _key(repository), json.dumps(fields).encode("ascii"))
+
+
+def find_last(txn: ReadTransaction, repository: Repository) -> Rollback | None:
+    """Return the last time that the bucket was found to have gone back, or ``None``."""
+    data = txn.get(Table.META, _key(repository))
+    if data is None:
+        return None
+    fields = json.loads(data)
+    refs = tuple((kind, name, CommitId(commit_id)) for kind, name, commit_id in fields["refs"])
+    return Rollback(datetime.fromtimestamp(fields["at"], UTC), refs)
+
+
+def iter_behind(txn: ReadTransaction, repository: Repository) -> Iterator[tuple[str, str]]:
+    """Yield kind and name of refs that went back in the bucket and have not caught up since."""
+    last = find_last(txn, repository)
+    positions, refs = TrackingStore(txn, repository.key), RefStore(txn, repository.key)
+    for kind, name, commit_id in () if last is None else last.refs:
+        tracked = positions.find(kind, name)
+        there = None if tracked is None else tracked.commit_id
+        if there != commit_id and (
+            there is None or kind == "tag" or not is_ancestor(refs, commit_id, there)
+        ):
+            yield kind, name
+
+
+def notify(repository: Repository, refs: Iterable[tuple[str, str]]) -> None:
+    """Leave a notice that the bucket went back."""
+    names = [f"{kind} {name}" for kind, name in refs]
+    more = f" and {len(names) - 3} more" if names[3:] else ""
+    repository.notify(
+        Notice(
+            f"the bucket went back in time: {', '.join(names[:3])}{more}; a backup may have been "
+            "restored, or this is a replica that lags behind",
+            hint="commits that only clones have now are sent again, with what they need, by: "
+            f"lakecli push --all {repository.uri}",
+        )
+    )
+
+
+def _key(repository: Repository) -> bytes:
+    return b"rollback/" + repository.key

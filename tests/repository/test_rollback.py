@@ -1,0 +1,300 @@
+"""A bucket that went back in time: nothing that was remembered of it is believed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import NotFound
+from lakecli.layout import COMMITS, SSTABLES
+from lakecli.remote.refs import find_ref
+from lakecli.repository import branch, repo, tag
+from lakecli.repository.clone import clone
+from lakecli.repository.commit import commit
+from lakecli.repository.fetch import Change, fetch
+from lakecli.repository.fsck import fsck
+from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.pull import PullOptions, pull
+from lakecli.repository.push import (
+    Lease,
+    PushOptions,
+    StaleLease,
+    push,
+    push_all,
+    push_deletion,
+)
+from lakecli.repository.sharing.references import NotInBucket
+from lakecli.repository.status import notify_rollback
+from tests.support.clones import machine, synchronise
+from tests.support.lakes import checksums, entry_of, read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.model import Commit, CommitId
+    from lakecli.repository.lake import Repository
+    from tests.support.faulty import FaultyStore
+
+ME = PushOptions(who="Me <me@example.com>")
+NAMESPACE = "s3://bucket/ns"
+
+
+class Backup:
+    """All objects of a bucket as they were."""
+
+    def __init__(self, store: FaultyStore) -> None:
+        self._store = store
+        self._objects = dict(store.bucket.objects)
+
+    def restore(self, *, keep: str = "") -> None:
+        """Bring them back; what was made since and has `keep` in its key stays."""
+        made = {key: value for key, value in self._store.bucket.objects.items() if keep in key}
+        self._store.bucket.objects.clear()
+        self._store.bucket.objects.update((made if keep else {}) | self._objects)
+
+
+@pytest.fixture
+def clones(tmp_path: Path, bucket: FaultyStore) -> Iterator[tuple[Repository, Repository]]:
+    """Two clones of a bucket with one commit; each machine has its cache."""
+    with machine(tmp_path, "ada") as one, machine(tmp_path, "bob") as two:
+        ada = repo.create(one, "demo", NAMESPACE, range_entries=16)
+        put(ada, {b"first": b"first"})
+        push(ada, "main", options=ME)
+        bob = clone(two, NAMESPACE, "demo")
+        yield ada, bob
+
+
+def put(repository: Repository, contents: dict[bytes, bytes], name: str = "main") -> Commit:
+    """Commit objects, whose bytes are in the bucket."""
+    for data in contents.values():
+        repository.store.put_new(entry_of(data).physical_address, data)
+    stage(repository, name, dict(contents))
+    return commit(repository, name, message="-", committer="me")
+
+
+def there(repository: Repository, name: str = "main", kind: str = "branch") -> CommitId | None:
+    ref = find_ref(repository.store, kind, name)
+    return None if ref is None else ref.commit_id
+
+
+def here(repository: Repository, name: str = "main") -> CommitId:
+    return branch.show(repository, name).commit_id
+
+
+def notices(repository: Repository) -> str:
+    """Return what was noticed since the last call."""
+    found = "\n".join(each.message for each in repository.notices)
+    repository.notices.clear()
+    return found
+
+
+def check_whole(tmp_path: Path, expected: dict[bytes, bytes], name: str = "main") -> None:
+    """Clone afresh, read a branch, and check that nothing is missing."""
+    with machine(tmp_path, "fresh") as lake:
+        made = clone(lake, NAMESPACE, "demo")
+        assert read(made, name) == checksums(dict(expected))
+        assert list(fsck(made, hash_data=True)) == []
+
+
+FIRST = {b"first": b"first"}
+
+
+def test_push_sends_again_what_the_bucket_lost(
+    clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
+) -> None:
+    ada, _ = clones
+    backup = Backup(bucket)
+    put(ada, {b"second": b"2"})
+    push(ada, "main", options=ME)
+    third = put(ada, {b"third": b"3"})
+    backup.restore(keep="/data/")
+    done = push(ada, "main", options=ME)
+    assert done.after == there(ada) == third.id
+    told = notices(ada)
+    assert "the bucket went back in time: branch main" in told
+    assert "were sent again" in told
+    check_whole(tmp_path, FIRST | {b"second": b"2", b"third": b"3"})
+
+
+def test_data_that_is_gone_is_listed_and_nothing_moves(
+    clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
+) -> None:
+    ada, _ = clones
+    backup = Backup(bucket)
+    put(ada, {b"second": b"2"})
+    push(ada, "main", options=ME)
+    put(ada, {b"third": b"3"})
+    backup.restore()
+    before = there(ada)
+    for _ in range(2):  # not only when it is noticed
+        with pytest.raises(NotInBucket) as caught:
+            push(ada, "main", options=ME)
+        assert caught.value.paths == (b"second", b"third")
+        assert there(ada) == before
+    for data in (b"2", b"3"):
+        ada.store.put_new(entry_of(data).physical_address, data)
+    push(ada, "main", options=ME)
+    check_whole(tmp_path, FIRST | {b"second": b"2", b"third": b"3"})
+
+
+def test_unpushed_data_that_is_gone_though_no_ref_went_back(
+    clones: tuple[Repository, Repository], bucket: FaultyStore
+) -> None:
+    ada, _ = clones
+    backup = Backup(bucket)
+    put(ada, {b"second": b"2"})
+    backup.restore()
+    with pytest.raises(NotInBucket) as caught:
+        push(ada, "main", options=ME)
+    assert caught.value.paths == (b"second",)
+
+
+def test_another_ref_that_went_back_is_not_believed(
+    clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
+) -> None:
+    ada, _ = clones
+    backup = Backup(bucket)
+    branch.create(ada, "dev", source="main")
+    put(ada, {b"dev": b"d"}, "dev")
+    push(ada, "dev", options=ME)
+    merge(ada, "dev", "main", MergeOptions("me"))
+    backup.restore(keep="/data/")
+    push(ada, "main", options=ME)
+    check_whole(tmp_path, FIRST | {b"dev": b"d"})
+
+
+def test_lost_packs_are_written_again(
+    clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
+) -> None:
+    ada, _ = clones
+    second = put(ada, {b"second": b"2"})
+    packs = {key for key in bucket.bucket.objects if COMMITS in key}
+    push(ada, "main", options=ME)
+    push(ada, "main", options=PushOptions(who="me", lease=Lease()))
+    for key in [key for key in bucket.bucket.objects if COMMITS in key and key not in packs]:
+        del bucket.bucket.objects[key]
+    for key in [key for key in bucket.bucket.objects if "/refs/" in key]:
+        del bucket.bucket.objects[key]
+    assert push(ada, "main", options=ME).after == second.id
+    check_whole(tmp_path, FIRST | {b"second": b"2"})
+
+
+def test_fetch_says_it_once_and_status_until_it_is_mended(
+    clones: tuple[Repository, Repository], bucket: FaultyStore
+) -> None:
+    ada, bob = clones
+    first = there(ada)
+    backup = Backup(bucket)
+    second = put(ada, {b"second": b"2"})
+    push(ada, "main", options=ME)
+    tag.create(ada, "v1", "main")
+    push(ada, "v1", options=ME)
+    pull(bob, "main", PullOptions("bob"))
+    assert read(bob, "main") == checksums(FIRST | {b"second": b"2"})  # which caches the tables
+    backup.restore(keep="/data/")
+    report = fetch(bob)
+    assert [(each.name, each.before, each.after, each.change) for each in report.updated] == [
+        ("v1", second.id, None, Change.WENT_BACK),
+        ("main", second.id, first, Change.WENT_BACK),
+    ]
+    assert "tag v1" in notices(bob)
+    assert fetch(bob).updated == ()
+    assert notices(bob) == ""
+    notify_rollback(bob)
+    assert "branch main" in notices(bob)
+    push_all(bob, ME)
+    assert (there(bob), there(bob, "v1", "tag")) == (second.id, second.id)
+    notices(bob)
+    notify_rollback(bob)
+    assert notices(bob) == ""
+
+
+def test_it_went_back_and_moved_on(
+    clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
+) -> None:
+    """The sequence number is the same, or higher, and the move another one."""
+    ada, bob = clones
+    for more in (1, 2):
+        backup = Backup(bucket)
+        put(ada, {b"ada": b"%d" % more})
+        push(ada, "main", options=ME)
+        backup.restore(keep="/data/")
+        pull(bob, "main", PullOptions("bob"))
+        notices(bob)
+        for number in range(more):
+            put(bob, {b"bob": b"%d%d" % (more, number)})
+            push(bob, "main", options=ME)
+        assert "went back" not in notices(bob)
+        assert Change.WENT_BACK in [each.change for each in fetch(ada).updated]
+        pull(ada, "main", PullOptions("ada"))
+        push(ada, "main", options=ME)
+    check_whole(tmp_path, FIRST | {b"ada": b"2", b"bob": b"21"})
+
+
+def test_a_lease_is_refused(clones: tuple[Repository, Repository], bucket: FaultyStore) -> None:
+    ada, _ = clones
+    backup = Backup(bucket)
+    put(ada, {b"second": b"2"})
+    push(ada, "main", options=ME)
+    branch.create(ada, "dev", source="main")
+    push(ada, "dev", options=ME)
+    backup.restore(keep="/data/")
+    with pytest.raises(StaleLease):
+        push(ada, "main", options=PushOptions(who="me", lease=Lease()))
+    with pytest.raises(NotFound):
+        push_deletion(ada, "dev", options=ME)
+
+
+class TestAuto:
+    def test_what_is_here_stays_and_the_next_commit_brings_all_back(
+        self, clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
+    ) -> None:
+        _, bob = clones
+        backup = Backup(bucket)
+        shared = synchronise(bob, "bob")
+        shared.begin()
+        second = put(bob, {b"second": b"2"})
+        branch.create(bob, "dev", source="main")
+        shared.end()
+        backup.restore(keep="/data/")
+        shared = synchronise(bob, "bob")
+        shared.begin()
+        assert here(bob) == here(bob, "dev") == second.id
+        assert "went back in time" in notices(bob)
+        put(bob, {b"third": b"3"})
+        shared.end()
+        assert there(bob) == here(bob)
+        assert "sent again" in notices(bob)
+        check_whole(tmp_path, FIRST | {b"second": b"2", b"third": b"3"})
+
+    def test_undo_does_not_touch_the_bucket(
+        self, clones: tuple[Repository, Repository], bucket: FaultyStore
+    ) -> None:
+        from lakecli.repository.op_undo import undo
+
+        _, bob = clones
+        first = there(bob)
+        backup = Backup(bucket)
+        shared = synchronise(bob, "bob")
+        shared.begin()
+        put(bob, {b"second": b"2"})
+        shared.end()
+        backup.restore(keep="/data/")
+        shared = synchronise(bob, "bob")
+        shared.begin()
+        undo(bob, remote=True, committer="bob")
+        shared.end()
+        assert here(bob) == there(bob) == first
+
+
+def test_tables_that_nobody_has(clones: tuple[Repository, Repository], bucket: FaultyStore) -> None:
+    ada, _ = clones
+    put(ada, {b"second": b"2"})
+    for key in [key for key in bucket.bucket.objects if SSTABLES in key]:
+        del bucket.bucket.objects[key]
+    for file in (ada.lake.home.cache / ada.record.uuid).iterdir():
+        file.unlink()
+    with pytest.raises(NotInBucket, match="_lakefs/"):
+        push(ada, "main", options=ME)
