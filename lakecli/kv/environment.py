@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock, get_ident
+from time import sleep
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LakeError
+from lakecli.kv import pages
 from lakecli.kv.mounts import MOUNT_TABLE, network_type
+from lakecli.kv.sentinel import Sentinel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +39,8 @@ SMALLEST_MAP_SIZE: Final = 1 << 26
 _SCHEMA_KEY: Final = b"mschema"  # in Table.META
 _MAX_READERS: Final = 510
 _LOCK_FILE_SIZE: Final = 1 << 15  # what LMDB gives it for so many readers
+_PAUSES: Final = (0.02, 0.05, 0.1, *[0.2] * 50)
+"""Seconds between attempts to open a store that a process of the same ID uses: ten in all."""
 
 # What is open in this process, by device and inode of the directory: LMDB forces this to be known
 # process-wide. Guarded by the lock, which also keeps two threads from opening at once.
@@ -46,7 +52,11 @@ class Environment:
     """One open LMDB environment."""
 
     def __init__(
-        self, lmdb_env: lmdb.Environment, directory: Path, identity: tuple[int, int]
+        self,
+        lmdb_env: lmdb.Environment,
+        directory: Path,
+        identity: tuple[int, int],
+        sentinel: Sentinel,
     ) -> None:
         import lmdb
 
@@ -57,6 +67,9 @@ class Environment:
         """The thread that is inside a write transaction of this process."""
         self.lmdb_error = lmdb.Error
         self._lmdb = lmdb_env
+        self._sentinel = sentinel
+        self._file = os.open(directory / pages.DATA_FILE, os.O_RDWR | os.O_CLOEXEC)
+        self._page_size: int = lmdb_env.stat()["psize"]
         self._pid = os.getpid()
 
     def check_process(self) -> None:
@@ -104,6 +117,8 @@ class Environment:
             txn.commit()
         except self.lmdb_error as error:
             raise self.translate(error) from error
+        with suppress(OSError):  # a full disk; the next one who opens the store looks closer
+            pages.grow(self._file, (self._lmdb.info()["last_pgno"] + 1) * self._page_size)
 
     def check_schema(self, txn: lmdb.Transaction[bytes]) -> None:
         """Refuse a store that this version does not understand.
@@ -134,6 +149,7 @@ class Environment:
                 txn.put(_SCHEMA_KEY, b"%d" % SCHEMA_VERSION, overwrite=False)
         with self._lmdb.begin() as txn:
             self.check_schema(txn)
+        self._sentinel.keep()
 
     def translate(self, error: lmdb.Error) -> LakeError:
         """Return what an LMDB error means."""
@@ -153,6 +169,8 @@ class Environment:
         """Close the environment; transactions that are still open end."""
         if os.getpid() == self._pid:  # a forked child must not touch its parent's locks
             self._lmdb.close()
+            os.close(self._file)
+            self._sentinel.close()
 
 
 def acquire(directory: Path, *, map_size: int) -> Environment:
@@ -171,13 +189,7 @@ def acquire(directory: Path, *, map_size: int) -> Environment:
         with _open_lock:
             shared = _open.get(identity)
             if shared is None:
-                _allocate_lock_file(directory)
-                shared = Environment(_open_map(directory, map_size), directory, identity)
-                try:
-                    shared.prepare()
-                except BaseException:
-                    shared.close()
-                    raise
+                shared = _open_new(directory, map_size, identity)
                 _open[identity] = shared
             shared.check_process()
             shared.handles += 1
@@ -190,6 +202,43 @@ def acquire(directory: Path, *, map_size: int) -> Environment:
         from lakecli.kv import failures
 
         raise failures.from_os(error, directory) from error
+
+
+def _open_new(directory: Path, map_size: int, identity: tuple[int, int]) -> Environment:
+    sentinel = Sentinel(directory)
+    try:
+        _check_file(directory, sentinel)
+        sentinel.begin()
+        _allocate_lock_file(directory)
+        shared = Environment(_open_map(directory, map_size), directory, identity, sentinel)
+    except BaseException:
+        sentinel.close(cleanly=not sentinel.was_left_open)
+        raise
+    try:
+        shared.prepare()
+    except BaseException:
+        shared.close()
+        raise
+    return shared
+
+
+def _check_file(directory: Path, sentinel: Sentinel) -> None:
+    """Look at the store's file before it is mapped.
+
+    Raises:
+        IntegrityError: to read it would kill this process, or it is empty and was not.
+    """
+    if sentinel.is_kept and pages.is_empty(directory):
+        problem: str | None = f"{pages.DATA_FILE} is gone or empty"
+    else:
+        problem = pages.find_damage(directory, every_page=sentinel.is_suspect)
+    if problem is None:
+        return
+    from lakecli.kv import failures
+
+    if sentinel.was_left_open:
+        problem += "; the store was not closed after its last use"
+    raise failures.damaged_store(directory, problem)
 
 
 def release(shared: Environment) -> None:
@@ -246,12 +295,7 @@ def _open_map(directory: Path, map_size: int) -> lmdb.Environment:
     failure: Exception | None = None
     for size in _map_sizes(map_size):
         try:
-            env = lmdb.open(
-                str(directory),
-                map_size=size,
-                max_readers=_MAX_READERS,
-                mode=0o700,
-            )
+            env = _open_when_free(directory, size)
         except (lmdb.MemoryError, OverflowError) as error:
             failure = error
         else:
@@ -260,6 +304,28 @@ def _open_map(directory: Path, map_size: int) -> lmdb.Environment:
     from lakecli.kv import failures
 
     raise failures.no_address_space(directory) from failure
+
+
+def _open_when_free(directory: Path, size: int) -> lmdb.Environment:
+    """Open the environment, and wait for a process that has the same ID as this one.
+
+    Two containers may have processes of one ID on one home. LMDB locks a byte of its lock file
+    for each process ID that reads, so the second one has to wait.
+
+    Raises:
+        lmdb.LockError: the other one goes on for longer than ten seconds.
+    """
+    import lmdb
+
+    pauses = iter(_PAUSES)
+    while True:
+        try:
+            return lmdb.open(str(directory), map_size=size, max_readers=_MAX_READERS, mode=0o700)
+        except lmdb.LockError:
+            pause = next(pauses, None)
+            if pause is None:
+                raise
+            sleep(pause)
 
 
 def _map_sizes(map_size: int) -> Iterator[int]:

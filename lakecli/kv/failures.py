@@ -67,6 +67,13 @@ def from_lmdb(error: lmdb.Error, directory: Path) -> LakeError:
     for kind, message, hint in _LIMITS:
         if isinstance(error, kind):
             return Unreachable(f"{message}: {directory}", hint=hint)
+    if isinstance(error, lmdb.LockError):
+        return Unreachable(
+            f"another process with the ID {os.getpid()}, in another container or PID namespace, "
+            f"uses the local store: {directory}",
+            hint="repeat the command when that one has ended; to work at the same time, start the "
+            "containers with one PID namespace (--pid=host), or give each a LAKECLI_HOME",
+        )
     if isinstance(error, lmdb.MemoryError):
         return no_address_space(directory)
     if isinstance(error, lmdb.VersionMismatchError):
@@ -106,8 +113,10 @@ def newer_store(directory: Path) -> Refused:
 def damaged_store(directory: Path, reason: str) -> IntegrityError:
     """Return the error for a store whose bytes make no sense."""
     return IntegrityError(
-        f"the local store is damaged ({reason.lower()}): {directory}",
-        hint="move that directory away and start a new one",
+        f"the local store is damaged ({reason[:1].lower()}{reason[1:]}): {directory}",
+        hint="move that directory away, then get each repository back from its bucket with "
+        "lakecli clone, and check it with lakecli fsck --repair; what was staged or not pushed "
+        "is in that directory only",
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +14,8 @@ from typing import IO, TYPE_CHECKING
 
 import pytest
 
+from lakecli.errors import Unreachable
+from lakecli.kv import environment
 from lakecli.kv.env import LocalStore, Table
 
 if TYPE_CHECKING:
@@ -125,6 +129,70 @@ def test_a_killed_writer_lets_go_of_those_who_wait(home: Path) -> None:
         other.kill()
         with store.write() as txn:
             assert txn.get(Table.BRANCHES, b"main") == b"old"
+
+
+HOLD_PID = """
+import fcntl, os, sys
+descriptor = os.open(sys.argv[1], os.O_RDWR)
+fcntl.lockf(descriptor, fcntl.LOCK_EX, 1, int(sys.argv[2]))
+print("inside", flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextmanager
+def user_of_the_same_pid(home: Path) -> Iterator[subprocess.Popen[str]]:
+    """Lock what LMDB locks in a process of this ID, as one in another container does."""
+    arguments = [sys.executable, "-c", HOLD_PID, str(home / "lock.mdb"), str(os.getpid())]
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            wait_for(process, "inside")
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_process_of_the_same_id_is_waited_for(home: Path) -> None:
+    with user_of_the_same_pid(home) as other:
+        timer = threading.Timer(0.5, go_on, [other])
+        timer.start()
+        begun = time.monotonic()
+        with LocalStore.open(home) as store, store.write() as txn:
+            assert txn.get(Table.BRANCHES, b"main") == b"old"
+        assert time.monotonic() - begun > 0.4
+        timer.join()
+
+
+def test_a_process_of_the_same_id_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 9 < sum(environment._PAUSES) < 12
+    monkeypatch.setattr(environment, "_PAUSES", (0.01,))
+    with user_of_the_same_pid(home):
+        with pytest.raises(Unreachable, match=f"process with the ID {os.getpid()}, in") as raised:
+            LocalStore.open(home)
+        assert "--pid=host" in str(raised.value.hint)
+    with LocalStore.open(home) as store, store.read() as txn:
+        assert txn.get(Table.BRANCHES, b"main") == b"old"
+
+
+@linux
+def test_two_containers_with_equal_process_ids_take_turns(home: Path) -> None:
+    container = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
+    if subprocess.run([*container, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no PID namespaces here")
+    workers = [
+        subprocess.Popen(
+            [*container, *WORKER, "count", str(home), "20"], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    for worker in workers:
+        with worker:
+            assert worker.communicate(timeout=60)[0] == ""
+            assert worker.returncode == 0
+    with LocalStore.open(home) as store, store.read() as txn:
+        assert txn.get(Table.TOKENS, b"first") == b"80"
 
 
 def test_killed_readers_are_cleared_at_the_next_opening(home: Path) -> None:

@@ -1,0 +1,250 @@
+"""Stores whose file was cut, emptied or overwritten: an error that says so, never a SIGBUS."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+import lmdb
+import pytest
+
+from lakecli.errors import IntegrityError
+from lakecli.kv import pages, sentinel
+from lakecli.kv.env import LocalStore, Table
+from lakecli.kv.pages import DATA_FILE, find_damage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGE = 4096
+
+
+def fill(directory: Path) -> None:
+    """Make a store with branch pages, large values and free pages."""
+    with LocalStore.open(directory) as store:
+        for step in range(6):
+            with store.write() as txn:
+                txn.put_sorted(
+                    Table.STAGING,
+                    [(b"%016d%05d" % (step % 4, n), os.urandom(300)) for n in range(400)],
+                )
+                txn.put(Table.COMMITS, b"large-%d" % step, os.urandom(3 * PAGE))
+                txn.delete_owned(Table.STAGING, b"%016d" % ((step + 2) % 4))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("whole")
+    fill(directory)
+    return directory
+
+
+def copy(whole: Path, to: Path) -> Path:
+    shutil.copytree(whole, to)
+    return to
+
+
+READ_ALL = textwrap.dedent("""
+    import sys, os, shutil
+    from pathlib import Path
+    from lakecli.errors import IntegrityError
+    from lakecli.kv import pages
+    from lakecli.kv.env import LocalStore, Table
+
+    pages._PAUSES = (0.0,)
+
+    def read_all(directory):
+        with LocalStore.open(directory) as store:
+            with store.read() as txn:
+                records = sum(1 for table in Table for _ in txn.scan(table))
+            with store.write() as txn:
+                txn.put(Table.BRANCHES, b"main", bytes(100))
+        return records
+
+    whole, scratch, with_sentinel = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "True"
+    for size in map(int, sys.argv[4:]):
+        shutil.copytree(whole, scratch)
+        if not with_sentinel:
+            (scratch / "in-use").unlink()
+        os.truncate(scratch / "data.mdb", size)
+        print(size, end=" ", flush=True)
+        try:
+            print(read_all(scratch), flush=True)
+        except IntegrityError as error:
+            assert "lakecli clone" in error.hint and "fsck --repair" in error.hint
+            print("damaged", flush=True)
+        shutil.rmtree(scratch)
+""")
+
+
+@pytest.mark.parametrize("with_sentinel", [True, False])
+def test_a_cut_file_never_kills_who_opens_it(
+    whole: Path, tmp_path: Path, *, with_sentinel: bool
+) -> None:
+    size = (whole / DATA_FILE).stat().st_size
+    draw = random.Random(7)
+    sizes = {0, 1, 15, 151, 152, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE - 1, 2 * PAGE, size - 1, size}
+    sizes |= {size - number * PAGE for number in range(1, 40)}
+    while len(sizes) < 180:
+        sizes.add(draw.randrange(size))
+    ordered = sorted(sizes)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            READ_ALL,
+            whole,
+            tmp_path / "s",
+            str(with_sentinel),
+            *map(str, ordered),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout[-80:], done.stderr[-2000:])
+    told = {int(line.split()[0]): line.split()[1] for line in done.stdout.splitlines()}
+    assert list(told) == ordered
+    records = told.pop(size)
+    assert int(records) > 500
+    if not with_sentinel:
+        assert (
+            told.pop(0) == "1"
+        )  # a new one, with its version: nothing tells that there was a store
+    # Nothing that is opened lacks anything; the pages at the end may have been free.
+    assert set(told.values()) <= {"damaged", records}
+    assert [told[each] for each in ordered[: len(ordered) // 2] if each in told].count(
+        "damaged"
+    ) > 80
+
+
+def test_a_store_that_was_emptied_is_not_a_new_one(whole: Path, tmp_path: Path) -> None:
+    for name in ("gone", "empty"):
+        directory = copy(whole, tmp_path / name)
+        (directory / DATA_FILE).unlink()
+        if name == "empty":
+            (directory / DATA_FILE).touch()
+        for _ in range(2):
+            with pytest.raises(IntegrityError, match="gone or empty"):
+                LocalStore.open(directory)
+
+
+def test_a_crash_while_a_store_is_created_leaves_no_damage(tmp_path: Path) -> None:
+    sentinel.Sentinel(tmp_path).begin()
+    with LocalStore.open(tmp_path):
+        pass
+    assert sentinel.Sentinel(tmp_path).is_kept
+
+
+def test_no_healthy_file_is_called_damaged(tmp_path: Path) -> None:
+    """Whatever was written and deleted, also where LMDB leaves the file shorter than it says."""
+    draw = random.Random(3)
+    shorter = 0
+    for _ in range(8):
+        directory = tmp_path / str(draw.random())
+        directory.mkdir()
+        with lmdb.open(str(directory), map_size=1 << 30) as env:
+            for _ in range(40):
+                with env.begin(write=True) as txn:
+                    for _ in range(draw.randrange(60)):
+                        key = b"%d" % draw.randrange(300)
+                        if draw.random() < 0.5:
+                            txn.delete(key)
+                        else:
+                            txn.put(key, bytes(draw.choice([0, 10, 900, 2_100, 5_000, 40_000])))
+                    txn.put(b"passing", bytes(draw.choice([5_000, 90_000])))
+                    txn.delete(b"passing")
+                needed = (env.info()["last_pgno"] + 1) * PAGE
+                is_short = (directory / DATA_FILE).stat().st_size < needed
+                shorter += is_short
+                assert find_damage(directory, every_page=False) is None
+                assert find_damage(directory, every_page=True) is None
+                assert (directory / DATA_FILE).stat().st_size >= needed
+    assert shorter, "the case that makes the walk necessary did not come up"
+
+
+def test_our_own_commits_leave_the_file_as_long_as_it_says(tmp_path: Path) -> None:
+    with LocalStore.open(tmp_path) as store:
+        for number in range(30):
+            with store.write() as txn:
+                for n in range(600):
+                    txn.put(Table.STAGING, b"%05d" % n, bytes(500))
+                txn.put(Table.COMMITS, b"passing", bytes(40_000 * number))
+                txn.delete(Table.COMMITS, b"passing")
+                for n in range(599 * (number < 25), -1, -1):
+                    txn.delete(Table.STAGING, b"%05d" % n)
+            last = store._environment._lmdb.info()["last_pgno"]
+            assert (tmp_path / DATA_FILE).stat().st_size >= (last + 1) * PAGE
+
+
+def test_every_page_in_use_is_looked_at(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "_PAUSES", (0.0,))
+    directory = copy(whole, tmp_path / "store")
+    file = directory / DATA_FILE
+    data = file.read_bytes()
+    found = {"damaged": 0, "free": 0}
+    for start in range(0, len(data), PAGE):
+        file.write_bytes(data[:start] + bytes(PAGE) + data[start + PAGE :])
+        damage = find_damage(directory, every_page=True)
+        found["free" if damage is None else "damaged"] += 1
+    with lmdb.open(str(whole), readonly=True, lock=False) as env:
+        stat = env.stat()
+    # Pages of the tree with their first page of each large value, and both meta pages.
+    in_use = stat["branch_pages"] + stat["leaf_pages"] + 6 + 2
+    assert in_use <= found["damaged"] <= in_use + 5
+
+
+def test_pages_are_looked_at_after_the_machine_went_down(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[bool] = []
+    real = pages.find_damage
+
+    def find(directory: Path, *, every_page: bool) -> str | None:
+        calls.append(every_page)
+        return real(directory, every_page=every_page)
+
+    monkeypatch.setattr(pages, "find_damage", find)
+    directory = copy(whole, tmp_path / "store")
+    script = (
+        "import os, sys; from pathlib import Path; from lakecli.kv.env import LocalStore;"
+        "LocalStore.open(Path(sys.argv[1])); os._exit(0)"
+    )
+
+    def die() -> None:
+        subprocess.run([sys.executable, "-c", script, directory], check=True)
+
+    LocalStore.open(directory).close()
+    die()
+    LocalStore.open(directory).close()  # the process ended, not the machine
+    die()
+    monkeypatch.setattr(sentinel, "_boot_id", lambda: b"another-boot")
+    LocalStore.open(directory).close()
+    LocalStore.open(directory).close()
+    assert calls == [False, False, True, False]
+
+
+def test_an_unclean_end_is_told_with_the_damage(whole: Path, tmp_path: Path) -> None:
+    directory = copy(whole, tmp_path / "store")
+    record = directory / sentinel.NAME
+    record.write_bytes(record.read_bytes().replace(b"closed", b"open"))
+    os.truncate(directory / DATA_FILE, 20 * PAGE)
+    for _ in range(2):
+        with pytest.raises(IntegrityError, match=r"page \d+, which is in use; .* not closed after"):
+            LocalStore.open(directory)
+
+
+def test_the_sentinel_waits_for_the_last_user(tmp_path: Path) -> None:
+    with LocalStore.open(tmp_path):
+        other = sentinel.Sentinel(tmp_path)
+        assert not other.was_left_open
+        other.close()
+        assert (tmp_path / sentinel.NAME).read_bytes().split()[:2] == [b"kept", b"open"]
+    assert (tmp_path / sentinel.NAME).read_bytes().split()[:2] == [b"kept", b"closed"]
