@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 from random import Random
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -106,6 +106,59 @@ class TestHere:
         assert newest.metadata == {"continues": oldest.id.hex()}
         undo(repository)
         assert set(read(repository, "main")) == {b"1", b"2", b"other"}
+
+    @pytest.mark.parametrize("between", ["commit", "reset", "rm", "nothing to commit"])
+    def test_both_parts_of_a_long_command_are_undone_and_redone(
+        self, repository: Repository, monkeypatch: pytest.MonkeyPatch, between: str
+    ) -> None:
+        """Another command comes between two transactions of one large `Stager.write`."""
+        monkeypatch.setattr("lakecli.repository.stage.BATCH", 2)
+        stage(repository, "main", {b"1": b"old", b"5": b"old"})
+        commit(repository, "main", message="before", committer="me")
+        store, write = repository.lake.kv, repository.lake.kv.write
+        states: list[tuple[dict[bytes, str], dict[bytes, str]]] = []
+        first_part: list[str] = []
+
+        def look() -> None:
+            states.append((read(repository, "main"), read(repository, "main@")))
+
+        def meddle() -> Any:
+            """Come before the second transaction."""
+            monkeypatch.setattr(store, "write", second)
+            return write()
+
+        def second() -> Any:
+            monkeypatch.setattr(store, "write", write)
+            first_part.append(next(iter_log(repository)).operation.id.hex())
+            look()
+            if between == "commit":
+                commit(repository, "main", message="between", committer="me")
+            elif between == "reset":
+                branch.reset(repository, "main")
+            elif between == "rm":
+                stage(repository, "main", {b"1": None})
+            else:
+                branch.create(repository, "side", source="main")
+                with suppress(NothingToDo):
+                    commit(repository, "side", message="nothing", committer="me")
+            look()
+            return write()
+
+        look()
+        monkeypatch.setattr(store, "write", meddle)
+        value = encode_entry(entry_of(b"new"))
+        changes = unclaimed([(b"%d" % number, value) for number in range(1, 6)])
+        Stager(repository, "main", kind="upload").write(changes)
+        look()
+        assert len(states) == 4
+        for state in states[2::-1]:
+            undo(repository)
+            assert (read(repository, "main"), read(repository, "main@")) == state
+        for state in states[1:]:
+            redo(repository)
+            assert (read(repository, "main"), read(repository, "main@")) == state
+        restore(repository, first_part[0])
+        assert (read(repository, "main"), read(repository, "main@")) == states[1]
 
     def test_a_commit_under_way_sees_what_was_undone(self, tmp_path: Path) -> None:
         """The commit has sealed and built; then what it was built from is undone."""
