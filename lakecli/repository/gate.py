@@ -177,7 +177,14 @@ class Reclaimed:
 
 def _claim(repository: Repository, values: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
     """Claim the objects of some values; return the paths of those that are not there."""
-    wanted = [(path, data) for path, value in values if (data := _data_of(value)) is not None]
+    found = ((path, data) for path, value in values if (data := _data_of(value)) is not None)
+    first = next(found, None)
+    if first is None:
+        return []
+    repository.guard.begin()
+    if not repository.guard.is_active:
+        return []  # the others need not even be decoded
+    wanted = [first, *found]
     sizes = repository.guard.claim(sorted({data.key for _, data in wanted}))
     if sizes is None:
         return []

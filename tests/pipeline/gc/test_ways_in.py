@@ -21,6 +21,7 @@ from lakecli.model import Entry
 from lakecli.objectstore.base import ANY
 from lakecli.pipeline import site
 from lakecli.pipeline.gc.run import Action
+from lakecli.pipeline.gc.run import undo as take_back_condemnation
 from lakecli.pipeline.imports.job import ImportOptions, import_objects
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
@@ -293,6 +294,25 @@ def test_what_is_used_again_before_the_sweep_survives_it(
     way.use(setting)
     if phase == "idle":
         shared.collect(setting.ben)
+    shared.time.pass_by(LONG)
+    if read_state(shared.store).phase is Phase.CONDEMNED:
+        assert shared.collect(setting.ben).action is Action.SWEPT
+    for ref in way.refs:
+        assert is_whole(setting.ada, ref)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_what_is_used_again_survives_a_condemnation_that_is_taken_back(
+    setting: Setting, name: str
+) -> None:
+    """And the next one, which comes at once."""
+    way, shared = WAYS[name], setting.shared
+    way.prepare(setting)
+    shared.time.pass_by(LONG)
+    assert shared.collect(setting.ben).action is Action.CONDEMNED
+    way.use(setting)
+    take_back_condemnation(setting.ben)
+    shared.collect(setting.ben)
     shared.time.pass_by(LONG)
     if read_state(shared.store).phase is Phase.CONDEMNED:
         assert shared.collect(setting.ben).action is Action.SWEPT
