@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.presigned import lifetime, warn_of_early_end
 from lakecli.cli.text import human_size, local_date, quote_path
+from lakecli.cli.transfers import check_local
 from lakecli.errors import NotFound, UsageError
 from lakecli.uri import check_path, parse_repository, ref_of
 
@@ -74,6 +75,9 @@ def _targets(
     """Return where to write what; ``None`` is standard output. Files can be written."""
     from lakecli.repository.handoff.documents import FORMATS, OutputFile, format_of, script_of
 
+    for given in (manifest, script):
+        if given is not None:
+            check_local(given, hint="write the file here, and send it")
     targets: list[tuple[OutputFile | None, Format]] = []
     if manifest is not None:
         format_ = FORMATS[format_name] if format_name else format_of(manifest)

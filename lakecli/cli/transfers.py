@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -146,3 +148,23 @@ def raise_failures(
     count = len(failures) if count is None else count
     what = "object" if count == 1 else "objects"
     raise PartialFailure(f"{count} {what} failed to {verb}", hint=hint, paths=paths)
+
+
+_URI: Final = re.compile(
+    r"(s3[an]?|gs|az|abfss?|wasbs?|https?|hdfs|lakefs|local|file):/+(?=[^/])", re.IGNORECASE
+)
+
+
+def check_local(path: str | os.PathLike[str], *, hint: str) -> None:
+    """Refuse a URI where a file or directory of this machine is meant.
+
+    As a path it would be a directory called ``s3:``.
+
+    Raises:
+        UsageError: it is one; the hint names the command that takes URIs.
+    """
+    text = os.fspath(path)
+    if (found := _URI.match(text)) is not None:
+        if found[1].lower() in {"local", "file"}:
+            hint = "write the path alone"
+        raise UsageError(f"not a path on this machine: {text}", hint=hint)

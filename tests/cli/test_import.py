@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.cli.exit_codes import ExitCode
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -117,3 +119,24 @@ def test_bad_manifests(cli: Cli, demo: Demo, source: Path, golden: Golden) -> No
         cli("import", "--from", cli.directory / "fine.csv", "--to", f"{MAIN}/m", "--dry-run"),
     )
     assert demo.head() == head
+
+
+@pytest.mark.parametrize("kind", ["directory", "only links"])
+def test_an_empty_source_takes_nothing_away(cli: Cli, demo: Demo, source: Path, kind: str) -> None:
+    """A disk that is not mounted is an empty directory."""
+    cli.ok("import", "--from", source, "--to", f"{MAIN}/data")
+    before = demo.contents()
+    empty = cli.directory / "empty"
+    empty.mkdir()
+    flags: tuple[str, ...] = ()
+    if kind == "only links":
+        (empty / "link").symlink_to(source)
+        flags = ("--skip",)
+    importing = ("import", "--from", str(empty), "--to", f"{MAIN}/data", *flags)
+    for options in ((), ("--dry-run",)):
+        refused = cli(*importing, *options)
+        assert refused.exit_code == ExitCode.NOT_FOUND, refused
+        assert "--allow-empty" in refused.stderr
+    assert demo.contents() == before
+    cli.ok(*importing, "--allow-empty")
+    assert not [path for path in demo.contents() if path.startswith("data/")]

@@ -26,6 +26,7 @@ from lakecli.cli.transfers import (
     NoProgress,
     PreSign,
     check_dry_run,
+    check_local,
     failure_records,
     parallelism,
     plan_lines,
@@ -86,6 +87,7 @@ def fs_download(
     del pre_sign
     if not destination:
         raise UsageError("the name of DEST is empty")
+    check_local(destination, hint="copy to a bucket: lakecli export PATH DEST")
     if not recursive:
         path_of(path, hint="all objects: -r")
     from lakecli.repository.download import DownloadOptions

@@ -26,6 +26,7 @@ from lakecli.cli.transfers import (
     NoProgress,
     PreSign,
     check_dry_run,
+    check_local,
     failure_records,
     parallelism,
     plan_lines,
@@ -123,6 +124,7 @@ def fs_upload(
         raise UsageError("--follow and --skip exclude each other", hint="give one of them")
     if not source:
         raise UsageError("the name of SRC is empty")
+    check_local(source, hint="objects in a bucket: lakecli import --from URI --to PATH --copy")
     if source == STANDARD_INPUT and recursive:
         raise UsageError("standard input is no directory", hint="leave out -r")
     from lakecli.repository.transfer.walk import LinkPolicy

@@ -91,6 +91,9 @@ def import_(
     skip: Annotated[
         bool, typer.Option("--skip", help="Leave out symbolic links and special files")
     ] = False,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Import an empty directory or prefix")
+    ] = False,
     message: Message = "Import objects",
     allow_empty_message: Annotated[
         bool, typer.Option("--allow-empty-message", help="Commit without a message")
@@ -111,7 +114,9 @@ def import_(
 
     Everything below PREFIX is replaced by what the source lists, under the names that it has
     there; without a PREFIX, everything on the branch. PREFIX means whole path components: `data`
-    is not the beginning of `database/`. With --mode merge, what the source lacks stays.
+    is not the beginning of `database/`. With --mode merge, what the source lacks stays. A
+    directory or prefix without any object is refused, since a disk that is not mounted looks like
+    one; --allow-empty insists.
 
     Bytes are not moved: entries point to where the objects are, with the source's own checksum
     (the files of a directory are read once, to have one). Objects that are deleted or overwritten
@@ -145,7 +150,9 @@ lakefs://demo/main/
 
     repository = context.repository(target)
     links = LinkPolicy.FOLLOW if follow else LinkPolicy.SKIP if skip else LinkPolicy.FAIL
-    opened = open_source(repository, source, is_manifest=manifest, links=links)
+    opened = open_source(
+        repository, source, is_manifest=manifest, links=links, may_be_empty=allow_empty
+    )
     with (
         open_runner(
             context,

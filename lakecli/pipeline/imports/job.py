@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
-from lakecli.errors import ConflictError, NothingToDo, PartialFailure, Refused, UsageError
+from lakecli.errors import (
+    ConflictError,
+    NothingToDo,
+    PartialFailure,
+    Refused,
+    UsageError,
+)
 from lakecli.objectstore.uri import is_local
 from lakecli.pipeline.imports.journal import Journal
 from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Tally, Task, import_item

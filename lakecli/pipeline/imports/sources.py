@@ -54,10 +54,17 @@ LISTING_PARTS: Final = 64
 
 
 class Directory(NamedTuple):
-    """All files below a directory; `root` is absolute."""
+    """All files below a directory.
+
+    Attributes:
+        root: absolute.
+        links: what to do about symbolic links.
+        may_be_empty: whether a directory without files is taken for what it says.
+    """
 
     root: bytes
     links: LinkPolicy
+    may_be_empty: bool = False
 
     def estimate(self) -> int | None:
         """Nobody knows."""
@@ -66,15 +73,37 @@ class Directory(NamedTuple):
     def plan(
         self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
     ) -> Iterator[Part]:
-        """Yield the parts; see `job.Source`."""
+        """Yield the parts; see `job.Source`.
+
+        Raises:
+            NotFound: no file is there. The directory of a disk that is not mounted looks just
+                like an empty one, and would take everything away from the branch.
+        """
         del runner, spill
+        from lakecli.repository.transfer.walk import walk
+
+        if (
+            not self.may_be_empty
+            and os.path.isdir(self.root)
+            and next(walk(self.root, self.links), None) is None
+        ):
+            raise NotFound(
+                f"no file below {os.fsdecode(self.root)}",
+                hint="is the disk mounted? --allow-empty imports nothing all the same",
+            )
         return plan_files(self.root, self.links, prefix=task.prefix, high=high)
 
 
 class Bucket(NamedTuple):
-    """All objects below a prefix; `uri` is normalised."""
+    """All objects below a prefix.
+
+    Attributes:
+        uri: normalised.
+        may_be_empty: whether a prefix without objects is taken for what it says.
+    """
 
     uri: str
+    may_be_empty: bool = False
 
     def estimate(self) -> int | None:
         """Nobody knows."""
@@ -93,11 +122,11 @@ class Bucket(NamedTuple):
         from lakecli.objectstore.registry import open_store
 
         store = open_store(self.uri)
-        if next(store.list(), None) is None:
+        if not self.may_be_empty and next(store.list(), None) is None:
             raise NotFound(
                 f"no object at {self.uri}/",
-                hint="--from takes a directory, a bucket prefix or a manifest; "
-                "lakecli fs rm -r empties a prefix of a branch",
+                hint="--from takes a directory, a bucket prefix or a manifest; --allow-empty "
+                "imports nothing all the same",
             )
         wanted = max(LISTING_PARTS, 4 * runner.parallelism)
         return plan_listing(store, task.prefix, high, wanted=wanted)
@@ -172,7 +201,12 @@ def _rows_of_text(file: ManifestFile) -> int:
 
 
 def open_source(
-    repository: Repository, text: str, *, is_manifest: bool = False, links: LinkPolicy
+    repository: Repository,
+    text: str,
+    *,
+    is_manifest: bool = False,
+    links: LinkPolicy,
+    may_be_empty: bool = False,
 ) -> Source:
     """Return the source that a URI names.
 
@@ -181,6 +215,7 @@ def open_source(
         text: of ``--from``; a relative path is one on this machine.
         is_manifest: whether it is a manifest, whatever it is called.
         links: what to do about symbolic links in a directory.
+        may_be_empty: take an empty directory or prefix for what it says.
 
     Raises:
         UsageError: it names nothing that can be imported.
@@ -192,8 +227,8 @@ def open_source(
         return found
     check_outside(repository, uri)
     if is_local(uri):
-        return Directory(os.fsencode(uri.removeprefix("local://")), links)
-    return Bucket(uri)
+        return Directory(os.fsencode(uri.removeprefix("local://")), links, may_be_empty)
+    return Bucket(uri, may_be_empty)
 
 
 def roots_of(source: Source) -> tuple[str, ...]:
