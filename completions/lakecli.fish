@@ -278,6 +278,7 @@ function __lakecli_options
                 '--force' 'End an interrupted sweep, or replace a damaged state of the collection'
         case 'import'
             printf '%s\t%s\n' \
+                '--allow-empty' 'Import an empty directory or prefix' \
                 '--allow-empty-commit' 'Commit even if nothing changes' \
                 '--allow-empty-message' 'Commit without a message' \
                 '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
