@@ -12,7 +12,9 @@ What the model assumes, and the program does:
 
 - A writer stages nothing, and moves no ref, on a reading of the state that is older than `SLACK`,
   unless the process stands still in between; then a push looks once more afterwards.
-- A collector deletes right after it has seen that the sweep is still its own.
+- A collector asks for a deletion right after it has seen that the sweep is still its own, and how
+  much of its lease is left. The request may be on its way for `REQUEST`, whatever becomes of the
+  collector meanwhile; then its time is over, and the store does not take it any more.
 """
 
 from __future__ import annotations
@@ -34,12 +36,21 @@ REFLOG = 4
 OLD = YOUNG + 1
 """An age beyond every rule."""
 
+LEASE = 2
+"""How long a sweep belongs to whoever wrote the state."""
+
+REQUEST = 1
+"""How long a deletion may be on its way."""
+
 GONE = -1
 """The age of what is not there."""
 
 IDLE, CONDEMNED, SWEEPING = "idle", "condemned", "sweeping"
 
 X = "X"
+
+SWEEPS = ("remark", "relist", "read keeps", "delete")
+"""Steps of a collector that sweeps."""
 
 AT_ONCE = ("keep", "after keep", "refresh", "stage", "keep tree", "after keep tree", "move")
 """Steps after a reading of the state that rest on it."""
@@ -59,6 +70,12 @@ class Rules(NamedTuple):
     push_keeps: bool = True
     compares_phases: bool = True
     sweep_has_owner: bool = True
+    takeover_waits: bool = True
+    checks_lease: bool = True
+    bounds_requests: bool = True
+    awaits_replies: bool = True
+    compares_versions: bool = False
+    """What only some stores can do: a request deletes only what was listed."""
 
 
 class Gc(NamedTuple):
@@ -98,6 +115,18 @@ class Collector(NamedTuple):
     seen: tuple[str, int] = (IDLE, 0)
     live: frozenset[str] = frozenset()
     found: frozenset[str] = frozenset()
+    asked: frozenset[str] = frozenset()
+    """What it has asked to delete, and got no reply about."""
+    lease: int = 0
+    """Ticks since it wrote the state, while it sweeps."""
+
+
+class Request(NamedTuple):
+    """A deletion that is on its way; `owner` is -1 where its collector was killed."""
+
+    name: str
+    owner: int
+    age: int = 0
 
 
 class World(NamedTuple):
@@ -110,6 +139,7 @@ class World(NamedTuple):
     gc: Gc
     writers: tuple[Writer, ...]
     collectors: tuple[Collector, ...]
+    requests: frozenset[Request] = frozenset()
 
 
 class Violation(Exception):
@@ -183,6 +213,12 @@ class Model:
         if self.undoes and world.gc.phase == CONDEMNED:
             gc = world.gc._replace(phase=IDLE, mark=frozenset(), since=0)
             yield "undo", world._replace(gc=gc)
+        lease_is_over = world.gc.since > LEASE or not self.rules.takeover_waits
+        if self.undoes and world.gc.phase == SWEEPING and lease_is_over:
+            gc = world.gc._replace(phase=IDLE, mark=frozenset(), since=0)
+            yield "end by force", world._replace(gc=gc)
+        for request in world.requests:
+            yield f"{request.name} is deleted", self._take_effect(world, request)
         for number, writer in enumerate(world.writers):
             for name, after in self._write(world, number, writer):
                 yield f"writer {number}: {name}", after
@@ -190,7 +226,12 @@ class Model:
             for name, after in self._collect(world, number, collector):
                 yield f"collector {number}: {name}", after
             if self.kills and collector != Collector():
-                yield f"collector {number}: killed", self._put_collector(world, number, Collector())
+                after = self._put_collector(world, number, Collector())
+                requests = frozenset(
+                    each._replace(owner=-1) if each.owner == number else each
+                    for each in world.requests
+                )
+                yield f"collector {number}: killed", after._replace(requests=requests)
 
     def _tick(self, world: World) -> World | None:
         writers = []
@@ -210,6 +251,15 @@ class Model:
             old_ref=GONE if world.old_ref == GONE else min(world.old_ref + 1, OLD),
             gc=world.gc._replace(since=min(world.gc.since + 1, OLD)),
             writers=tuple(writers),
+            collectors=tuple(
+                each._replace(lease=min(each.lease + 1, LEASE + 1)) if each.step in SWEEPS else each
+                for each in world.collectors
+            ),
+            requests=frozenset(
+                each._replace(age=min(each.age + 1, REQUEST + 1))
+                for each in world.requests
+                if each.age < REQUEST or not self.rules.bounds_requests
+            ),
         )
         return None if after == world else after
 
@@ -225,7 +275,27 @@ class Model:
 
     def _put_object(self, world: World, position: int, age: int) -> World:
         objects = world.objects
+        if age != GONE and self.rules.compares_versions:
+            # It has another version now, so it stays whatever is on its way.
+            for request in world.requests:
+                if self._names(world).index(request.name) == position:
+                    world = self._reply(world, request)
         return world._replace(objects=(*objects[:position], age, *objects[position + 1 :]))
+
+    def _names(self, world: World) -> list[str]:
+        return [X, *(f"T{n}" for n in range(len(world.writers)))]
+
+    def _take_effect(self, world: World, request: Request) -> World:
+        after = self._put_object(world, self._names(world).index(request.name), GONE)
+        return self._reply(after, request)
+
+    def _reply(self, world: World, request: Request) -> World:
+        after = world._replace(requests=world.requests - {request})
+        if request.owner < 0:
+            return after
+        collector = world.collectors[request.owner]
+        collector = collector._replace(asked=collector.asked - {request.name})
+        return self._put_collector(after, request.owner, collector)
 
     def _may_have_swept(self, before: tuple[str, int], after: tuple[str, int]) -> bool:
         if not self.rules.compares_phases:
@@ -335,7 +405,10 @@ class Model:
             return self._put_collector(place, number, after)
 
         gc = world.gc
-        names = [X, *(f"T{n}" for n in range(len(world.writers)))]
+        mine = gc.phase == SWEEPING and gc.owner == number
+        names = self._names(world)
+        if collector.step in ("remark", "relist", "read keeps") and mine and self.kills:
+            yield "fails", self._put_collector(self._ended(world), number, Collector())
         match collector.step:
             case "look":
                 if gc.phase == IDLE and gc.epoch < self.epochs:
@@ -343,10 +416,10 @@ class Model:
                     yield "reads the refs", at("list", seen=gc.reading, live=live)
                 elif gc.phase == CONDEMNED and gc.since >= self.wait:
                     state = gc._replace(phase=SWEEPING, since=0, owner=number)
-                    yield "begins the sweep", at("remark", world._replace(gc=state))
-                elif gc.phase == SWEEPING:
-                    state = gc._replace(owner=number)
-                    yield "takes the sweep over", at("remark", world._replace(gc=state))
+                    yield "begins the sweep", at("remark", world._replace(gc=state), lease=0)
+                elif gc.phase == SWEEPING and (gc.since > LEASE or not self.rules.takeover_waits):
+                    state = gc._replace(owner=number, since=0)
+                    yield "takes the sweep over", at("remark", world._replace(gc=state), lease=0)
             case "list":
                 live = collector.live | self.young_tables(world)
                 old = frozenset(
@@ -377,19 +450,36 @@ class Model:
                 found = gc.mark - spared
                 yield "reads the keeps", at("delete", live=frozenset(), found=found)
             case "delete":
-                mine = gc.phase == SWEEPING and gc.owner == number
+                own = {each for each in world.requests if each.owner == number}
+                is_late = collector.lease > LEASE - REQUEST and self.rules.checks_lease
                 if self.rules.sweep_has_owner and not mine:
                     yield "finds another owner", self._put_collector(world, number, Collector())
+                elif collector.found and is_late:
+                    state = gc._replace(since=0)
+                    yield "renews its lease", at("delete", world._replace(gc=state), lease=0)
                 elif collector.found:
                     for name in sorted(collector.found):
-                        after = self._put_object(world, names.index(name), GONE)
-                        yield f"deletes {name}", at("delete", after, found=collector.found - {name})
+                        requests = world.requests | {Request(name, number)}
+                        yield (
+                            f"asks to delete {name}",
+                            at(
+                                "delete",
+                                world._replace(requests=requests),
+                                found=collector.found - {name},
+                                asked=collector.asked | {name},
+                            ),
+                        )
+                elif self.rules.awaits_replies and collector.asked:
+                    if {each.name for each in own} != collector.asked:
+                        # The state says that the sweep goes on. Somebody takes it over.
+                        yield "has no reply", self._put_collector(world, number, Collector())
                 else:
-                    state = gc._replace(
-                        phase=IDLE, since=0, owner=0, mark=frozenset(), keeps=frozenset()
-                    )
-                    after = world._replace(gc=state) if gc.phase == SWEEPING else world
+                    after = self._ended(world) if gc.phase == SWEEPING else world
                     yield "is done", self._put_collector(after, number, Collector())
+
+    def _ended(self, world: World) -> World:
+        gc = world.gc._replace(phase=IDLE, since=0, owner=0, mark=frozenset(), keeps=frozenset())
+        return world._replace(gc=gc)
 
 
 def explore(model: Model, start: World, *, most: int | None = None) -> int:

@@ -22,6 +22,7 @@ from lakecli.repository import branch
 from lakecli.repository.fsck import fsck
 from lakecli.repository.pull import PullOptions, pull
 from tests.pipeline.gc.shared import GRACE, LONG, Shared, make_commit, push, read_all, upload
+from tests.pipeline.gc.test_lease import Unconditional
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -194,9 +195,12 @@ def test_a_state_of_a_newer_lakecli_is_not_replaced(shared: Shared) -> None:
         undo(shared.clones[1], force=True)
 
 
+@pytest.mark.parametrize("conditional", [False, True])
 @pytest.mark.parametrize("phase", ["condemned", "sweeping"])
-def test_lists_that_name_everything(shared: Shared, phase: str) -> None:
+def test_lists_that_name_everything(shared: Shared, phase: str, *, conditional: bool) -> None:
     ada, ben = shared.clones
+    if not conditional:
+        ben.__dict__["store"] = Unconditional(shared.bucket)
     upload(ada, b"left", b"left")
     shared.time.pass_by(MONTHS)
     forge_lists(shared, data=shared.data, others=everything(shared))
@@ -396,6 +400,18 @@ def test_missing_lists_leave_nobody_waiting(shared: Shared) -> None:
     forge(shared, phase="sweeping", epoch=2, mark="2-" + "5f" * 16)
     shared.time.pass_by(LEASE)
     assert undo(ben, force=True).phase is Phase.IDLE
+
+
+def test_lists_that_are_younger_than_the_state(shared: Shared) -> None:
+    """The dates of both count: the state of a real condemnation, and lists made up just now."""
+    ben = shared.clones[1]
+    forge(shared)
+    shared.time.pass_by(MONTHS)
+    forge_lists(shared, data=shared.data, others=everything(shared))
+    report = shared.collect(ben)
+    assert report.action is Action.WAITS
+    assert report.status.sweep_at is not None
+    assert report.status.sweep_at > shared.time.now + GRACE
 
 
 class Unexpected(Exception):

@@ -29,7 +29,7 @@ from lakecli.errors import IntegrityError, LakeError, NotFound, NothingToDo, Ref
 from lakecli.identity import h
 from lakecli.layout import data_key, sstable_key
 from lakecli.pipeline.gc import sweep
-from lakecli.pipeline.gc.roots import Roots, reflog_cutoff
+from lakecli.pipeline.gc.roots import Roots
 from lakecli.pipeline.gc.run import undo
 from lakecli.remote import collection
 from lakecli.remote.collection import Phase, StateMoved, read_state
@@ -55,6 +55,9 @@ CONTENTS = [b"0", b"1"]
 
 HOURS = st.sampled_from([1, 23, 28, 47])
 """Near half of the grace period, and near the whole of it, on both sides."""
+
+REFLOG = timedelta(days=30)
+"""How long, by its help, where a ref stood counts."""
 
 WORKERS = st.integers(0, 1)
 KINDS = st.sampled_from(["upload", "upload", "upload", "commit", "commit", "push", "delete"])
@@ -205,7 +208,7 @@ class Collecting(RuleBasedStateMachine):
     def refs_reach_what_is_there(self) -> None:
         """What refs stand on, or stood on lately, is whole, and so is all of its history."""
         present, now = self.present(), self.shared.time.now
-        lately = reflog_cutoff(now, GRACE) + timedelta(minutes=5)
+        lately = now - REFLOG
         waiting = [commit_id for commit_id, at in self.stood.items() if at > lately]
         refs = read_refs(self.shared.store, iter_refs(self.shared.store))
         waiting += [ref.commit_id for ref in refs if ref.commit_id is not None]

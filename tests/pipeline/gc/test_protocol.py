@@ -72,6 +72,13 @@ def test_two_writers_as_far_as_it_goes(start: World) -> None:
     assert explore(Model(Rules(), undoes=False), start, most=3_000_000) > 1_000_000
 
 
+def test_comparing_versions_is_not_enough_by_itself() -> None:
+    """A commit takes into use what was staged before, and gives it no new version."""
+    rules = Rules(compares_versions=True, bounds_requests=False)
+    with pytest.raises(Violation):
+        explore(Model(rules, undoes=False), LEFT_OVER)
+
+
 @pytest.mark.parametrize(
     ("rule", "start"),
     [
@@ -86,6 +93,10 @@ def test_two_writers_as_far_as_it_goes(start: World) -> None:
         ("push_keeps", LEFT_OVER),
         ("compares_phases", LEFT_OVER),
         ("sweep_has_owner", DUE),
+        ("takeover_waits", DUE),
+        ("checks_lease", DUE),
+        ("bounds_requests", DUE),
+        ("awaits_replies", DUE),
     ],
 )
 def test_each_rule_is_needed(rule: str, start: World) -> None:
