@@ -135,6 +135,12 @@ def last_sequence(txn: ReadTransaction, repository: bytes) -> int:
     return int.from_bytes(txn.get(Table.OPERATIONS, _COUNTER + owner_key(repository)) or b"")
 
 
+def iter_oldest_first(txn: ReadTransaction, repository: bytes) -> Iterator[Operation]:
+    """Yield a repository's operations, oldest first."""
+    for _, data in txn.scan(Table.OPERATIONS, prefix=_BY_SEQUENCE + owner_key(repository)):
+        yield _load(repository, data)
+
+
 def find_oldest(txn: ReadTransaction, repository: bytes) -> Operation | None:
     """Return the oldest operation still in a repository's log, or ``None``."""
     for _, data in txn.scan(Table.OPERATIONS, prefix=_BY_SEQUENCE + owner_key(repository)):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.errors import NotFound, UsageError
 from lakecli.kv import operations as log
 from lakecli.repository import operations, records
-from lakecli.repository.housekeeping import KEPT_FOR
+from lakecli.repository.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.lake import Repository
 
 if TYPE_CHECKING:
@@ -80,11 +80,12 @@ def iter_log(repository: Repository) -> Iterator[Logged]:
 
 def iter_logged(txn: ReadTransaction, repository: Repository) -> Iterator[Logged]:
     """Yield the operations of a repository that are not expired, newest first."""
-    expired = repository.lake.now() - KEPT_FOR
+    now = repository.lake.now()
+    expired = expired_through(txn, repository, now=now, cutoff=now - KEPT_FOR)
     undone: set[str] = set()
     redone: set[str] = set()
     for operation in log.iter_operations(txn, repository.key):
-        if operation.at < expired:
+        if operation.sequence <= expired:
             return
         yield Logged(operation, operation.id.hex() in undone)
         if UNDOES in operation.metadata and operation.metadata[UNDOES] not in redone:

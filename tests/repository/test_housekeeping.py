@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+
+import pytest
 
 from lakecli.kv import operations as log
 from lakecli.kv.env import Table
@@ -10,10 +12,22 @@ from lakecli.refs.store import RefStore
 from lakecli.repository import branch, housekeeping, tokens
 from lakecli.repository.commit import commit
 from lakecli.repository.housekeeping import BATCH, KEPT_FOR
+from lakecli.repository.op_log import iter_log
+from lakecli.repository.op_undo import undo
+from lakecli.repository.rev_parse import rev_parse
 from lakecli.staging import area
-from tests.support.lakes import Ticking, make_repository, open_lake, read, stage
+from tests.support.lakes import (
+    START,
+    Ticking,
+    let_pass,
+    make_repository,
+    open_lake,
+    read,
+    stage,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from lakecli.repository.lake import Repository
@@ -35,7 +49,7 @@ def test_expired_operations_go_with_what_only_they_need(tmp_path: Path) -> None:
         commit(repository, "main", message="old", committer="me")
         assert kinds(repository) == ["commit", "test", "repo create"]
 
-        clock.present += LATER
+        let_pass(repository, clock, LATER)
         stage(repository, "main", {b"b": b"2"})
         young = branch.show(repository, "main").staging_token
         commit(repository, "main", message="young", committer="me")
@@ -58,7 +72,7 @@ def test_a_token_that_is_in_use_again_stays(tmp_path: Path) -> None:
         with lake.kv.write() as txn:  # as undoing the commit does
             refs = RefStore(txn, repository.key)
             refs.put_branch(replace(refs.get_branch("main"), sealed_tokens=(token,)))
-        clock.present += LATER
+        let_pass(repository, clock, LATER)
         assert housekeeping.tidy(repository) > 0
         with lake.kv.read() as txn:
             assert not area.is_empty(txn, token)
@@ -77,7 +91,7 @@ def test_a_large_operation_goes_in_batches(tmp_path: Path) -> None:
         repository = make_repository(lake, tmp_path, range_entries=1024)
         stage(repository, "main", {b"%05d" % number: b"x" for number in range(BATCH)})
         commit(repository, "main", message="large", committer="me")
-        clock.present += LATER
+        let_pass(repository, clock, LATER)
         deleted = [housekeeping.tidy(repository) for _ in range(4)]
         assert max(deleted) == BATCH
         assert deleted[-1] == 0
@@ -85,3 +99,93 @@ def test_a_large_operation_goes_in_batches(tmp_path: Path) -> None:
             assert next(txn.scan(Table.IMAGES), None) is None
             assert next(txn.scan(Table.STAGING), None) is None
         assert kinds(repository) == []
+
+
+class TestWrongClocks:
+    """One command at a wrong time neither hides the log nor deletes it."""
+
+    @pytest.fixture
+    def clock(self) -> Ticking:
+        return Ticking()
+
+    @pytest.fixture
+    def repository(self, tmp_path: Path, clock: Ticking) -> Iterator[Repository]:
+        with open_lake(tmp_path, clock=clock) as lake:
+            made = make_repository(lake, tmp_path)
+            make_commits(made, "one", "two")
+            yield made
+
+    @pytest.mark.parametrize("year", [1972, 2025, 2100])
+    def test_one_commit_at_a_wrong_time(
+        self, year: int, repository: Repository, clock: Ticking
+    ) -> None:
+        clock.present = START.replace(year=year)
+        make_commits(repository, "wrong")
+        clock.present = START + timedelta(hours=1)
+        make_commits(repository, "right")
+        assert len(list(iter_log(repository))) == len(kinds(repository)) == 9
+        for expected in ("right", "wrong", "two", "one"):
+            assert rev_parse(repository, "main").commit.message == expected
+            undo(repository)
+            undo(repository)  # what was staged for it
+
+    @pytest.mark.parametrize("year", [1972, 2025])
+    def test_while_the_clock_is_behind(
+        self, year: int, repository: Repository, clock: Ticking
+    ) -> None:
+        clock.present = START.replace(year=year)
+        make_commits(repository, "wrong")
+        assert undo(repository).operation.kind == "commit"
+        assert len(list(iter_log(repository))) == 8
+
+    def test_the_first_commands_of_a_machine_without_a_battery(
+        self, tmp_path: Path, clock: Ticking
+    ) -> None:
+        clock.present = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+        with open_lake(tmp_path, clock=clock) as lake:
+            repository = make_repository(lake, tmp_path)
+            make_commits(repository, "early")
+            clock.present = START
+            make_commits(repository, "one")
+            assert len(kinds(repository)) == len(list(iter_log(repository))) == 5
+            let_pass(repository, clock, LATER)
+            while housekeeping.tidy(repository):
+                pass
+            assert kinds(repository) == []  # and they do not stay for ever
+
+    def test_one_command_in_the_future_deletes_nothing(
+        self, repository: Repository, clock: Ticking
+    ) -> None:
+        for day in range(4):
+            clock.present = START + timedelta(days=day)
+            make_commits(repository, f"day {day}")
+        clock.present = START.replace(year=2100)
+        make_commits(repository, "wrong")
+        for day in (4, 5, 6):
+            clock.present = START + timedelta(days=day)
+            make_commits(repository, f"day {day}")
+        assert len(kinds(repository)) == 5 + 2 * 8
+        assert len(list(iter_log(repository))) == 5 + 2 * 8
+
+    def test_it_expires_all_the_same_in_the_end(
+        self, repository: Repository, clock: Ticking
+    ) -> None:
+        clock.present = START.replace(year=2100)
+        make_commits(repository, "wrong")
+        clock.present = START.replace(year=1972)
+        make_commits(repository, "wrong too")
+        clock.present = START
+        let_pass(repository, clock, LATER)
+        make_commits(repository, "young")
+        assert kinds(repository)[:2] == ["commit", "test"]
+        assert len(kinds(repository)) < 9
+        let_pass(repository, clock, LATER)
+        while housekeeping.tidy(repository):
+            pass
+        assert kinds(repository) == []
+
+
+def make_commits(repository: Repository, *messages: str) -> None:
+    for message in messages:
+        stage(repository, "main", {message.encode(): message.encode()})
+        commit(repository, "main", message=message, committer="me")

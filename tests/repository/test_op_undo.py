@@ -36,6 +36,7 @@ from tests.support.lakes import (
     Ticking,
     checksums,
     entry_of,
+    let_pass,
     make_repository,
     open_lake,
     read,
@@ -303,7 +304,7 @@ class TestExpiry:
             clock.present += timedelta(days=20)
             for _ in range(3):
                 undo(repository)
-            clock.present += timedelta(days=20)
+            let_pass(repository, clock, timedelta(days=20))
             while housekeeping.tidy(repository):
                 pass
             assert kinds(repository) == ["undo", "undo", "undo"]
@@ -328,7 +329,7 @@ class TestExpiry:
                 for _ in range(3):
                     redo(repository)
                 branch.delete(repository, "dev")
-            clock.present += KEPT_FOR + timedelta(days=2)
+            let_pass(repository, clock, KEPT_FOR + timedelta(days=2))
             while housekeeping.tidy(repository):
                 pass
             with lake.kv.read() as txn:
@@ -355,7 +356,7 @@ class TestExpiry:
             assert len(read(deleted, "main")) == 101
             redo(logged_repository(lake, "demo", wanted="redo"))
 
-            clock.present += KEPT_FOR + timedelta(days=2)
+            let_pass(other, clock, KEPT_FOR + timedelta(days=2))
             while housekeeping.tidy(other):
                 pass
             with pytest.raises(NotFound):

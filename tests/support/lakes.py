@@ -10,7 +10,7 @@ from lakecli.committed.values import encode_entry
 from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.model import Entry
-from lakecli.repository import repo
+from lakecli.repository import housekeeping, repo
 from lakecli.repository.lake import Home, Lake, Surroundings
 from lakecli.repository.stage import Stager
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
@@ -107,3 +107,10 @@ def read(repository: Repository, ref: str) -> dict[bytes, str]:
 def checksums(contents: Mapping[bytes, bytes]) -> dict[bytes, str]:
     """Return what `read` returns for these contents."""
     return {path: h(data).hex() for path, data in contents.items()}
+
+
+def let_pass(repository: Repository, clock: Ticking, time: timedelta) -> None:
+    """Let time pass, with the two readings a day apart that housekeeping believes the clock by."""
+    clock.present += time
+    housekeeping.tidy(repository)
+    clock.present += timedelta(days=1)
