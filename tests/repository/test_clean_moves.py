@@ -245,6 +245,34 @@ def test_a_change_that_an_undo_left_meanwhile_is_not_discarded(tmp_path: Path) -
         assert read(repository, "main") == checksums({b"b": b"1", b"c": b"1"})
 
 
+def test_what_another_commit_sealed_meanwhile_is_not_discarded(tmp_path: Path) -> None:
+    steps: list[str] = []
+
+    def seal_other_changes(step: str) -> None:
+        steps.append(step)
+        if step == "discard":
+            _merge(repository)
+            stage(repository, "main", {b"late": b"1"})
+            with pytest.raises(KeyboardInterrupt):
+                commit(repository, "main", message="killed", committer="me")
+        elif step == "build" and steps.count("seal") > 1 and _has_staged(repository, b"late"):
+            raise KeyboardInterrupt
+
+    with open_lake(tmp_path) as lake:
+        repository = make_repository(lake, tmp_path)
+        prepare(repository)
+        stage_no_ops(repository)
+        lake.surroundings = lake.surroundings._replace(on_step=seal_other_changes)
+        with pytest.raises(NothingToDo):
+            commit(repository, "main", message="none", committer="me")
+        assert branch.show(repository, "main").sealed_tokens
+        assert read(repository, "main") == checksums({**AFTER, b"late": b"1"})
+
+
+def _has_staged(repository: Repository, path: bytes) -> bool:
+    return path in staged(repository)
+
+
 def test_a_commit_of_no_change_is_no_operation_where_nothing_is_staged(
     repository: Repository,
 ) -> None:
