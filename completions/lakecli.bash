@@ -24,11 +24,11 @@ __lakecli_options() {
     'branch delete') REPLY='-y --yes' ;;
     'branch list') REPLY='--after --amount --at-op --prefix' ;;
     'branch reset') REPLY='--object --prefix -y --yes' ;;
-    'branch revert') REPLY='--allow-empty-commit -m --parent-number -y --yes' ;;
+    'branch revert') REPLY='--allow-empty --allow-empty-commit -m --parent-number -y --yes' ;;
     'branch show') REPLY='--at-op' ;;
-    'cherry-pick') REPLY='--allow-empty-commit -m --parent-number' ;;
+    'cherry-pick') REPLY='--allow-empty --allow-empty-commit -m --parent-number' ;;
     'clone') REPLY='' ;;
-    'commit') REPLY='--allow-empty-commit --allow-empty-message -m --message --meta --strategy' ;;
+    'commit') REPLY='--allow-empty --allow-empty-commit --allow-empty-message -m --message --meta --strategy' ;;
     'completion') REPLY='' ;;
     'config get') REPLY='' ;;
     'config list') REPLY='--show-origin' ;;
@@ -56,7 +56,7 @@ __lakecli_options() {
     'gc set-config') REPLY='-f --filename' ;;
     'gc status') REPLY='' ;;
     'gc undo') REPLY='--force' ;;
-    'import') REPLY='--allow-empty --allow-empty-commit --allow-empty-message --conf --copy --dry-run --engine --follow --from -m --manifest --master --message --meta --mode --no-progress -p --parallelism --skip --to' ;;
+    'import') REPLY='--allow-empty --allow-empty --allow-empty-commit --allow-empty-message --conf --copy --dry-run --engine --follow --from -m --manifest --master --message --meta --mode --no-progress -p --parallelism --skip --to' ;;
     'log') REPLY='--after --amount --at-op --dot --first-parent --graph --limit --no-merges --objects --prefixes --show-meta-range-id --since --stop-at' ;;
     'merge') REPLY='--allow-empty --dry-run --force -m --message --meta --squash --strategy' ;;
     'op log') REPLY='--amount' ;;

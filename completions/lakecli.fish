@@ -121,6 +121,7 @@ function __lakecli_options
                 '--yes' 'Do not ask'
         case 'branch revert'
             printf '%s\t%s\n' \
+                '--allow-empty' 'Commit even if nothing changes' \
                 '--allow-empty-commit' 'Commit even if nothing changes' \
                 '-m' 'Which parent of a merge commit it is compared with, from 1' \
                 '--parent-number' 'Which parent of a merge commit it is compared with, from 1' \
@@ -131,11 +132,13 @@ function __lakecli_options
                 '--at-op' 'Read as of right after this operation'
         case 'cherry-pick'
             printf '%s\t%s\n' \
+                '--allow-empty' 'Commit even if nothing changes' \
                 '--allow-empty-commit' 'Commit even if nothing changes' \
                 '-m' 'Which parent of a merge commit it is compared with, from 1' \
                 '--parent-number' 'Which parent of a merge commit it is compared with, from 1'
         case 'commit'
             printf '%s\t%s\n' \
+                '--allow-empty' 'Commit even if nothing changes' \
                 '--allow-empty-commit' 'Commit even if nothing changes' \
                 '--allow-empty-message' 'Commit without a message' \
                 '-m' 'Commit message' \
@@ -279,6 +282,7 @@ function __lakecli_options
         case 'import'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Import an empty directory or prefix' \
+                '--allow-empty' 'Commit even if nothing changes' \
                 '--allow-empty-commit' 'Commit even if nothing changes' \
                 '--allow-empty-message' 'Commit without a message' \
                 '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \

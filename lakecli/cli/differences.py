@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.records import difference_record
@@ -23,22 +22,16 @@ _LOOKS: Final = {
 }
 
 
-def stream_differences(
-    out: Output, differences: Iterable[Difference], *, headers: Iterable[str]
-) -> int:
+def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
     """Answer with differences as they come, and return how many there were.
 
     Args:
         out: where to.
         differences: read as they are written.
-        headers: lines before them, in text; a store that fails at once is told before any.
     """
 
     def line(difference: Difference) -> str:
         mark, colour = _LOOKS[difference.type]
         return out.style(f"{mark} {quote_path(difference.path)}", colour)
 
-    items = iter(differences)
-    first = list(islice(items, 1))
-    out.say(*headers)
-    return out.stream(chain(first, items), record=difference_record, text=line)
+    return out.stream(differences, record=difference_record, text=line)

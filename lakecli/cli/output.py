@@ -152,7 +152,7 @@ class Output:
         """Write lines of text; nothing in JSON mode. For what lakectl prints besides its answer."""
         if not self.json:
             for line in lines:
-                self._write(line + "\n")
+                self._write(format_.harmless(line) + "\n")
 
     def binary(self) -> BinaryIO:
         """Return stdout for bytes, everything written so far being out already."""

@@ -374,7 +374,8 @@ Winner = Annotated[
     typer.Option("--strategy", help="Which side wins where both changed a path differently"),
 ]
 AllowEmptyCommit = Annotated[
-    bool, typer.Option("--allow-empty-commit", help="Commit even if nothing changes")
+    bool,
+    typer.Option("--allow-empty-commit", "--allow-empty", help="Commit even if nothing changes"),
 ]
 ShowMetarangeId = Annotated[
     bool, typer.Option("--show-meta-range-id", help="Show the ID of the tree too")

@@ -10,8 +10,6 @@ from lakecli.model import Branch
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.store import RefStore
 from lakecli.repository import operations, tokens
-from lakecli.repository.gate import claim_commit
-from lakecli.repository.sharing.under_way import check_none_sent, once_settled
 from lakecli.repository.view import branch_at, commit_at, view_of_branch
 
 if TYPE_CHECKING:
@@ -57,6 +55,8 @@ def claim_ref(repository: Repository, expression: str) -> ClaimedCommit:
         Gone: the tree of the commit is not in the bucket any more.
         SweepRunning: garbage collection is deleting, and does not end.
     """
+    from lakecli.repository.gate import claim_commit
+
     with repository.lake.kv.read() as txn:
         return claim_commit(txn, repository, commit_at(repository, txn, expression))
 
@@ -105,6 +105,7 @@ def delete(repository: Repository, name: str) -> Branch:
         Refused: it is the default branch.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
+    from lakecli.repository.sharing.under_way import check_none_sent, once_settled
 
     def act(*, has_asked: bool) -> Branch:
         with repository.lake.kv.write() as txn:
@@ -155,6 +156,7 @@ def reset(repository: Repository, name: str) -> None:
         NotFound: no such branch.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
+    from lakecli.repository.sharing.under_way import check_none_sent, once_settled
 
     def act(*, has_asked: bool) -> None:
         with repository.lake.kv.write() as txn:

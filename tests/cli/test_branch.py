@@ -173,7 +173,7 @@ def test_revert_refuses(cli: Cli, forked: Demo, golden: Golden) -> None:
     assert forked.head() == head
     forked.stage({"x": "1"})
     dirty = cli("branch", "revert", main, "main~1", "-y")
-    assert (dirty.exit_code, dirty.stdout) == (7, "")
+    assert (dirty.exit_code, dirty.lines) == (7, [f"Branch: {main}"])
     assert "branch main has an uncommitted change\n  x\n" in dirty.stderr
 
 
@@ -191,3 +191,25 @@ def test_reverts_before_a_failure_stay(cli: Cli, demo: Demo) -> None:
     told = cli(*words, "--json")
     assert told.error["kind"] == "nothing_to_do"
     assert [commit["id"] for commit in told.json["commits"]] == [demo.head()]
+
+
+def test_without_effect_nothing_is_committed_unless_asked_for(cli: Cli, demo: Demo) -> None:
+    main = "lakefs://demo/main"
+    demo.commit("first", {"a": "1"})
+    first = demo.head()
+    demo.branch("dev")
+    demo.commit("second", {"a": "2"})
+    cli.ok("branch", "revert", main, "main", "-y")
+    contents = demo.contents()
+    for words in (
+        ["branch", "revert", main, "main~1", "-y"],
+        ["cherry-pick", f"lakefs://demo/{first}", main],
+    ):
+        before = demo.head()
+        refused = cli(*words)
+        assert (refused.exit_code, refused.lines) == (11, [f"Branch: {main}"])
+        assert cli(*words, "--json").error["kind"] == "nothing_to_do"
+        assert demo.head() == before
+        cli.ok(*words, "--allow-empty")
+        assert demo.head() != before
+        assert demo.contents() == contents

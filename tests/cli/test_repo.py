@@ -52,7 +52,7 @@ def test_a_directory_that_cannot_be_made(cli: Cli) -> None:
     (cli.directory / "file").touch()
     result = cli("repo", "create", "lakefs://demo", cli.directory / "file" / "below")
     assert result.exit_code != 0
-    assert result.stdout == ""
+    assert result.lines == ["Repository: lakefs://demo"]
     assert str(cli.directory / "file") in result.stderr.splitlines()[0]
     assert cli.ok("repo", "list").stdout == ""
 

@@ -33,12 +33,10 @@ def branch_create(
     """
     from lakecli.repository import branch as branches
 
+    context.out.say(f"Source ref: {source}")
     repository = context.repository(branch, source)
     created = branches.create(repository, ref_of(branch), source=ref_of(source))
     context.out.emit(
         ref_record(created.name, created.commit_id),
-        text=lambda: [
-            f"Source ref: {source}",
-            f"created branch '{created.name}' {created.commit_id}",
-        ],
+        text=lambda: [f"created branch '{created.name}' {created.commit_id}"],
     )

@@ -23,7 +23,6 @@ def branch_delete(context: Context, branch: BranchUri, *, yes: Yes = False) -> N
     repository, name = context.repository(branch), ref_of(branch)
     branches.check_delete(repository, name)
     context.confirm(f"delete branch '{name}' and its uncommitted changes", yes=yes)
+    context.out.say(f"Branch: {branch}")
     deleted = branches.delete(repository, name)
-    context.out.emit(
-        ref_record(deleted.name, deleted.commit_id), text=lambda: [f"Branch: {branch}"]
-    )
+    context.out.emit(ref_record(deleted.name, deleted.commit_id))

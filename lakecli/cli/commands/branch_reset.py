@@ -43,6 +43,7 @@ def branch_reset(
         raise UsageError("--prefix and --object exclude each other", hint="give one of them")
     path = os.fsencode(object if object is not None else prefix or "")
     check_path(path, allow_empty=object is None)
+    context.out.say(f"Branch: {branch}")
     repository, name = context.repository(branch), ref_of(branch)
     found = branches.show(repository, name)
     what = f"reset all uncommitted changes of branch '{name}'"
@@ -56,6 +57,6 @@ def branch_reset(
         context.confirm(what, yes=yes)
         branches.reset(repository, name)
         count = None
-    context.out.emit(ref_record(name, found.commit_id), text=lambda: [f"Branch: {branch}"])
+    context.out.emit(ref_record(name, found.commit_id))
     if count == 0:
         context.out.note("there were no uncommitted changes of that name")

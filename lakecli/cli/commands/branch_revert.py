@@ -47,6 +47,7 @@ def branch_revert(
     name = ref_of(branch)
     uris = {text: parse_ref(text) for text in refs if text.startswith(SCHEME)}
     expressions = [ref_of(uris[text]) if text in uris else text for text in refs]
+    context.out.say(f"Branch: {branch}")
     repository = context.repository(branch, *uris.values())
     branches.show(repository, name)
     _check(repository, name, expressions)
@@ -64,8 +65,6 @@ def branch_revert(
                 parent_number=parent_number,
                 allow_empty=allow_empty_commit,
             )
-            if not commits:
-                context.out.say(f"Branch: {branch}")
             commits.append(commit)
             context.out.say(f"commit {one_line(expression)} successfully reverted")
     finally:

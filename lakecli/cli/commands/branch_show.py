@@ -16,8 +16,9 @@ def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> Non
     """
     from lakecli.repository import branch as branches
 
+    context.out.say(f"Branch: {branch}")
     found = branches.show(context.repository(branch, at_op=at_op), ref_of(branch))
     context.out.emit(
         ref_record(found.name, found.commit_id),
-        text=lambda: [f"Branch: {branch}", f"Commit ID: {found.commit_id}"],
+        text=lambda: [f"Commit ID: {found.commit_id}"],
     )

@@ -29,6 +29,7 @@ def cherry_pick(
     """
     from lakecli.repository import pick
 
+    context.out.say(f"Branch: {branch}")
     made = pick.cherry_pick(
         context.repository(ref, branch),
         ref_of(ref),
@@ -37,5 +38,4 @@ def cherry_pick(
         parent_number=parent_number,
         allow_empty=allow_empty_commit,
     )
-    context.out.say(f"Branch: {branch}")
     context.out.emit(commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch)))

@@ -64,6 +64,7 @@ def commit(
     from lakecli.model import MergeStrategy
     from lakecli.repository.commit import commit as make_commit
 
+    context.out.say(f"Branch: {branch}")
     made = make_commit(
         context.repository(branch),
         ref_of(branch),
@@ -74,7 +75,6 @@ def commit(
         created_at=created_at,
         strategy=MergeStrategy.FAIL if strategy is None else MergeStrategy(strategy),
     )
-    context.out.say(f"Branch: {branch}")
     context.out.emit(commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch)))
 
 

@@ -81,6 +81,10 @@ def diff(
     """
     from lakecli.repository.diff import diff_refs, diff_uncommitted
 
+    if right is None:
+        context.out.say(f"Ref: {left}")
+    else:
+        context.out.say(f"Left ref: {left}", f"Right ref: {right}")
     repository = context.repository(left, *([] if right is None else [right]), at_op=at_op)
     path = os.fsencode(prefix)
     stack = ExitStack()
@@ -88,10 +92,8 @@ def diff(
         if engine is not EngineName.AUTO or master or conf:
             raise UsageError("--engine is for the differences between two refs")
         _check_branch(repository, ref_of(left), two_way=two_way)
-        headers = [f"Ref: {left}"]
         opened = diff_uncommitted(repository, ref_of(left), prefix=path)
     else:
-        headers = [f"Left ref: {left}", f"Right ref: {right}"]
         compare = partial(
             _compare, context, repository, stack, engine=engine, master=master, conf=conf
         )
@@ -104,7 +106,7 @@ def diff(
             compare=compare,
         )
     with stack, opened as differences:
-        count = stream_differences(context.out, differences, headers=headers)
+        count = stream_differences(context.out, differences)
     return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
 
 

@@ -37,15 +37,12 @@ def find_merge_base(
     """
     from lakecli.repository import find_merge_base as merging
 
+    context.out.say(f"Source: {source}", f"Destination: {destination}")
     points = merging.find_merge_base(
         context.repository(source, destination, at_op=at_op), ref_of(source), ref_of(destination)
     )
     base, from_, into = points.base.id, points.source.id, points.destination.id
     context.out.emit(
         {"base_commit_id": base, "source_commit_id": from_, "destination_commit_id": into},
-        text=lambda: [
-            f"Source: {source}",
-            f"Destination: {destination}",
-            f'Found base "{base}" when merging "{from_}" into "{into}".',
-        ],
+        text=lambda: [f'Found base "{base}" when merging "{from_}" into "{into}".'],
     )

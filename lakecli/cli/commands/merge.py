@@ -73,6 +73,7 @@ def merge(
     from lakecli.repository import merge as merging
 
     check_message(message, allow_empty=allow_empty_message)
+    context.out.say(f"Source: {source}", f"Destination: {destination}")
     repository = context.repository(source, destination)
     from_, into = ref_of(source), ref_of(destination)
     options = merging.MergeOptions(
@@ -83,19 +84,18 @@ def merge(
         squash=squash,
         allow_empty=allow_empty,
     )
-    headers = [f"Source: {source}", f"Destination: {destination}"]
     if dry_run:
         with merging.preview(repository, from_, into, options) as changes:
-            _list(context, changes, headers)
+            _list(context, changes)
         return
     made = merging.merge(repository, from_, into, options)
     context.out.emit(
         commit_record(made),
-        text=lambda: [*headers, f'Merged "{from_}" into "{into}" to get "{made.id}".'],
+        text=lambda: [f'Merged "{from_}" into "{into}" to get "{made.id}".'],
     )
 
 
-def _list(context: Context, changes: Iterable[Difference], headers: Iterable[str]) -> None:
+def _list(context: Context, changes: Iterable[Difference]) -> None:
     """List changes, and fail as the merge would if conflicts are among them."""
     from lakecli.committed.merge import MAX_CONFLICTS_LISTED, MergeConflict
     from lakecli.model import ChangeType
@@ -112,6 +112,6 @@ def _list(context: Context, changes: Iterable[Difference], headers: Iterable[str
                     paths.append(change.path)
             yield change
 
-    stream_differences(context.out, conflicts_counted(), headers=headers)
+    stream_differences(context.out, conflicts_counted())
     if count:
         raise MergeConflict(paths, count)

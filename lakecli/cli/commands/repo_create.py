@@ -48,6 +48,7 @@ def repo_create(
     """
     from lakecli.repository import repo
 
+    context.out.say(f"Repository: {repository}")
     record = repo.create(
         context.lake(),
         repository.repository,
@@ -58,7 +59,6 @@ def repo_create(
     context.out.emit(
         repository_record(record),
         text=lambda: [
-            f"Repository: {repository}",
             f"Repository '{record.name}' created:",
             f"storage namespace: {one_line(record.storage_namespace)}",
             f"default branch: {record.default_branch}",

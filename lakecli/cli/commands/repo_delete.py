@@ -21,11 +21,12 @@ def repo_delete(context: Context, repository: RepositoryUri, *, yes: Yes = False
     """
     from lakecli.repository import repo
 
+    context.out.say(f"Repository: {repository}")
     name = context.repository(repository).name
     context.confirm(f"delete repository '{name}' and all its branches, tags and commits", yes=yes)
     record = repo.delete(context.lake(), name)
     context.out.emit(
         repository_record(record),
-        text=lambda: [f"Repository: {repository}", f"Repository '{name}' deleted"],
+        text=lambda: [f"Repository '{name}' deleted"],
     )
     context.out.note(f"what it stored stays in {one_line(record.storage_namespace)}")
