@@ -311,7 +311,7 @@ RECORDS: Final[dict[str, Record]] = {
         ),
         "kind": (
             "text optional",
-            "repository, ref, commit, pack, metarange, range, entry, data, or cache",
+            "repository, ref, commit, pack, metarange, range, entry, data, external, or cache",
         ),
         "name": ("text optional", "the ref, the commit ID or the object's key"),
         "what": ("text optional", "is wrong"),
@@ -330,7 +330,8 @@ RECORDS: Final[dict[str, Record]] = {
         "entries": ("number optional", "checked"),
         "objects": ("number optional", "data objects in the namespace"),
         "bytes_hashed": ("number optional", "with --data"),
-        "external": ("number optional", "entries whose bytes lie elsewhere, not checked"),
+        "external": ("number optional", "entries whose bytes lie elsewhere"),
+        "external_asked": ("number optional", "of them that were asked for, with --external"),
         "findings": ("number optional", ""),
         "damaged_refs": ("list of text optional", ""),
         "outside": ("list of outside place optional", "where objects lie outside the namespace"),

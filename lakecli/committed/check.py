@@ -24,6 +24,7 @@ from lakecli.sstable.reader import BytesSource, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from lakecli.committed.metaranges import Metarange, RangeRecord
     from lakecli.committed.store import TreeStore
@@ -53,6 +54,7 @@ class CheckedEntry:
     physical_address: str
     size: int
     checksum: str
+    modified_at: datetime | None = None
 
 
 def check_metarange(trees: TreeStore, tree: MetarangeId) -> tuple[list[RangeRecord], list[Problem]]:
@@ -187,7 +189,7 @@ def _check_entry(
         return
     if is_ours and identity != identify(entry) and identity not in _lakefs_identities(entry):
         yield Problem(key, "the entry does not match its identity", path)
-    yield CheckedEntry(path, entry.physical_address, entry.size, entry.checksum)
+    yield CheckedEntry(path, entry.physical_address, entry.size, entry.checksum, entry.modified_at)
 
 
 def _lakefs_identities(entry: Entry) -> Iterator[bytes]:

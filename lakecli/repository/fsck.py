@@ -21,6 +21,7 @@ from lakecli.refs.store import RefStore
 from lakecli.repository import outside
 from lakecli.repository.commits import describe_commit
 from lakecli.repository.data_index import DataIndex
+from lakecli.repository.external import BATCH, Recorded, ask_all
 from lakecli.repository.namespace import owner_of
 from lakecli.staging.area import TOMBSTONE
 
@@ -43,8 +44,8 @@ class Finding:
     """One thing that is wrong.
 
     Attributes:
-        kind: ``repository``, ``ref``, ``commit``, ``pack``, ``metarange``, ``range``, ``entry`` or
-            ``data``.
+        kind: ``repository``, ``ref``, ``commit``, ``pack``, ``metarange``, ``range``, ``entry``,
+            ``data`` or ``external``.
         name: the ref, the commit ID or the object's key; of a ref in the bucket, its key.
         what: is wrong, in one line.
         path: the object's path, where it is about one.
@@ -94,11 +95,13 @@ class Thoroughness:
         hash_data: read data objects and compare their BLAKE3 with their names.
         sample: of the data objects, from 0 to 1; all by default.
         bulk: what does the work that grows with the data; this process by default.
+        external: ask for every object outside the namespace, and compare it with its entry.
     """
 
     hash_data: bool = False
     sample: float = 1.0
     bulk: Bulk | None = None
+    external: bool = False
 
 
 @dataclass(slots=True)
@@ -113,6 +116,8 @@ class FsckCounts:
     objects: int = 0
     bytes_hashed: int = 0
     external: int = 0
+    external_asked: int = 0
+    external_not_allowed: int = 0
     places: dict[str, int] = field(default_factory=dict)
     findings: int = 0
     damaged_refs: set[str] = field(default_factory=set)
@@ -141,7 +146,7 @@ def fsck(
         Unreachable: the store does not answer; what it holds is not known then.
     """
     how = thoroughness or Thoroughness(hash_data=hash_data)
-    checker = _Checker(repository, counts or FsckCounts())
+    checker = _Checker(repository, counts or FsckCounts(), how)
     with DataIndex() as index:
         found = index.fill(
             repository.store,
@@ -158,9 +163,10 @@ def fsck(
         checker.counts.bytes_hashed = index.bytes_hashed
         with repository.lake.kv.read() as txn:
             yield from checker.check_claim()
-            if how.bulk is not None:
+            if how.bulk is not None and not how.external:
                 checker.look_ahead(txn, how.bulk, index)
             yield from checker.check_refs(txn, index)
+            yield from checker.check_external()
             yield from checker.check_shared(txn)
         # What a path refers to was told with that path.
         for key in sorted(damaged.keys() - checker.hurting):
@@ -194,8 +200,10 @@ def _sampler(part: float, offset: float) -> Callable[[str], bool]:
 
 
 class _Checker:
-    def __init__(self, repository: Repository, counts: FsckCounts) -> None:
+    def __init__(self, repository: Repository, counts: FsckCounts, how: Thoroughness) -> None:
         self._repository = repository
+        self._how = how
+        self._external: list[tuple[CheckedEntry, str, CommitId | None]] = []
         self._store = repository.store
         self.counts = counts
         self.hurting: set[str] = set()
@@ -335,6 +343,10 @@ class _Checker:
         if "://" in entry.physical_address:
             self.counts.external += 1
             outside.count(self.counts.places, outside.place_of(entry.physical_address))
+            if self._how.external:
+                self._external.append((entry, name, commit_id))
+                if len(self._external) >= BATCH:
+                    yield from self.check_external()
             return
         what = index.problem_of(entry.physical_address, entry.size)
         if what is not None:
@@ -345,6 +357,23 @@ class _Checker:
                     "data", entry.physical_address, what, entry.path, name, commit_id, entry.size
                 )
             )
+
+    def check_external(self) -> Iterator[Finding]:
+        """Ask for the objects outside the namespace that were met since the last time."""
+        waiting, self._external = self._external, []
+        recorded = [
+            Recorded(entry.physical_address, entry.size, entry.checksum, entry.modified_at)
+            for entry, _, _ in waiting
+        ]
+        answers = ask_all(self._repository.addresses, recorded, reads=self._how.hash_data)
+        for (entry, name, commit_id), answer in zip(waiting, answers, strict=True):
+            self.counts.external_asked += answer.asked
+            self.counts.external_not_allowed += not answer.asked
+            if answer.problem is not None:
+                what, where = answer.problem, entry.physical_address
+                yield from self.tell(
+                    Finding("external", where, what, entry.path, name, commit_id, entry.size)
+                )
 
     def _check_staging(
         self, txn: ReadTransaction, branch: Branch, index: DataIndex
@@ -362,7 +391,9 @@ class _Checker:
                         Finding("entry", branch.name, error.message, path, branch.name)
                     )
                     continue
-                checked = CheckedEntry(path, entry.physical_address, entry.size, entry.checksum)
+                checked = CheckedEntry(
+                    path, entry.physical_address, entry.size, entry.checksum, entry.modified_at
+                )
                 yield from self._check_entry(checked, branch.name, None, index)
 
 

@@ -54,7 +54,9 @@ def test_a_sound_tree_has_no_problems_and_yields_its_entries() -> None:
     assert records == list(iter_ranges(trees, tree))
     found = [each for record in records for each in check_range(trees, record)]
     assert found == [
-        CheckedEntry(path, entry(at).physical_address, at, entry(at).checksum)
+        CheckedEntry(
+            path, entry(at).physical_address, at, entry(at).checksum, entry(at).modified_at
+        )
         for at, path in enumerate(MODEL)
     ]
 

@@ -51,6 +51,12 @@ def fsck(
         ),
         Reads(read_part),
     ] = None,
+    external: Annotated[
+        bool,
+        typer.Option(
+            "--external", help="Ask for every object outside the namespace whether it changed"
+        ),
+    ] = False,
     repair: Annotated[
         bool, typer.Option("--repair", help="Heal what can be healed, and say what is lost")
     ] = False,
@@ -77,6 +83,10 @@ def fsck(
     objects are taken on trust. What is wrong is told line by line, with the paths and refs that
     it hurts, and the exit code is 8. Nothing is changed.
 
+    Objects outside the storage namespace are counted by place. With --external each of them that
+    may be read is asked for, one request each, and compared with what was recorded: size and ETag,
+    or for files size, time and BLAKE3. What changed or is gone is a problem.
+
     With --repair, what can be healed is: objects that could not be read are read again, lost data
     objects are uploaded again from files of more than 1 MiB that were uploaded from this machine
     and still are what they were, or from any file below --from; ranges and metaranges come from
@@ -98,6 +108,11 @@ def fsck(
     from lakecli.repository.fsck import fsck as check
     from lakecli.repository.outside import places_in
 
+    if repair and external:
+        raise UsageError(
+            "--repair and --external exclude each other",
+            hint="what changed outside the namespace can only be imported again",
+        )
     if not repair and (places or dry_run):
         raise UsageError("--from and --dry-run are about repairing", hint="add --repair")
     opened = context.repository(repository)
@@ -124,7 +139,8 @@ def fsck(
                 on_object=lambda: shown.advance(items=1),
                 reads_ranges=runner.name != "local",
             )
-        how = Thoroughness(reads, 1.0 if data or sample is None else sample, bulk)
+        part = 1.0 if data or sample is None else sample
+        how = Thoroughness(reads, part, bulk, external=external)
         if repair:
             counts = _repair(context, opened, how, places, dry_run=dry_run)
         else:
@@ -270,6 +286,7 @@ def _counts_record(counts: FsckCounts) -> dict[str, object]:
         "objects": counts.objects,
         "bytes_hashed": counts.bytes_hashed,
         "external": counts.external,
+        "external_asked": counts.external_asked,
         "findings": counts.findings,
         "damaged_refs": sorted(counts.damaged_refs),
     }
@@ -282,6 +299,10 @@ def _lines(counts: FsckCounts, outside: Sequence[Place]) -> Iterator[str]:
         f"{counts.ranges} ranges, {counts.entries} entries, {counts.objects} data objects{hashed}"
     )
     if counts.external:
-        yield f"Not checked: {counts.external} entries whose bytes lie outside of the namespace"
+        asked, left = counts.external_asked, counts.external - counts.external_asked
+        if asked:
+            yield f"Asked for: {asked} objects outside of the namespace"
+        if left:
+            yield f"Not checked: {left} entries whose bytes lie outside of the namespace"
         yield from (f"  {line}" for line in place_lines(outside))
     yield f"Problems: {counts.findings}"

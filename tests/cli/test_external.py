@@ -1,0 +1,103 @@
+"""Objects that were imported without their bytes, and changed where they lie."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.cli.context import system_now
+from lakecli.cli.exit_codes import ExitCode
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.registry import open_store
+from tests.support.servers import new_bucket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.golden import Cli, Result
+
+MAIN = "lakefs://demo/main"
+CONTENTS = {"same": b"1", "overwritten": b"12345", "longer": b"123", "gone": b"1"}
+
+Source = tuple[str, "Callable[[str, bytes | None], None]"]
+
+
+@pytest.fixture(params=["bucket", "directory"])
+def source(
+    request: pytest.FixtureRequest,
+    cli: Cli,
+    aws_environment: pytest.MonkeyPatch,
+    moto_endpoint: str,
+) -> Source:
+    """Where objects lie that `demo` imported, and what writes or deletes them there."""
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    cli.now = system_now()
+    if request.param == "bucket":
+        uri = f"s3://{new_bucket(moto_endpoint)}"
+    else:
+        uri = f"local://{cli.directory}/source"
+        (cli.directory / "source").mkdir()
+    store = open_store(uri)
+
+    def write(key: str, data: bytes | None) -> None:
+        path = cli.directory / "source" / key
+        if data is None:
+            store.delete([key])
+        elif uri.startswith("s3://"):
+            store.put(key, data, ANY)
+        else:
+            later = path.stat().st_mtime_ns + 5_000_000_000 if path.exists() else 0
+            path.write_bytes(data)
+            os.utime(path, ns=(later, later))
+
+    for key, data in CONTENTS.items():
+        write(key, data)
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    cli.ok("import", "--from", uri.removeprefix("local://"), "--to", f"{MAIN}/t/")
+    return uri, write
+
+
+def check(cli: Cli, *options: str) -> tuple[Result, dict[str, str], dict[str, Any]]:
+    result = cli("fsck", "lakefs://demo", "--external", "--json", *options)
+    *found, summary = result.json_lines
+    assert all(each["kind"] == "external" for each in found)
+    return result, {each["path"]: each["what"] for each in found}, summary
+
+
+def test_what_changed_is_found(cli: Cli, source: Source) -> None:
+    uri, write = source
+    result, found, summary = check(cli)
+    assert result.exit_code == ExitCode.OK
+    assert (found, summary["external"], summary["external_asked"]) == ({}, 4, 4)
+    write("overwritten", b"54321")
+    write("longer", b"1234")
+    write("gone", None)
+    result, found, _ = check(cli)
+    assert result.exit_code == ExitCode.INTEGRITY
+    assert found.keys() == {"t/overwritten", "t/longer", "t/gone"}
+    assert "changed" in found["t/overwritten"]
+    assert "4 bytes" in found["t/longer"]
+    assert "gone" in found["t/gone"]
+    assert check(cli, "--data")[1] == found
+    # Without --external nothing is asked for.
+    assert cli.ok("fsck", "lakefs://demo", "--json").json["external_asked"] == 0
+    cli.ok("import", "--from", uri.removeprefix("local://"), "--to", f"{MAIN}/t/")
+    cli.ok("fs", "cat", f"{MAIN}/t/overwritten")
+
+
+def test_what_is_not_allowed_is_not_asked(
+    cli: Cli, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakecli.repository.places.remembered", lambda *_: ())
+    source[1]("gone", None)
+    result, found, summary = check(cli)
+    assert result.exit_code == ExitCode.OK
+    assert (found, summary["external_asked"]) == ({}, 0)
+    assert [place["allowed"] for place in summary["outside"]] == [False]
+
+
+def test_repairing_is_another_matter(cli: Cli, source: Source) -> None:
+    del source
+    assert cli("fsck", "lakefs://demo", "--external", "--repair").exit_code == ExitCode.USAGE
