@@ -49,7 +49,7 @@ __lakecli_options() {
     'fs stage') REPLY='--checksum --content-type --incoming --location --meta --mtime --size' ;;
     'fs stat') REPLY='--at-op --expires --pre-sign' ;;
     'fs upload') REPLY='--content-type --dry-run --exclude --follow --include --meta --no-progress -p --parallelism -r --recursive -s --skip --source' ;;
-    'fsck') REPLY='--conf --data --dry-run --engine --from --master --repair --sample' ;;
+    'fsck') REPLY='--conf --data --dry-run --engine --external --from --master --repair --sample' ;;
     'gc delete-config') REPLY='' ;;
     'gc get-config') REPLY='' ;;
     'gc run') REPLY='--conf --dry-run --engine --force-shared --grace --master --no-progress -p --parallelism -y --yes' ;;

@@ -255,6 +255,7 @@ function __lakecli_options
                 '--data' 'Read every data object and compare it with its name' \
                 '--dry-run' 'Show what would be done, and do nothing' \
                 '--engine' 'What does the work: local (this process), spark, or auto by the number of objects' \
+                '--external' 'Ask for every object outside the namespace whether it changed' \
                 '--from' 'Look for lost objects in this directory or copy of the namespace too; may be repeated' \
                 '--master' 'Where Spark runs; default: local[*], here' \
                 '--repair' 'Heal what can be healed, and say what is lost' \
