@@ -40,13 +40,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LostRace, OutcomeUnknown, Unreachable
-from lakecli.layout import GC
+from lakecli.layout import GC, MAX_KEEP_SIZE, MAX_STATE_SIZE
 from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, Match, ObjectNotFound
 from lakecli.remote.collection_state import (
     DEFAULT_GRACE,
     LONGEST_GRACE,
     MAX_EPOCH,
-    MAX_STATE_SIZE,
     NEVER_RAN,
     SHORTEST_GRACE,
     STATE_KEY,
@@ -111,9 +110,6 @@ STALE_AFTER: Final = timedelta(hours=1)
 LEASE: Final = timedelta(minutes=30)
 """How long after the state was last written, by the bucket's clock, a sweep belongs to whoever
 wrote it. Nobody else takes the sweep over, or ends it, earlier."""
-
-MAX_KEEP_SIZE: Final = 64 << 20
-"""Bytes of one list of kept keys, at most."""
 
 MAX_EXPIRED_SIZE: Final = 64 << 20
 """Bytes of one list of expired metaranges, at most."""

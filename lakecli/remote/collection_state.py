@@ -19,7 +19,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
-from lakecli.layout import GC
+from lakecli.ids import WriteId
+from lakecli.layout import GC, MAX_STATE_SIZE
+from lakecli.parsing import Unparsable, parse_json_object
+from lakecli.validation import Invalid, Record, choice, identifier, or_empty, text_that, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,18 +30,13 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 STATE_KEY: Final = GC + "state"
 
-MAX_STATE_SIZE: Final = 64 << 10
-"""Bytes of the state, at most."""
-
 MAX_EPOCH: Final = 10**15
 
 DEFAULT_GRACE: Final = timedelta(days=14)
 SHORTEST_GRACE: Final = timedelta(hours=24)
 LONGEST_GRACE: Final = timedelta(days=3_650)
 
-_FIELDS: Final = frozenset(("format", "phase", "epoch", "mark", "grace", "write_id"))
-_ID: Final = re.compile(r"[0-9a-f]{32}")
-_MARK: Final = re.compile(r"([1-9][0-9]{0,15})-[0-9a-f]{32}")
+_MARK: Final = re.compile(r"[1-9][0-9]{0,15}-[0-9a-f]{32}")
 
 
 class Phase(StrEnum):
@@ -76,6 +74,22 @@ class GcState(NamedTuple):
 
 NEVER_RAN: Final = GcState()
 
+_RECORD: Final = Record(
+    {
+        "format": whole(1, FORMAT),
+        "phase": choice(*Phase),
+        "epoch": whole(0, MAX_EPOCH),
+        "mark": or_empty(
+            text_that(lambda text: _MARK.fullmatch(text) is not None, "the name of such lists")
+        ),
+        "grace": whole(
+            int(SHORTEST_GRACE.total_seconds()),
+            int(LONGEST_GRACE.total_seconds()),
+        ),
+        "write_id": identifier(WriteId),
+    }
+)
+
 
 class DamagedState(IntegrityError):
     """The state is not one that this lakecli understands."""
@@ -93,17 +107,30 @@ def parse_state(data: bytes) -> GcState:
         DamagedState: a field is missing, or is not what it has to be.
     """
     try:
-        if len(data) > MAX_STATE_SIZE:
-            raise ValueError(f"more than {MAX_STATE_SIZE} bytes")  # noqa: TRY301
-        fields = json.loads(data)
-        if not isinstance(fields, dict):
-            raise ValueError("not an object")  # noqa: TRY004, TRY301
-        _check_format(fields)
-        return _state_of(fields)
-    except KeyError as error:
-        raise _damaged(f"no field {error}") from error
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise _damaged(str(error)) from error
+        fields = parse_json_object(data, max_size=MAX_STATE_SIZE)
+        known = fields.get("format")
+        if type(known) is int and known > FORMAT:
+            raise NewerState(
+                f"{STATE_KEY} is of format {known}, this lakecli knows {FORMAT}",
+                hint="a newer lakecli wrote it: upgrade this one",
+            )
+        values = _RECORD.read(fields)
+        _check_mark(values)
+    except (Invalid, Unparsable) as error:
+        raise DamagedState(
+            f"{STATE_KEY} is not a state that lakecli wrote: {error}",
+            hint="replace it by an idle one, which deletes nothing: "
+            "lakecli gc undo --force lakefs://REPOSITORY",
+        ) from error
+    unknown = _RECORD.unknown(fields)
+    return GcState(
+        phase=Phase(values["phase"]),
+        epoch=values["epoch"],
+        mark=values["mark"],
+        grace=timedelta(seconds=values["grace"]),
+        write_id=values["write_id"],
+        extra=json.dumps(unknown, separators=(",", ":")) if unknown else "",
+    )
 
 
 def dump_state(state: GcState) -> bytes:
@@ -120,63 +147,11 @@ def dump_state(state: GcState) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def _check_format(fields: Mapping[str, Any]) -> None:
-    known = _number(fields, "format", 1, MAX_EPOCH)
-    if known > FORMAT:
-        raise NewerState(
-            f"{STATE_KEY} is of format {known}, this lakecli knows {FORMAT}",
-            hint="a newer lakecli wrote it: upgrade this one",
-        )
-
-
-def _state_of(fields: Mapping[str, Any]) -> GcState:
-    phase = Phase(_text(fields, "phase"))
-    epoch = _number(fields, "epoch", 0, MAX_EPOCH)
-    mark, write_id = _text(fields, "mark"), _text(fields, "write_id")
-    shortest, longest = (int(each.total_seconds()) for each in (SHORTEST_GRACE, LONGEST_GRACE))
-    grace = timedelta(seconds=_number(fields, "grace", shortest, longest))
-    if not _ID.fullmatch(write_id):
-        raise ValueError(f"write_id is {write_id[:80]!r}, not 32 hex digits")
-    if phase is Phase.IDLE:
+def _check_mark(values: Mapping[str, Any]) -> None:
+    """Raise `Invalid` unless there are lists just where the phase needs them, of this epoch."""
+    mark = values["mark"]
+    if values["phase"] == Phase.IDLE:
         if mark:
-            raise ValueError("it is idle and has a mark")
-    else:
-        found = _MARK.fullmatch(mark)
-        if found is None or int(found[1]) != epoch:
-            raise ValueError(f"mark is {mark[:80]!r} in epoch {epoch}")
-    unknown = {key: value for key, value in fields.items() if key not in _FIELDS}
-    return GcState(
-        phase=phase,
-        epoch=epoch,
-        mark=mark,
-        grace=grace,
-        write_id=write_id,
-        extra=json.dumps(unknown, separators=(",", ":")) if unknown else "",
-    )
-
-
-def _number(fields: Mapping[str, Any], name: str, least: int, most: int) -> int:
-    value = fields[name]
-    if type(value) is not int or not least <= value <= most:
-        shown = value if type(value) is float or _is_short(value) else type(value).__name__
-        raise ValueError(f"{name} is {shown!r}, not a number from {least} to {most}")
-    return value
-
-
-def _is_short(value: object) -> bool:
-    return type(value) is int and abs(value) < 1 << 64
-
-
-def _text(fields: Mapping[str, Any], name: str) -> str:
-    value = fields[name]
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is not a text")  # noqa: TRY004 - all of this is one kind of damage
-    return value
-
-
-def _damaged(why: str) -> DamagedState:
-    return DamagedState(
-        f"{STATE_KEY} is not a state that lakecli wrote: {why}",
-        hint="replace it by an idle one, which deletes nothing: "
-        "lakecli gc undo --force lakefs://REPOSITORY",
-    )
+            raise Invalid("mark: it is idle and has one")
+    elif int(mark.partition("-")[0] or 0) != values["epoch"]:
+        raise Invalid(f"mark: {mark!r} in epoch {values['epoch']}")

@@ -112,3 +112,35 @@ def test_the_grace_period_is_a_setting(cli: Cli, littered: Demo) -> None:
     cli.ok("gc", "undo", REPOSITORY)
     cli.ok("config", "set", "gc.grace", "2h")
     assert cli("gc", "run", REPOSITORY).exit_code == ExitCode.USAGE
+
+
+def test_a_sweep_that_was_interrupted(cli: Cli, littered: Demo, golden: Golden) -> None:
+    namespace = littered.namespace
+    state = namespace / "_lakecli" / "gc" / "state"
+    cli.ok("gc", "run", REPOSITORY)
+    text = state.read_text()
+    state.write_text(text.replace('"condemned"', '"sweeping"'))
+    results = [
+        cli("gc", "status", REPOSITORY),
+        cli("gc", "run", REPOSITORY, "-y"),
+        cli("gc", "undo", REPOSITORY),
+        cli("gc", "undo", REPOSITORY, "--force"),
+    ]
+    grow_old(namespace)
+    results += [
+        cli("gc", "undo", REPOSITORY, "--force"),
+        cli("gc", "status", REPOSITORY),
+    ]
+    # A state that somebody has damaged: what is said, and the command that helps.
+    state.write_text(text.replace("1209600", "-1"))
+    results += [
+        cli("gc", "status", REPOSITORY),
+        cli("gc", "run", REPOSITORY, "-y"),
+        cli("gc", "undo", REPOSITORY),
+    ]
+    grow_old(namespace)
+    results += [
+        cli("gc", "undo", REPOSITORY, "--force", "--json"),
+        cli("gc", "run", REPOSITORY, "--dry-run"),
+    ]
+    golden("gc_interrupted", *results)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from lakecli.errors import IntegrityError
 from lakecli.layout import COMMITS, DATA, DOCTOR, GC, INCOMING, REFLOG, SSTABLES
 from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.parsing import parse_json_object
 from lakecli.pipeline.gc.live import DIGEST, RECORD, split
 from lakecli.pipeline.gc.reach import pack_ids
 from lakecli.remote.collection import EXPIRED, MAX_EXPIRED_SIZE, read_expired
@@ -50,6 +51,7 @@ MAX_PART_SIZE: Final = 1 << 30
 
 _DATA: Final = "data-"
 _PART: Final = re.compile(r"[0-9a-f]{2}|all")
+_MAX_LINE: Final = 16 << 10
 _MAX_OBJECT: Final = 1 << 50
 
 
@@ -172,7 +174,7 @@ class Marks:
 
 
 def _parse_doomed(line: bytes) -> Doomed:
-    fields = json.loads(line)
+    fields = parse_json_object(line, max_size=_MAX_LINE)
     key, size, kind = fields["key"], fields["size"], fields["kind"]
     if not isinstance(key, str) or type(size) is not int or not 0 <= size < _MAX_OBJECT:
         raise ValueError("a key or a size is none")

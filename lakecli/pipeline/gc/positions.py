@@ -20,7 +20,7 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.layout import GC, REFLOG, REFS, ref_key, reflog_prefix
+from lakecli.layout import GC, MAX_REF_SIZE, REFLOG, REFS, ref_key, reflog_prefix
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.remote.records import NotOurs, parse_moves
 from lakecli.remote.refs import iter_refs, read_refs
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 SEEN: Final = GC + "seen/"
 OBSERVED_EVERY: Final = timedelta(days=1)
-
-MAX_CHUNK_SIZE: Final = 1 << 20
-"""Bytes of an object of the reflog, at most."""
 
 MAX_SEEN_SIZE: Final = 64 << 20
 """Bytes of an observation, at most."""
@@ -145,10 +142,10 @@ def _recent_chunks(store: ObjectStore, cutoff: datetime) -> dict[str, list[Objec
 
 
 def _read_chunk(store: ObjectStore, ref: RemoteRef, info: ObjectInfo) -> tuple[Move, ...]:
-    if info.size > MAX_CHUNK_SIZE:
+    if info.size > MAX_REF_SIZE:
         raise NotOurs(
             f"{info.key} has {info.size} bytes, moves of {ref.kind} {ref.name!r} take at most "
-            f"{MAX_CHUNK_SIZE}",
+            f"{MAX_REF_SIZE}",
             hint="something else writes into this namespace: restore the object from a backup",
         )
     try:

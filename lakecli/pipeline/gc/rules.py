@@ -11,7 +11,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import NotFound, UsageError
+from lakecli.layout import MAX_RULES_SIZE
 from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.parsing import parse_json
 from lakecli.remote.collection import RULES_KEY
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def parse_rules(text: str) -> Rules:
         UsageError: it says none.
     """
     try:
-        fields = json.loads(text)
+        fields = parse_json(text, max_size=MAX_RULES_SIZE)
         default = _days(fields["default_retention_days"])
         branches: dict[str, int] = {}
         for each in fields.get("branches") or []:
@@ -82,7 +84,7 @@ def find_rules(store: ObjectStore) -> Rules | None:
         UsageError: what is there makes no sense.
     """
     try:
-        data = store.get(RULES_KEY)
+        data = store.get(RULES_KEY, start=0, length=MAX_RULES_SIZE + 1)
     except ObjectNotFound:
         return None
     return parse_rules(data.decode("utf-8", "surrogateescape"))
