@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.model import ChangeType, Difference
 from lakecli.repository.find_merge_base import find_merge_points
@@ -18,14 +18,22 @@ if TYPE_CHECKING:
     from lakecli.repository.lake import Repository
     from lakecli.repository.view import View
 
+_BLOCKS_SIZE: Final = 8 << 20
+"""Bytes that decoded blocks of the committed tree may take while staging is compared with it."""
+
 
 def uncommitted(view: View, *, prefix: bytes = b"") -> Iterator[Difference]:
     """Yield how a branch's staging area differs from its commit, in path order.
 
     What is staged as it was committed, or deleted where nothing was, is no difference.
     """
+    from lakecli.committed.points import PointReader
+
+    # Paths come in order, so few blocks are needed at a time, however much is staged.
+    points = PointReader(view.repository.trees, blocks_limit=_BLOCKS_SIZE)
+    tree = view.commit.metarange_id
     for path, staged in view.staged(prefix=prefix):
-        difference = _compare(path, view.find_committed(path), staged)
+        difference = _compare(path, points.find(tree, path), staged)
         if difference is not None:
             yield difference
 
