@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lakecli.repository.lake import Lake
 
-STORE_CALLS = ("put", "put_new", "flush", "spool", "adopt")
+STORE_CALLS = ("put", "put_new", "put_content", "flush", "spool", "adopt")
 
 
 class Killer:

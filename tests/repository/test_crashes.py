@@ -23,7 +23,7 @@ CASES = [
     *[("cherry-pick", step) for step in ("after flush 1", "move")],
     # Reverting the newest commit gives a tree that is there already: nothing is written.
     *[("revert", step) for step in ("build", "move")],
-    *[("upload", step) for step in ("after put_new 3", "before flush 1", "after flush 1")],
+    *[("upload", step) for step in ("after put_content 3", "before flush 1", "after flush 1")],
 ]
 
 

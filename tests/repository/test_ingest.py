@@ -92,7 +92,7 @@ class Writes:
         value = getattr(self.inner, name)
         if name == "batch":
             return lambda: Writes(value())
-        if name in ("put", "put_new", "spool"):
+        if name in ("put", "put_new", "put_content", "spool"):
             self.names.append(name)
         return value
 
