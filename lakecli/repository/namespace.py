@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from time import sleep
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli import layout
 from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
-from lakecli.errors import AlreadyExists, IntegrityError, Refused
+from lakecli.errors import AlreadyExists, IntegrityError, Refused, Unreachable
 from lakecli.ids import RepositoryUuid
 from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, ObjectNotFound
 from lakecli.parsing import Unparsable, parse_json_object
@@ -32,13 +33,16 @@ from lakecli.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from lakecli.model import RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
 
 FORMAT = 1
+
+_PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+"""Seconds between attempts to create an object while the store cannot tell if it is there."""
 
 _NEED_SIZE: Final = 100
 _MOST_NEEDS: Final = 100
@@ -183,25 +187,61 @@ def _newer(store: ObjectStore, need: str) -> NewerRepository:
     )
 
 
-def claim(store: ObjectStore, record: RepositoryRecord) -> None:
+def claim(
+    store: ObjectStore, record: RepositoryRecord, *, sleep: Callable[[float], None] = sleep
+) -> None:
     """Take a namespace for a repository; repeating it for the same UUID changes nothing.
+
+    Args:
+        store: the namespace.
+        record: of the repository.
+        sleep: waits for some seconds.
 
     Raises:
         NamespaceTaken: it belongs to another repository, or to a lakeFS.
+        Unreachable: the store neither takes the claim nor shows that of another.
     """
     owner = owner_of(store)
     if owner is None:
         marker = find_lakefs_marker(store)
         if marker is not None:
             raise _taken(store, f"a lakeFS repository (found {marker})")
-        try:
-            store.put(layout.REPOSITORY, _document(record), ABSENT, content_type="application/json")
-        except ConditionFailed:
-            owner = owner_of(store)
-    if owner is not None and owner != record.uuid:
+        _create(store, layout.REPOSITORY, _document(record), sleep)
+        owner = owner_of(store)
+        if owner is None:
+            raise _not_created(store, layout.REPOSITORY)
+    if owner != record.uuid:
         raise _taken(store, f"repository {owner}")
-    with suppress(ConditionFailed):  # written by an earlier attempt of this very claim
-        store.put(layout.LAKEFS_MARKER, layout.LAKEFS_MARKER_BODY, ABSENT)
+    _create(store, layout.LAKEFS_MARKER, layout.LAKEFS_MARKER_BODY, sleep)
+
+
+def _create(store: ObjectStore, key: str, body: bytes, sleep: Callable[[float], None]) -> None:
+    """Write an object unless it is there, and make sure that it is, whoever wrote it.
+
+    A condition that did not hold is no proof of that: S3 answers 409 while it cannot tell yet.
+
+    Raises:
+        Unreachable: it is not.
+    """
+    content_type = "application/json" if key == layout.REPOSITORY else ""
+    for pause in _PAUSES:
+        try:
+            store.put(key, body, ABSENT, content_type=content_type)
+        except ConditionFailed:
+            with suppress(ObjectNotFound):
+                store.head(key)
+                return
+            sleep(pause)
+        else:
+            return
+    raise _not_created(store, key)
+
+
+def _not_created(store: ObjectStore, key: str) -> Unreachable:
+    return Unreachable(
+        f"{store.uri} does not take {key}, which is not there",
+        hint="wait and repeat the command; the storage namespace is not claimed",
+    )
 
 
 def restore(store: ObjectStore, record: RepositoryRecord) -> None:

@@ -394,6 +394,20 @@ def test_a_batch_waits_for_another_writer_of_the_key(store: S3Store, server: Stu
     assert methods(server) == ["PUT", "PUT"]
 
 
+def test_a_conflict_that_lasts_decides_nothing(
+    store: S3Store, server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Callers that go on with other objects catch `Unreachable`."""
+    waited: list[float] = []
+    monkeypatch.setattr("lakecli.objectstore.s3.store.sleep", waited.append)
+    for code in ("ConditionalRequestConflict", "OperationAborted", "SomethingElse"):
+        waited.clear()
+        server.answers = [s3_error(409, code)]
+        with pytest.raises(Unreachable, match=code):
+            store.put_new("k", b"body")
+        assert len(waited) == 3
+
+
 @pytest.mark.usefixtures("sdk_alone")
 def test_a_batch_does_without_conditions_where_there_are_none(
     store: S3Store, server: StubServer

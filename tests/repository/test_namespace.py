@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
 from lakecli import layout
-from lakecli.errors import ErrorKind, IntegrityError
+from lakecli.errors import AlreadyExists, ErrorKind, IntegrityError, Unreachable
 from lakecli.ids import RepositoryUuid
-from lakecli.objectstore.base import ANY
+from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import namespace
 from lakecli.repository.namespace import NewerRepository, check_needs, describe, owner_of
 from tests.support.forgeries import DOCUMENTS, broken
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakecli.objectstore.base import Condition, Version
     from lakecli.repository.lake import Repository
 
 
@@ -40,6 +44,65 @@ def test_it_tells_what_a_clone_has_to_know(repository: Repository) -> None:
         (),
     )
     check_needs(repository.store, description, writing=True)
+
+
+class Undecided(MemoryStore):
+    """Answers as S3 does while it cannot tell: 409, and nothing is there."""
+
+    def __init__(self, times: int, instead: Callable[[], object] = lambda: None) -> None:
+        super().__init__()
+        self._left, self._instead = times, instead
+        self.waited: list[float] = []
+
+    def put(
+        self, key: str, body: bytes | BinaryIO, condition: Condition, **attributes: Any
+    ) -> Version:
+        if condition == ABSENT and self._left:
+            self._left -= 1
+            self._instead()
+            raise ConditionFailed("409 ConditionalRequestConflict")
+        return super().put(key, body, condition, **attributes)
+
+
+def test_a_conflict_over_a_claim_decides_nothing(repository: Repository) -> None:
+    for times in (1, 2, 5):
+        store = Undecided(times)
+        namespace.claim(store, repository.record, sleep=store.waited.append)
+        assert len(store.waited) == times
+        assert owner_of(store) == repository.record.uuid
+        assert namespace.find_lakefs_marker(store) == layout.LAKEFS_MARKER
+
+
+def test_a_conflict_that_lasts_is_no_claim(repository: Repository) -> None:
+    store = Undecided(1_000)
+    with pytest.raises(Unreachable, match=r"does not take _lakecli/repository\.json"):
+        namespace.claim(store, repository.record, sleep=store.waited.append)
+    assert sum(store.waited) > 5
+    assert list(store.list()) == []
+    store._left = 0
+    namespace.claim(store, repository.record)
+    assert owner_of(store) == repository.record.uuid
+
+
+def test_a_conflict_that_another_one_wins(repository: Repository) -> None:
+    other = replace(repository.record, uuid=RepositoryUuid("0" * 32))
+
+    def win() -> None:
+        if owner_of(store) is None:
+            MemoryStore.put(store, layout.REPOSITORY, namespace._document(other), ANY)
+
+    store = Undecided(1, win)
+    with pytest.raises(AlreadyExists, match=f"belongs to repository {other.uuid}"):
+        namespace.claim(store, repository.record, sleep=store.waited.append)
+
+
+def test_a_conflict_over_the_marker_alone(repository: Repository) -> None:
+    store = Undecided(0)
+    namespace.claim(store, repository.record)
+    store.delete([layout.LAKEFS_MARKER])
+    store._left = 2
+    namespace.claim(store, repository.record, sleep=store.waited.append)
+    assert namespace.find_lakefs_marker(store) == layout.LAKEFS_MARKER
 
 
 def test_a_namespace_without_one() -> None:

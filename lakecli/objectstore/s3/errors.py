@@ -84,6 +84,7 @@ _REFUSED = Words(Refused, "{host} refused {operation}: {code}, {text}: {what}")
 
 _BY_CODE = {
     "BadDigest": _GARBLED,
+    "ConditionalRequestConflict": _BUSY,
     "InsufficientStorage": _FULL,
     "InvalidDigest": _GARBLED,
     "KeyTooLongError": Words(UsageError, "key too long for {host}: {what}"),
@@ -108,6 +109,7 @@ _BY_STATUS = {
     404: _MISSING,
     405: _UNABLE,
     408: _BUSY,
+    409: _BUSY,  # somebody else is at it and may yet fail, so nothing is decided
     429: _BUSY,
     501: _UNABLE,
     507: _FULL,
