@@ -54,7 +54,7 @@ class Sample(NamedTuple):
 def command_lines(sample: Sample) -> Iterator[tuple[str, ...]]:
     """Yield at least one line for each command: those that read first, those that remove last."""
     commands = {command.words: command for command in describe_all()}
-    order = sorted(commands, key=lambda words: (_RANK.get(words, 1), words))
+    order = sorted(commands, key=lambda words: (_RANK.get(words, 3), words))
     special = _special(sample)
     for words in order:
         yield from special.get(words) or [_by_arguments(commands[words], sample)]
@@ -71,6 +71,8 @@ _RANK = {
                 "fs presign", "status", "op log", "op show", "gc status", "gc get-config", "fsck",
                 "doctor", "clone", "fetch", "export",
             ),
+            ("fs cp", "fs mv", "fs rm", "fs upload", "fs stage"),
+            ("commit",),
             (),
             ("push", "pull", "gc run", "gc undo"),
             ("branch reset", "branch delete", "tag delete", "undo", "redo", "op undo", "op redo"),
@@ -122,13 +124,13 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
             ("branch", "list", uri, "--amount", "1"),
         ],
         "branch reset": [("branch", "reset", ref, "-y")],
-        "branch revert": [("branch", "revert", ref, ref)],
+        "branch revert": [("branch", "revert", ref, f"{ref}~1", "-y")],
         "clone": [("clone", sample.namespace, "lakefs://cloned")],
         "commit": [("commit", ref, "-m", "message")],
         "diff": [("diff", ref), ("diff", ref, tag), ("diff", f"{ref}~1", ref, "--two-way")],
         "export": [
-            ("export", name.rpartition("/")[0] + "/", str(out / "export")),
-            ("export", name.rpartition("/")[0] + "/", str(out / "export"), "--dry-run"),
+            ("export", f"{ref}/", str(out / "export")),
+            ("export", f"{ref}/", str(out / "export"), "--dry-run"),
         ],
         "fs cp": [("fs", "cp", name, f"{ref}/copied")],
         "fs download": [
@@ -161,7 +163,9 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
         ],
         "gc run": [("gc", "run", uri, "--dry-run"), ("gc", "run", uri, "-y")],
         "gc set-config": [("gc", "set-config", uri, "--filename", str(rules))],
-        "import": [("import", "--from", str(source), "--to", f"{ref}/imported/", "-m", "import")],
+        "import": [
+            ("import", "--from", str(source), "--to", f"{ref}/imported/", "--copy", "-m", "m")
+        ],
         "log": [
             ("log", ref),
             ("log", ref, "--graph"),
@@ -172,10 +176,12 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
         "op restore": [("op", "restore", uri, sample.operation, "-y")],
         "pull": [("pull", ref)],
         "push": [("push", ref, "--dry-run"), ("push", ref)],
-        "quickstart": [("quickstart", str(sample.directory / "quick"))],
+        "quickstart": [("quickstart", str(source))],
         "repo create": [
             ("repo", "create", "lakefs://another", str(sample.directory / "another")),
             ("repo", "create", "lakefs://again", sample.namespace),
         ],
         "repo delete": [("repo", "delete", uri, "-y")],
+        "tag create": [("tag", "create", f"{uri}/tagged", ref)],
+        "tag delete": [("tag", "delete", f"{uri}/tagged", "-y")],
     }

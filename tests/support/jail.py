@@ -1,0 +1,204 @@
+"""A jail for commands: buckets in memory, files that nobody may touch, and a record of what was.
+
+Buckets of every cloud are in memory, and each request is recorded with the bucket it went to.
+Directories are real. An audit hook of the interpreter notes which files are opened or changed,
+which sockets connect and which programs start.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+from lakecli.objectstore import registry
+from lakecli.objectstore.base import ABSENT, PresignedUrl
+from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
+from tests.support.lakes import START
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+    from pathlib import Path
+
+    import pytest
+
+    from lakecli.objectstore.base import ObjectStore, PresignRequest
+    from lakecli.objectstore.uri import NamespaceUri
+
+SECRET: Final = b"CANARY-f8c1-of-the-victim"
+"""What stands in everything that no command may read."""
+
+_PATHS: Final = {
+    "open": (0,),
+    "os.chmod": (0,),
+    "os.link": (0, 1),
+    "os.listdir": (0,),
+    "os.mkdir": (0,),
+    "os.remove": (0,),
+    "os.rename": (0, 1),
+    "os.rmdir": (0,),
+    "os.symlink": (1,),
+    "os.truncate": (0,),
+    "os.utime": (0,),
+}
+_NEVER: Final = frozenset({"socket.connect", "subprocess.Popen", "os.exec", "os.system"})
+
+
+class _Watch:
+    """What the audit hook tells, which cannot be taken away again; it has one listener."""
+
+    def __init__(self) -> None:
+        self.jail: Jail | None = None
+        self.installed = False
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.jail is None:
+            return
+        if event in _NEVER:
+            self.jail.seen.append(f"{event} {arguments!r}"[:200])
+        for at in _PATHS.get(event, ()):
+            path = arguments[at]
+            if isinstance(path, str | bytes | os.PathLike):
+                self.jail.note(event, os.fsdecode(path))
+
+
+_WATCH: Final = _Watch()
+
+
+class JailStore(MemoryStore):
+    """A namespace in a recorded bucket."""
+
+    def __init__(self, jail: Jail, uri: NamespaceUri) -> None:
+        prefix = f"{uri.path}/" if uri.path else ""
+        self._jail = jail
+        self._where = f"{uri.scheme}://{uri.bucket}"
+        self._uri = str(uri)
+        super().__init__(jail.bucket(self._where), prefix)
+
+    @property
+    def uri(self) -> str:
+        return self._uri
+
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+        self._jail.requests.add(self._where)
+        self._jail.signed.append(f"{self._uri}/{key}")
+        return PresignedUrl("https://signed.invalid/x", now + request.expires_in)
+
+    def _check_bucket(self) -> None:
+        self._jail.requests.add(self._where)
+        super()._check_bucket()
+
+
+class Jail:
+    """Places for one run of commands.
+
+    Attributes:
+        root: everything is below it.
+        requests: buckets that were asked for anything.
+        signed: objects that URLs were signed for.
+        seen: accesses to what is forbidden.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.buckets: dict[str, MemoryBucket] = {}
+        self.requests: set[str] = set()
+        self.signed: list[str] = []
+        self.seen: list[str] = []
+        self.canaries = [
+            root / "canary",
+            root / "home" / "canary",
+            root / "home" / ".ssh" / "id_rsa",
+            root / "work" / "canary",
+        ]
+
+    def bucket(self, where: str) -> MemoryBucket:
+        """Return a bucket; it is there as soon as somebody asks."""
+        return self.buckets.setdefault(where, MemoryBucket(clock=lambda: START))
+
+    def plant(self) -> None:
+        """Lay out the canaries, also in a second bucket."""
+        for path in self.canaries:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(SECRET)
+        store = MemoryStore(self.bucket("s3://secret"))
+        for key in ("canary", "ns/canary", "data/canary"):
+            store.put(key, SECRET, ABSENT)
+        self._before = self._state()
+
+    def note(self, event: str, path: str) -> None:
+        """Note an access to a file if it is forbidden."""
+        name = path.rpartition("/")[2]
+        if name in {"canary", "id_rsa", "passwd"}:
+            self.seen.append(f"{event} {path}")
+
+    def _state(self) -> dict[str, object]:
+        files: dict[str, object] = {}
+        for folder in (self.root, self.root / "home"):
+            # Only what commands are given as theirs may change.
+            names = sorted(path.name for path in folder.iterdir())
+            files[str(folder)] = [name for name in names if name not in {"work", "lakecli"}]
+        for path in self.canaries:
+            status = path.stat() if path.exists() else None
+            files[str(path)] = status and (status.st_mtime_ns, status.st_ino, path.read_bytes())
+        bucket = self.bucket("s3://secret")
+        files["s3://secret"] = {key: stored.body for key, stored in bucket.objects.items()}
+        return files
+
+    def trespasses(self, *, allowed: set[str]) -> list[str]:
+        """Return what was touched that must not be."""
+        _WATCH.jail = None
+        found = list(self.seen)
+        found += [f"request to {where}" for where in sorted(self.requests - allowed)]
+        found += [
+            f"signed {uri}" for uri in self.signed if not uri.startswith(tuple(sorted(allowed)))
+        ]
+        after = self._state()
+        found += [f"{name} changed" for name in after if after[name] != self._before[name]]
+        return found
+
+    @contextmanager
+    def closed(self, patch: pytest.MonkeyPatch) -> Iterator[None]:
+        """Run commands inside: all stores are the jail's, nothing waits, everything is noted."""
+        if not _WATCH.installed:
+            sys.addaudithook(_WATCH)
+            _WATCH.installed = True
+        real = registry._adapter
+
+        def adapter(scheme: str) -> Any:
+            if scheme == "local":
+                return real(scheme)
+            return SimpleNamespace(open_namespace=self._open, prepare_namespace=lambda _uri: "")
+
+        patch.setattr(registry, "_adapter", adapter)
+        _WATCH.jail = self
+        try:
+            yield
+        finally:
+            _WATCH.jail = None
+
+    def _open(self, uri: NamespaceUri, *, region: str = "") -> ObjectStore:
+        del region
+        return JailStore(self, uri)
+
+
+def no_waiting(patch: pytest.MonkeyPatch) -> None:
+    """Let everything that waits for a bucket go on at once."""
+    from lakecli.objectstore.probe import conditions
+    from lakecli.repository import reuse
+    from lakecli.repository.sharing import publish
+
+    def skip(seconds: float) -> None:
+        del seconds
+
+    patch.setattr(time, "sleep", skip)
+    for module in (conditions, reuse, publish):
+        patch.setattr(module, "sleep", skip, raising=False)
+    for guard in (getattr(reuse, "Guard", None), getattr(reuse, "GcGuard", None)):
+        defaults = guard and guard.__init__.__kwdefaults__
+        if defaults and "sleep" in defaults:
+            patch.setitem(defaults, "sleep", skip)
