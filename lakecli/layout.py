@@ -52,11 +52,11 @@ MAX_REPOSITORY_SIZE: Final = 64 << 10
 MAX_STATE_SIZE: Final = 64 << 10
 """Bytes of the state of garbage collection, at most."""
 
-MAX_RULES_SIZE: Final = 1 << 20
-"""Bytes of the retention rules, at most."""
-
 MAX_KEEP_SIZE: Final = 64 << 20
 """Bytes of one list of keys that writers took into use again, at most."""
+
+MAX_RULES_SIZE: Final = 1 << 20
+"""Bytes of the retention rules, at most."""
 
 LARGEST_PACK: Final = 64 << 20
 """Bytes; a commit pack that has more is merged no further, so that it always fits into memory."""
@@ -64,8 +64,24 @@ LARGEST_PACK: Final = 64 << 20
 MAX_PACK_SIZE: Final = 4 * LARGEST_PACK
 """Bytes of a commit pack that is read, at most: twice the largest that merging makes."""
 
+MAX_PACK_GROWTH: Final = 16
+"""How many times as large as a pack its records may be, beside `PACK_ALLOWANCE`.
+
+IDs are random and do not compress: of packs that people make, records take about three times as
+much. A forged one would fill the memory and the disk of whoever reads it.
+"""
+
+PACK_ALLOWANCE: Final = 16 << 20
+"""Bytes that the records of a pack may take however small it is."""
+
 MAX_MESSAGE_SIZE: Final = 64 << 10
 """Bytes of the message of a commit that comes from the bucket, at most."""
+
+MAX_METADATA_SIZE: Final = 512 << 10
+"""Bytes of the committer and the metadata of a new commit, at most."""
+
+MAX_COMMIT_SIZE: Final = 1 << 20
+"""Bytes of the record of a commit that comes from the bucket, at most."""
 
 MAX_TABLE_SIZE: Final = 1 << 30
 """Bytes of a range or metarange that is read whole, at most; lakeFS ends ranges at 20 MiB."""

@@ -280,6 +280,10 @@ class Context:
         argv = [*(flag for flag, on in flags.items() if on), *settings, *argv]
         return run_within(argv, world, Globals())
 
+    def show_notices_of(self, repository: Repository) -> None:
+        """Show in the end what verbs find out about a repository that was not opened here."""
+        self._repositories.append(repository)
+
     def close(self) -> None:
         """Show what verbs found out, close what was opened; safe to repeat."""
         for repository in self._repositories:

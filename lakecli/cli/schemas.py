@@ -117,6 +117,13 @@ RECORDS: Final[dict[str, Record]] = {
         "commits": ("number", "that are new here"),
         "packs": ("number", "that were read"),
         "updated": ("list of ref update", "refs that moved since the bucket was last looked at"),
+        "damaged": ("list of damage", "what was left out because it cannot be believed"),
+    },
+    "damage": {
+        "kind": ("text", "branch, tag, pack or commit"),
+        "name": ("text", "of the branch or tag; the ID of the pack or commit"),
+        "key": ("text", "of the object in the storage namespace"),
+        "what": ("text", "is wrong"),
     },
     "cloned": {
         "repository": ("text", "a URI"),
@@ -127,6 +134,7 @@ RECORDS: Final[dict[str, Record]] = {
         "commits": ("number", "that are new on this machine"),
         "left_out": ("list of ref update", "refs of the bucket that are not here, and why"),
         "outside": ("list of outside place", "where objects lie outside the namespace"),
+        "damaged": ("list of damage", "what was left out because it cannot be believed"),
     },
     "outside place": {
         "place": ("text", "a bucket or a directory"),
@@ -159,6 +167,7 @@ RECORDS: Final[dict[str, Record]] = {
         "state": ("text", "created, fast-forward, merged, up to date, ahead or tag"),
         "dry_run": ("boolean", "the branch was not moved"),
         "updated": ("list of ref update", "refs that moved since the bucket was last looked at"),
+        "damaged": ("list of damage", "what was left out because it cannot be believed"),
     },
     "commit": {
         "id": ("id", "as lakeFS computes it"),

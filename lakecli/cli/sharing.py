@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from lakecli.cli.context import Context
     from lakecli.cli.progress import Progress
     from lakecli.model import CommitId
+    from lakecli.remote.damage import Damage
     from lakecli.repository.fetch import RefUpdate
     from lakecli.repository.lake import Repository
     from lakecli.repository.push import Pushed
@@ -106,6 +107,11 @@ def update_lines(updates: tuple[RefUpdate, ...]) -> Iterator[str]:
         after = short(update.after) or "not there"
         shown = told[update.change].format(before=short(update.before), after=after)
         yield f"{update.kind} {update.name}: {shown}"
+
+
+def damage_record(each: Damage) -> dict[str, object]:
+    """Return the fields of something that was left out because it cannot be believed."""
+    return each._asdict()
 
 
 def pushed_record(pushed: Pushed) -> dict[str, object]:

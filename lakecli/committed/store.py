@@ -24,7 +24,7 @@ from lakecli.committed.ranges import check_described
 from lakecli.committed.recent import Recent
 from lakecli.committed.sources import MissingTable, PathSource, RemoteSource
 from lakecli.errors import IntegrityError
-from lakecli.objectstore.base import ObjectNotFound
+from lakecli.objectstore.base import ObjectNotFound, get_bounded
 from lakecli.sstable.reader import BytesSource, CorruptTable, Table
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ class TreeStore:
 
     def _get(self, key: str) -> bytes:
         try:
-            return self.store.get(key)
+            return get_bounded(self.store, key, layout.MAX_TABLE_SIZE)
         except ObjectNotFound:
             raise MissingTable(key, self.store.uri) from None
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol
 
-from lakecli.errors import LostRace, NotFound, UsageError
+from lakecli.errors import IntegrityError, LostRace, NotFound, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -46,6 +46,16 @@ class BucketNotFound(NotFound):
 
 class ConditionFailed(LostRace):
     """A conditional write found something else than it required; nothing was written."""
+
+
+class TooLarge(IntegrityError):
+    """An object that has more bytes than anything of its kind; it was not fetched."""
+
+    def __init__(self, key: str, max_size: int) -> None:
+        super().__init__(
+            f"{key} has more than {max_size:,} bytes, which nothing that lakecli writes there has",
+            hint="something else writes into this namespace: restore the object from a backup",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +144,19 @@ def key_bytes(key: str) -> bytes:
         raise UsageError(f"not a key of an object, it has no bytes: {key!r}") from None
 
 
+def get_bounded(store: ObjectStore, key: str, max_size: int) -> bytes:
+    """Return a whole object by one request that fetches no more than it may have.
+
+    Raises:
+        ObjectNotFound: no such key.
+        TooLarge: it has more than `max_size` bytes.
+    """
+    data = store.get(key, start=0, length=max_size + 1)
+    if len(data) > max_size:
+        raise TooLarge(key, max_size)
+    return data
+
+
 def check_range(start: int, length: int | None) -> None:
     """Refuse a range that `ObjectStore.get` does not define.
 
@@ -165,8 +188,13 @@ class ObjectStore(Protocol):
             ObjectNotFound: no such key.
         """
 
-    def get_versioned(self, key: str) -> tuple[bytes, Version]:
-        """Return a whole object and the version of just these bytes, for compare-and-set.
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
+        """Return an object and the version of just these bytes, for compare-and-set.
+
+        Args:
+            key: of the object.
+            length: bytes to read from its beginning, at most; ``None``: all. Of an empty object
+                the version may then be unknown, ``""``.
 
         Raises:
             ObjectNotFound: no such key.

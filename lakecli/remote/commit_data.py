@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.errors import Refused
 from lakecli.identity import commit_id
 from lakecli.ids import CommitId, MalformedId, MetarangeId
+from lakecli.layout import MAX_COMMIT_SIZE, MAX_MESSAGE_SIZE
 from lakecli.model import Commit
 from lakecli.sstable.framing import MalformedValue, decode_value, encode_value
 
@@ -22,6 +23,10 @@ _VERSION: Final = 1
 _SHOWN: Final = 64
 
 
+class TooLong(Refused):
+    """A commit that others would not read because it is too large."""
+
+
 class NotText(Refused):
     """A commit with bytes that are no text, which the format cannot hold."""
 
@@ -30,10 +35,17 @@ def encode_commit(commit: Commit) -> bytes:
     """Return the value that records a commit under its ID.
 
     Raises:
+        TooLong: its message, or all of it, exceeds what is read.
         NotText: its message, committer or metadata are not UTF-8.
     """
     from lakecli.proto import messages
 
+    size = len(commit.message.encode("utf-8", "surrogateescape"))
+    if size > MAX_MESSAGE_SIZE:
+        raise TooLong(
+            f"commit {commit.id} cannot be shared, its message has {size:,} bytes",
+            hint=f"commit anew with a message of {MAX_MESSAGE_SIZE:,} bytes at most",
+        )
     try:
         message = messages.CommitData(
             id=commit.id,
@@ -55,7 +67,13 @@ def encode_commit(commit: Commit) -> bytes:
             f"{error.object!r}",
             hint="commit anew with a message, committer and metadata in UTF-8",
         ) from None
-    return encode_value(commit.id.encode("ascii"), message.SerializeToString())
+    data = message.SerializeToString()
+    if len(data) > MAX_COMMIT_SIZE:
+        raise TooLong(
+            f"commit {commit.id} cannot be shared, it has {len(data):,} bytes",
+            hint=f"commit anew with metadata of less than {MAX_COMMIT_SIZE:,} bytes",
+        )
+    return encode_value(commit.id.encode("ascii"), data)
 
 
 def decode_commit(key: bytes, value: bytes) -> Commit:
@@ -67,6 +85,8 @@ def decode_commit(key: bytes, value: bytes) -> Commit:
     from lakecli.proto import messages
 
     identity, data = decode_value(value)
+    if len(data) > MAX_COMMIT_SIZE:
+        raise MalformedValue(f"the commit at {key[:_SHOWN]!r} has {len(data):,} bytes")
     try:
         message = messages.CommitData.FromString(data)
         commit = _commit(message)
@@ -84,6 +104,8 @@ def _commit(message: CommitData) -> Commit:
     if message.generation < 1:
         raise ValueError(f"generation {message.generation}")
     # Checked before anything is computed of them, or believed.
+    if len(message.message.encode()) > MAX_MESSAGE_SIZE:
+        raise ValueError("a message that is too long")
     parents = tuple([CommitId(parent) for parent in message.parents])
     metarange_id = MetarangeId(message.meta_range_id)
     return Commit(

@@ -20,8 +20,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import PackId
-from lakecli.layout import COMMITS, LARGEST_PACK, pack_key
-from lakecli.objectstore.base import ObjectNotFound
+from lakecli.layout import (
+    COMMITS,
+    LARGEST_PACK,
+    MAX_PACK_GROWTH,
+    MAX_PACK_SIZE,
+    PACK_ALLOWANCE,
+    pack_key,
+)
+from lakecli.objectstore.base import ObjectNotFound, TooLarge, get_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -39,6 +46,9 @@ SMALLEST_LEVEL: Final = 16 << 10
 REPLACES: Final = "replaces"
 
 _ID_SIZE: Final = 32
+_SHOWN: Final = 64
+_MOST_BAD: Final = 100
+"""Records that are no commits, beyond which a pack is taken for damaged."""
 _PROPERTIES: Final = {"type": b"commits", "entity": b"commit", "writer": b"lakecli"}
 
 
@@ -62,6 +72,13 @@ class PackInfo(NamedTuple):
     modified_at: datetime
 
 
+class BadCommit(NamedTuple):
+    """A record of a pack that is no commit: what stands as its ID, and why it is none."""
+
+    id: str
+    what: str
+
+
 @dataclass(frozen=True, slots=True)
 class Pack:
     """A pack that was read and verified.
@@ -70,11 +87,13 @@ class Pack:
         id: 64 hex digits.
         replaces: IDs of the packs whose commits it holds too.
         commits: ordered by ID.
+        bad: records that are no commits, and were left out; such a pack is replaced by none.
     """
 
     id: PackId
     replaces: tuple[PackId, ...]
     commits: list[Commit]
+    bad: tuple[BadCommit, ...] = ()
 
 
 def list_packs(store: ObjectStore) -> list[PackInfo]:
@@ -98,7 +117,10 @@ def read_pack(store: ObjectStore, pack_id: PackId) -> Pack:
     """
     from lakecli.identity import h
 
-    data = store.get(pack_key(pack_id))
+    try:
+        data = get_bounded(store, pack_key(pack_id), MAX_PACK_SIZE)
+    except TooLarge as error:
+        raise DamagedPack(pack_id, f"it has more than {MAX_PACK_SIZE:,} bytes") from error
     if h(data).hex() != pack_id:
         raise DamagedPack(pack_id, f"its {len(data)} bytes are not those it is named after")
     try:
@@ -154,12 +176,18 @@ def read_new_packs(
             yield pack
 
 
-def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack]:
+def read_named_packs(
+    store: ObjectStore,
+    ids: Iterable[PackId],
+    *,
+    on_damage: Callable[[DamagedPack], None] | None = None,
+) -> Iterator[Pack]:
     """Yield packs, without those that are gone or replaced by one that was read before them.
 
     Args:
         store: of the namespace.
         ids: of the packs, the newest first.
+        on_damage: as of `read_new_packs`.
 
     Raises:
         DamagedPack: one is not what its name says.
@@ -172,6 +200,11 @@ def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack
         try:
             pack = read_pack(store, pack_id)
         except ObjectNotFound:
+            continue
+        except DamagedPack as error:
+            if on_damage is None:
+                raise
+            on_damage(error)
             continue
         done.update(pack.replaces)
         yield pack
@@ -241,6 +274,7 @@ def _level(size: int) -> int:
 
 def _parse(pack_id: PackId, data: bytes) -> Pack:
     from lakecli.remote.commit_data import decode_commit
+    from lakecli.sstable.framing import MalformedValue
     from lakecli.sstable.reader import BytesSource, Table
 
     table = Table(BytesSource(pack_key(pack_id), data))
@@ -250,6 +284,19 @@ def _parse(pack_id: PackId, data: bytes) -> Pack:
     replaced = table.properties.get(REPLACES, b"")
     if len(replaced) % _ID_SIZE:
         raise IntegrityError("a list of packs that ends within an ID")
+    room = PACK_ALLOWANCE + MAX_PACK_GROWTH * len(data)
+    commits: list[Commit] = []
+    bad: list[BadCommit] = []
+    for key, value in table.records():
+        room -= len(key) + len(value)
+        if room < 0:
+            raise IntegrityError("its records are many times as large as it is")
+        try:
+            commits.append(decode_commit(key, value))
+        except MalformedValue as error:
+            bad.append(BadCommit(key[:_SHOWN].decode("ascii", "backslashreplace"), error.message))
+            if len(bad) > _MOST_BAD:
+                raise IntegrityError("many of its records are no commits") from error
     return Pack(
         id=pack_id,
         replaces=tuple(
@@ -258,5 +305,6 @@ def _parse(pack_id: PackId, data: bytes) -> Pack:
                 for start in range(0, len(replaced), _ID_SIZE)
             ]
         ),
-        commits=[decode_commit(key, value) for key, value in table.records()],
+        commits=commits,
+        bad=tuple(bad),
     )

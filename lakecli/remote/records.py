@@ -105,6 +105,10 @@ class NotOurs(IntegrityError):
     """An object in the place of a ref or of its moves that this lakecli cannot have written."""
 
 
+class NewerRecord(NotOurs):
+    """A record of a format that only a newer lakecli knows."""
+
+
 class Unwritable(Refused):
     """A ref or moves that `parse_ref` or `parse_moves` would refuse."""
 
@@ -276,7 +280,7 @@ def _load(data: bytes, what: str) -> dict[str, Any]:
     except Invalid as error:
         raise _not_ours(what, Invalid(f"format: {error}")) from error
     if known > FORMAT:
-        raise NotOurs(
+        raise NewerRecord(
             f"{what} is of format {known}, this lakecli knows {FORMAT}",
             hint="a newer lakecli wrote it: upgrade this one",
         )
@@ -286,7 +290,8 @@ def _load(data: bytes, what: str) -> dict[str, Any]:
 def _not_ours(what: str, reason: ValueError) -> NotOurs:
     return NotOurs(
         f"{what} is nothing that lakecli wrote: {reason}",
-        hint="something else writes into this namespace: restore the object from a backup",
+        hint="something else writes into this namespace; a clone that saw it last writes it again: "
+        "lakecli fsck --repair lakefs://REPOSITORY; else restore the object from a backup",
     )
 
 

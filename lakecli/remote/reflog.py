@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import Unreachable
-from lakecli.layout import reflog_key, reflog_prefix
-from lakecli.objectstore.base import ObjectNotFound
+from lakecli.layout import MAX_REF_SIZE, reflog_key, reflog_prefix
+from lakecli.objectstore.base import ObjectNotFound, get_bounded
 from lakecli.remote.records import MAX_MOVES, NotOurs, dump_moves, parse_moves
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def spill(store: ObjectStore, kind: str, name: str, moves: tuple[Move, ...]) -> 
 def _check_spilled(store: ObjectStore, key: str, moves: tuple[Move, ...]) -> None:
     """Make sure that a chunk is there: a store may also refuse because of a PUT that then fails."""
     try:
-        found = parse_moves(key, store.get(key))
+        found = parse_moves(key, get_bounded(store, key, MAX_REF_SIZE))
     except ObjectNotFound as error:
         raise Unreachable(
             f"the store refuses to write {key}, though nothing is there",
@@ -85,7 +85,7 @@ def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[Move, 
     """Return older moves from number `newest` down; none where there are none any more."""
     key = reflog_key(ref.kind, ref.name, newest)
     try:
-        data = store.get(key)
+        data = get_bounded(store, key, MAX_REF_SIZE)
     except ObjectNotFound:
         # Another lakecli may cut the chunks elsewhere: the next that reaches down to it holds it.
         found = next(store.list(reflog_prefix(ref.kind, ref.name), after=key), None)
@@ -93,7 +93,7 @@ def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[Move, 
             return ()
         key = found.key
         try:
-            data = store.get(key)
+            data = get_bounded(store, key, MAX_REF_SIZE)
         except ObjectNotFound:
             return ()
     moves = parse_moves(key, data)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.layout import REFS, ref_key, ref_of_key
+from lakecli.layout import MAX_REF_SIZE, REFS, ref_key, ref_of_key
 from lakecli.objectstore.base import ObjectNotFound
-from lakecli.remote.records import parse_ref
+from lakecli.remote.records import NotOurs, parse_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from lakecli.objectstore.base import ObjectStore, Version
     from lakecli.remote.records import RemoteRef
@@ -25,6 +25,14 @@ class Listed(NamedTuple):
     version: Version
 
 
+class BadRef(NamedTuple):
+    """An object in the place of a ref that is none of ours, and why."""
+
+    kind: str
+    name: str
+    what: str
+
+
 def find_ref(store: ObjectStore, kind: str, name: str) -> RemoteRef | None:
     """Return a ref, deleted or not, or ``None`` if there never was one.
 
@@ -32,7 +40,7 @@ def find_ref(store: ObjectStore, kind: str, name: str) -> RemoteRef | None:
         NotOurs: the object in its place is no ref object of ours.
     """
     try:
-        data, version = store.get_versioned(ref_key(kind, name))
+        data, version = store.get_versioned(ref_key(kind, name), length=MAX_REF_SIZE + 1)
     except ObjectNotFound:
         return None
     return parse_ref(kind, name, data, version)
@@ -50,9 +58,20 @@ def iter_refs(store: ObjectStore) -> Iterator[Listed]:
 
 
 def read_refs(
-    store: ObjectStore, wanted: Iterable[Listed], *, parallelism: int = PARALLEL_READS
+    store: ObjectStore,
+    wanted: Iterable[Listed],
+    *,
+    parallelism: int = PARALLEL_READS,
+    on_bad: Callable[[BadRef], None] | None = None,
 ) -> Iterator[RemoteRef]:
     """Yield refs in the order of `wanted`, one GET each; those that are not there are left out.
+
+    Args:
+        store: of the namespace.
+        wanted: the refs.
+        parallelism: requests at a time.
+        on_bad: told of each object that is no ref object of ours, which is then left out; without
+            it that is raised.
 
     Raises:
         NotOurs: an object in the place of one is no ref object of ours.
@@ -60,18 +79,31 @@ def read_refs(
     from collections import deque
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    reading: deque[Future[RemoteRef | None]] = deque()
+    def read(listed: Listed) -> RemoteRef | BadRef | None:
+        try:
+            return find_ref(store, listed.kind, listed.name)
+        except NotOurs as error:
+            if on_bad is None:
+                raise
+            return BadRef(listed.kind, listed.name, error.message)
+
+    reading: deque[Future[RemoteRef | BadRef | None]] = deque()
+
+    def take() -> Iterator[RemoteRef]:
+        found = reading.popleft().result()
+        if isinstance(found, BadRef):
+            assert on_bad is not None
+            on_bad(found)
+        elif found is not None:
+            yield found
+
     pool = ThreadPoolExecutor(parallelism)
     try:
         for listed in wanted:
-            reading.append(pool.submit(find_ref, store, listed.kind, listed.name))
+            reading.append(pool.submit(read, listed))
             if len(reading) == 2 * parallelism:
-                ref = reading.popleft().result()
-                if ref is not None:
-                    yield ref
+                yield from take()
         while reading:
-            ref = reading.popleft().result()
-            if ref is not None:
-                yield ref
+            yield from take()
     finally:
         pool.shutdown(cancel_futures=True)

@@ -18,7 +18,7 @@ from lakecli.model import Branch, RepositoryRecord, Tag
 from lakecli.refs.store import RefStore
 from lakecli.repository import namespace, operations, records, tokens
 from lakecli.repository.commits import initial_commit
-from lakecli.repository.fetch import Change, RefUpdate, read_remote, take_packs
+from lakecli.repository.fetch import Change, RefUpdate, notify, read_remote, take_packs
 from lakecli.repository.lake import Repository
 from lakecli.repository.sharing import tracking
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.model import CommitId, StagingToken
+    from lakecli.remote.damage import Damage
     from lakecli.repository.fetch import Remote
     from lakecli.repository.lake import Lake
     from lakecli.repository.sharing.incoming import Incoming
@@ -41,6 +42,7 @@ class Cloned(NamedTuple):
         tags: likewise.
         commits: how many were new on this machine.
         left_out: refs of the bucket that are not here, and why.
+        damaged: what of the bucket cannot be believed, and is not here.
     """
 
     repository: Repository
@@ -48,6 +50,7 @@ class Cloned(NamedTuple):
     tags: int
     commits: int
     left_out: tuple[RefUpdate, ...]
+    damaged: tuple[Damage, ...] = ()
 
 
 def _nothing(_count: int = 0) -> None:
@@ -79,8 +82,6 @@ def clone_counted(
         AlreadyExists: the name is taken, or this machine has the repository under another one.
         NotFound: there is no repository in that namespace.
         Refused: it belongs to a lakeFS, or needs a newer lakecli.
-        DamagedPack: a commit pack is damaged; nothing is visible here.
-        NotOurs: an object in the place of a ref is none, likewise.
     """
     from lakecli.objectstore.uri import normalise
     from lakecli.remote.collection import read_state
@@ -104,7 +105,9 @@ def clone_counted(
         made, left_out = _register(txn, repository, remote, incoming)
         tracking.put_fetched(txn, repository, fetched)
     branches = sum(isinstance(each, Branch) for each in made)
-    return Cloned(repository, branches, len(made) - branches, incoming.commits, left_out)
+    damaged = (*remote.damaged, *incoming.damaged)
+    notify(repository, damaged)
+    return Cloned(repository, branches, len(made) - branches, incoming.commits, left_out, damaged)
 
 
 def _check_free(txn: ReadTransaction, name: str) -> None:

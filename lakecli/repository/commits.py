@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NewType
 
 from lakecli.errors import UsageError
 from lakecli.identity import commit_id
+from lakecli.layout import MAX_MESSAGE_SIZE, MAX_METADATA_SIZE
 from lakecli.model import EMPTY_TREE, Commit, CommitId
 
 if TYPE_CHECKING:
@@ -37,7 +38,11 @@ def make_commit(
     """Return a new commit, which is to become part of history.
 
     Args: those of `describe_commit`; the parents are claimed.
+
+    Raises:
+        UsageError: its texts are longer than what other clones read.
     """
+    _check_size(message, committer, metadata)
     return describe_commit(
         parents=parents,
         generation_parents=generation_parents,
@@ -47,6 +52,25 @@ def make_commit(
         created_at=created_at,
         metadata=metadata,
     )
+
+
+def _check_size(message: str, committer: str, metadata: Mapping[str, str]) -> None:
+    size = _size(message)
+    if size > MAX_MESSAGE_SIZE:
+        raise UsageError(
+            f"a commit message of {size:,} bytes",
+            hint=f"a message has {MAX_MESSAGE_SIZE:,} bytes at most: put the rest into an object",
+        )
+    others = _size(committer) + sum(_size(key) + _size(metadata[key]) for key in metadata)
+    if others > MAX_METADATA_SIZE:
+        raise UsageError(
+            f"a committer and metadata of {others:,} bytes",
+            hint=f"they have {MAX_METADATA_SIZE:,} bytes at most: put the rest into an object",
+        )
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape"))
 
 
 def describe_commit(

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import Tag
+from lakecli.objectstore.base import Version
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.store import RefStore
+from lakecli.remote import damage
 from lakecli.repository import operations
+from lakecli.repository.lake import Notice
 from lakecli.repository.sharing import rollback, tracking, unsent
 from lakecli.repository.sharing.incoming import Incoming, take_in
 from lakecli.repository.sharing.publish import check_readable
@@ -29,8 +32,9 @@ if TYPE_CHECKING:
     from lakecli.kv.operations import RefChange
     from lakecli.kv.tracking import Tracked
     from lakecli.model import CommitId
+    from lakecli.remote.damage import Damage
+    from lakecli.remote.packs import DamagedPack
     from lakecli.remote.records import RemoteRef
-    from lakecli.remote.refs import Listed
     from lakecli.repository.lake import Repository
 
 
@@ -80,20 +84,31 @@ class FetchReport(NamedTuple):
         commits: how many were new here.
         packs: how many were read.
         refs: how many there are in the bucket, deleted ones too.
+        damaged: what was left out because it cannot be believed; of its refs this clone knows what
+            it knew before.
     """
 
     updated: tuple[RefUpdate, ...]
     commits: int
     packs: int
     refs: int
+    damaged: tuple[Damage, ...] = ()
 
 
 class Remote(NamedTuple):
-    """The refs of a bucket as they were read."""
+    """The refs of a bucket as they were read.
+
+    Attributes:
+        listed: how many there are, deleted ones too.
+        refs: those that are not as they were known.
+        gone: known ones that are not there any more.
+        damaged: objects in the place of refs that are none.
+    """
 
     listed: int
     refs: tuple[RemoteRef, ...]
     gone: tuple[Tracked, ...]
+    damaged: tuple[Damage, ...] = ()
 
 
 def _nothing(_count: int = 0) -> None:
@@ -110,8 +125,6 @@ def fetch(repository: Repository, *, on_object: Callable[[int], None] = _nothing
     Raises:
         NewerRepository: it may be read by newer versions only.
         OtherRepository: the namespace is no longer this repository's.
-        NotOurs: an object in the place of a ref is none.
-        DamagedPack: a commit pack is damaged; nothing has moved.
         Unreachable: the store does not answer.
         PermissionDenied: reading or listing is not allowed.
     """
@@ -133,7 +146,21 @@ def fetch(repository: Repository, *, on_object: Callable[[int], None] = _nothing
         tracking.put_fetched(txn, repository, fetched)
     if went_back:
         rollback.notify(repository, went_back)
-    return FetchReport(updated, incoming.commits, incoming.packs, remote.listed)
+    damaged = (*remote.damaged, *incoming.damaged)
+    notify(repository, damaged)
+    return FetchReport(updated, incoming.commits, incoming.packs, remote.listed, damaged)
+
+
+def notify(repository: Repository, damaged: Sequence[Damage]) -> None:
+    """Leave a notice of each thing in the bucket that was left out."""
+    for each in damaged:
+        repository.notify(
+            Notice(
+                f"left out {each.kind} {each.name!r}: {each.what}",
+                hint="what this clone knew of it stays; look, and repair what it can: "
+                f"lakecli fsck --repair {repository.uri}",
+            )
+        )
 
 
 class _Back(NamedTuple):
@@ -179,11 +206,13 @@ def read_remote(
     """Return the refs that moved since they were seen as `known` has them.
 
     A ref that the listing lacks is asked for by itself, since a store may list late: refs are
-    never deleted by us, only replaced by a tombstone.
+    never deleted by us, only replaced by a tombstone. An object that is no ref is left out and
+    named: it says nothing about where the ref stands.
     """
-    from lakecli.remote.refs import find_ref, iter_refs, read_refs
+    from lakecli.remote.refs import BadRef, Listed, iter_refs, read_refs
 
     store = repository.store
+    bad: list[BadRef] = []
     changed: list[Listed] = []
     listed = set()
     for each in iter_refs(store):
@@ -194,19 +223,17 @@ def read_remote(
         if before is None or before.version != each.version:
             changed.append(each)
     refs = []
-    for ref in read_refs(store, changed):
+    for ref in read_refs(store, changed, on_bad=bad.append):
         refs.append(ref)
         on_object(1)
-    gone = []
-    for key, tracked in known.items():
-        if key not in listed:
-            found = find_ref(store, *key)
-            if found is None:
-                gone.append(tracked)
-            elif found.version != tracked.version:
-                refs.append(found)
+    late = [Listed(*key, Version(each.version)) for key, each in known.items() if key not in listed]
+    unlisted = {(ref.kind, ref.name): ref for ref in read_refs(store, late, on_bad=bad.append)}
+    refs += [ref for key, ref in unlisted.items() if ref.version != known[key].version]
+    answered = {*unlisted, *((each.kind, each.name) for each in bad)}
+    gone = [known[each.kind, each.name] for each in late if (each.kind, each.name) not in answered]
     refs.sort(key=lambda ref: (ref.kind, ref.name))
-    return Remote(len(listed), tuple(refs), tuple(gone))
+    damaged = sorted(map(damage.of_ref, bad))
+    return Remote(len(listed), tuple(refs), tuple(gone), tuple(damaged))
 
 
 def take_packs(
@@ -221,7 +248,7 @@ def take_packs(
     they are all that is read: packs of those who lost a race are nobody's business. Else, or if
     that is not enough, packs are listed and all new ones are read, the largest first. A store may
     list a pack late, so those that moves name are asked for in the end; not before, since most
-    were merged into larger ones long ago.
+    were merged into larger ones long ago. A pack that is damaged is left out and named.
     """
     from lakecli.remote.packs import read_named_packs
 
@@ -233,9 +260,10 @@ def take_packs(
     if not lacking:
         return incoming
     if len(named) <= MAX_NAMED:
-        incoming = take_in(
-            repository, read_named_packs(repository.store, named), on_commits=on_object
-        )
+        damaged: list[DamagedPack] = []
+        packs = read_named_packs(repository.store, named, on_damage=damaged.append)
+        incoming = take_in(repository, packs, on_commits=on_object)
+        incoming.damaged += map(damage.of_pack, damaged)
         with repository.lake.kv.read() as txn:
             packed = PackedStore(txn, repository.key)
             lacking = [
@@ -265,7 +293,12 @@ def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[PackId]:
 
 
 def _add(before: Incoming, after: Incoming) -> Incoming:
-    return replace(after, packs=before.packs + after.packs, commits=before.commits + after.commits)
+    return replace(
+        after,
+        packs=before.packs + after.packs,
+        commits=before.commits + after.commits,
+        damaged=list(dict.fromkeys([*before.damaged, *after.damaged])),
+    )
 
 
 def _take_in(
@@ -275,8 +308,11 @@ def _take_in(
 
     with repository.lake.kv.read() as txn:
         known = set(PackedStore(txn, repository.key).known_packs())
-    packs = read_new_packs(repository.store, known, also=named)
-    return take_in(repository, packs, on_commits=on_object)
+    damaged: list[DamagedPack] = []
+    packs = read_new_packs(repository.store, known, also=named, on_damage=damaged.append)
+    incoming = take_in(repository, packs, on_commits=on_object)
+    incoming.damaged += map(damage.of_pack, damaged)
+    return incoming
 
 
 def _is_legal(kind: str, name: str) -> bool:

@@ -13,6 +13,7 @@ from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.layout import pack_key, ref_key
 from lakecli.refs.store import RefStore
+from lakecli.remote import damage
 from lakecli.repository.fsck import Finding
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import CommitId
     from lakecli.objectstore.base import ObjectStore
+    from lakecli.remote.damage import Damage
     from lakecli.repository.lake import Repository
 
 
@@ -43,10 +45,12 @@ class Packs(NamedTuple):
     Attributes:
         parents: of every commit in a pack that can be read.
         bad: those that cannot be.
+        bad_commits: records of sound packs that are no commits.
     """
 
     parents: dict[CommitId, tuple[CommitId, ...]]
     bad: list[BadPack]
+    bad_commits: list[Damage]
 
 
 def read_packs(store: ObjectStore) -> Packs:
@@ -56,11 +60,13 @@ def read_packs(store: ObjectStore) -> Packs:
     parents: dict[CommitId, tuple[CommitId, ...]] = {}
     damaged: list[DamagedPack] = []
     replaced: set[str] = set()
+    bad_commits: list[Damage] = []
     for pack in read_new_packs(store, (), on_damage=damaged.append):
         parents |= {commit.id: commit.parents for commit in pack.commits}
         replaced.update(pack.replaces)
+        bad_commits += [damage.of_commit(pack, each) for each in pack.bad]
     bad = [BadPack(each.pack_id, each.message, each.pack_id in replaced) for each in damaged]
-    return Packs(parents, bad)
+    return Packs(parents, bad, bad_commits)
 
 
 def check_shared(repository: Repository, txn: ReadTransaction) -> Iterator[Finding]:
@@ -88,6 +94,8 @@ def check_shared(repository: Repository, txn: ReadTransaction) -> Iterator[Findi
     packs = read_packs(store)
     for pack in packs.bad:
         yield Finding("pack", pack_key(pack.id), pack.what)
+    for each in packs.bad_commits:
+        yield Finding("pack", each.key, each.what)
     yield from _check_reached(packs, heads)
     yield from _check_believed(repository, txn, packs)
 

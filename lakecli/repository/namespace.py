@@ -151,7 +151,7 @@ def describe(store: ObjectStore) -> Description | None:
 def _read(store: ObjectStore) -> dict[str, Any] | None:
     """Return the fields of ``repository.json``, none of them checked, or ``None``."""
     try:
-        data = store.get(layout.REPOSITORY)
+        data = store.get(layout.REPOSITORY, start=0, length=layout.MAX_REPOSITORY_SIZE + 1)
         return parse_json_object(data, max_size=layout.MAX_REPOSITORY_SIZE)
     except ObjectNotFound:
         return None

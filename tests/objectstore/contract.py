@@ -19,7 +19,9 @@ from lakecli.objectstore.base import (
     ConditionFailed,
     Match,
     ObjectNotFound,
+    TooLarge,
     Version,
+    get_bounded,
     key_bytes,
 )
 from lakecli.objectstore.contents import put_content
@@ -219,6 +221,25 @@ class ObjectStoreContract(ABC):
         assert listed == second
         store.put("k", b"4", Match(listed))
         assert store.get("k") == b"4"
+
+    def test_get_versioned_of_a_beginning(self, store: ObjectStore) -> None:
+        written = store.put("k", b"2" * 300_000, ANY)
+        assert store.get_versioned("k", length=7) == (b"2" * 7, written)
+        assert store.get_versioned("k", length=400_000) == (b"2" * 300_000, written)
+        store.put("empty", b"", ANY)
+        assert store.get_versioned("empty", length=7)[0] == b""
+        with pytest.raises(ObjectNotFound, match="missing"):
+            store.get_versioned("missing", length=7)
+
+    def test_get_bounded(self, store: ObjectStore) -> None:
+        store.put("k", b"12345", ANY)
+        assert get_bounded(store, "k", 5) == b"12345"
+        with pytest.raises(TooLarge, match="more than 4 bytes"):
+            get_bounded(store, "k", 4)
+        with pytest.raises(ObjectNotFound, match="missing"):
+            get_bounded(store, "missing", 5)
+        store.put("empty", b"", ANY)
+        assert get_bounded(store, "empty", 5) == b""
 
     def test_get_versioned(self, store: ObjectStore) -> None:
         versions = []

@@ -254,8 +254,8 @@ def test_attempts_end(bucket: Bucket, answer: str, error: type[LakeError]) -> No
 
 def test_a_read_that_is_behind_is_not_believed(bucket: Bucket) -> None:
     class Behind(TroubledStore):
-        def get_versioned(self, key: str) -> tuple[bytes, Version]:
-            found = super().get_versioned(key)
+        def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
+            found = super().get_versioned(key, length=length)
             return old if next(lag) else found
 
     advance(bucket.store, 1)

@@ -201,11 +201,58 @@ def test_what_others_make_of_a_pack(entity: bytes, key: str, value: bytes, what:
     data = table.finish()
     pack_id = PackId.of_bytes(h(data))
     store.put(pack_key(pack_id), data, ANY)
-    with pytest.raises(DamagedPack, match=what):
-        packs.read_pack(store, pack_id)
+    if entity != b"commit":
+        with pytest.raises(DamagedPack, match=what):
+            packs.read_pack(store, pack_id)
+    else:  # the others of its commits may be sound
+        pack = packs.read_pack(store, pack_id)
+        (bad,) = pack.bad
+        assert (pack.commits, bad.id) == ([], key)
+        assert what in bad.what
     store.put(COMMITS + "no pack", b"ignored", ANY)
     store.put(COMMITS + "ab" * 32 + "/x", b"ignored", ANY)
     assert [info.id for info in packs.list_packs(store)] == [pack_id]
+
+
+def test_a_pack_of_nothing_but_bad_records_is_damaged() -> None:
+    store = MemoryStore()
+    table = TableWriter(properties={"entity": b"commit"})
+    for number in range(200):
+        table.add(f"{number:064}".encode(), b"\x7f")
+    data = table.finish()
+    pack_id = PackId.of_bytes(h(data))
+    store.put(pack_key(pack_id), data, ANY)
+    with pytest.raises(DamagedPack, match="many of its records"):
+        packs.read_pack(store, pack_id)
+
+
+def test_what_is_larger_than_any_pack_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packs, "MAX_PACK_SIZE", 1000)
+    reads: list[int | None] = []
+
+    class Measured(MemoryStore):
+        def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+            reads.append(length)
+            return super().get(key, start=start, length=length)
+
+    store = Measured()
+    data = bytes(100_000)
+    pack_id = PackId.of_bytes(h(data))
+    store.put(pack_key(pack_id), data, ANY)
+    with pytest.raises(DamagedPack, match="more than 1,000 bytes"):
+        packs.read_pack(store, pack_id)
+    assert reads == [1001]
+
+
+def test_records_that_are_many_times_as_large_as_their_pack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They fill the memory and the disk of whoever reads them."""
+    monkeypatch.setattr(packs, "PACK_ALLOWANCE", 10_000)
+    store = MemoryStore()
+    pack_id = packs.write_pack(store, [make(f"{number}" + "x" * 60_000) for number in range(20)])
+    with pytest.raises(DamagedPack, match="many times as large"):
+        packs.read_pack(store, pack_id)
 
 
 def test_only_new_packs_are_read() -> None:

@@ -89,9 +89,9 @@ class TroubledStore(MemoryStore):
         self._ask("get")
         return super().get(key, start=start, length=length)
 
-    def get_versioned(self, key: str) -> tuple[bytes, Version]:
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         self._ask("get")
-        return super().get_versioned(key)
+        return super().get_versioned(key, length=length)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         self._ask("list")

@@ -230,13 +230,36 @@ def forbid_reading(bucket: FaultyStore) -> None:
 @pytest.mark.parametrize(
     ("spoil", "kind", "said"),
     [
+        (spoil_ref, "branch", "says that it is branch 'dev'"),
+        (spoil_pack, "pack", "_lakecli/commits/"),
+    ],
+)
+def test_what_is_damaged_is_left_out_and_comes_once_it_is_repaired(
+    first: Repository, second: Lake, bucket: FaultyStore, *, spoil: Any, kind: str, said: str
+) -> None:
+    make_commit(first, b"a")
+    pushed = push(first, "main", options=ME)
+    good = dict(bucket.bucket.objects)
+    spoil(bucket)
+    made = clone_counted(second, NAMESPACE, "demo")
+    (damage,) = made.damaged
+    assert damage.kind == kind
+    assert said in damage.what
+    assert position(made.repository) is None
+    assert [each.change for each in made.left_out] == [Change.INCOMPLETE] * (kind == "pack")
+    bucket.bucket.objects = good
+    (update,) = fetch(made.repository).updated
+    assert (update.change, update.after) == (Change.NEW, pushed.after)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "kind", "said"),
+    [
         (empty, ErrorKind.NOT_FOUND, "no repository in s3://bucket/ns"),
         (make_lakefs, ErrorKind.REFUSED, "belongs to a lakeFS repository"),
         (make_newer, ErrorKind.REFUSED, "needs a newer lakecli: format 2"),
         (make_unreadable, ErrorKind.REFUSED, "needs a newer lakecli: 'telepathy'"),
         (spoil_description, ErrorKind.INTEGRITY, "not a repository description"),
-        (spoil_ref, ErrorKind.INTEGRITY, "says that it is branch 'dev'"),
-        (spoil_pack, ErrorKind.INTEGRITY, "_lakecli/commits/"),
         (forbid_listing, ErrorKind.PERMISSION, "refused list"),
         (forbid_reading, ErrorKind.PERMISSION, "refused get"),
     ],

@@ -255,11 +255,22 @@ def forbid_listing(bucket: FaultyStore) -> None:
     bucket.errors["list"] = denied("list")
 
 
+@pytest.mark.parametrize(("spoil", "kind"), [(spoil_ref, "branch"), (spoil_pack, "pack")])
+def test_what_is_damaged_is_left_out(
+    clones: tuple[Repository, ...], bucket: FaultyStore, spoil: Any, kind: str
+) -> None:
+    one, two = clones
+    make_commit(one, b"a")
+    share(one, "main")
+    spoil(bucket)
+    report = fetch(two)
+    assert [each.kind for each in report.damaged] == [kind]
+    assert position(two) is None
+
+
 @pytest.mark.parametrize(
     ("spoil", "kind"),
     [
-        (spoil_ref, ErrorKind.INTEGRITY),
-        (spoil_pack, ErrorKind.INTEGRITY),
         (remove_repository, ErrorKind.REFUSED),
         (make_newer, ErrorKind.REFUSED),
         (forbid_listing, ErrorKind.PERMISSION),

@@ -47,9 +47,9 @@ class CountingStore(MemoryStore):
         self.count("get", key)
         return super().get(key, start=start, length=length)
 
-    def get_versioned(self, key: str) -> tuple[bytes, Version]:
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         self.count("get", key)
-        return super().get_versioned(key)
+        return super().get_versioned(key, length=length)
 
     def open(self, key: str) -> BinaryIO:
         self.count("get", key)

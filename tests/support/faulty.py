@@ -82,9 +82,9 @@ class FaultyStore(MemoryStore):
             return self._previous.get(key, body)
         return body[::-1] if self.garbles else body
 
-    def get_versioned(self, key: str) -> tuple[bytes, Version]:
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         version = super().head(key).version
-        return self.get(key), version
+        return self.get(key, length=length), version
 
     def head(self, key: str) -> ObjectInfo:
         self.ask("head")

@@ -41,7 +41,12 @@ def clone(
         lakecli clone s3://my-bucket/sales lakefs://sales
         lakecli clone /mnt/lake/demo lakefs://demo
     """
-    from lakecli.cli.sharing import counting, update_lines, update_record
+    from lakecli.cli.sharing import (
+        counting,
+        damage_record,
+        update_lines,
+        update_record,
+    )
     from lakecli.repository.clone import clone_counted
 
     with context.out.progress("clone") as progress:
@@ -55,6 +60,7 @@ def clone(
     outside = ask_about_outside(context, made.repository)
     for line in update_lines(made.left_out):
         context.out.warn(f"left out: {line}")
+    context.show_notices_of(made.repository)
     context.out.emit(
         {
             "repository": made.repository.uri,
@@ -64,6 +70,7 @@ def clone(
             "tags": made.tags,
             "commits": made.commits,
             "left_out": [update_record(update) for update in made.left_out],
+            "damaged": [damage_record(each) for each in made.damaged],
             "outside": place_records(outside),
         },
         text=lambda: [

@@ -19,6 +19,7 @@ def fetch(context: Context, repository: RepositoryUri) -> None:
     from lakecli.cli.sharing import (
         UP_TO_DATE,
         counting,
+        damage_record,
         finish_interrupted,
         update_lines,
         update_record,
@@ -36,6 +37,7 @@ def fetch(context: Context, repository: RepositoryUri) -> None:
             "commits": report.commits,
             "packs": report.packs,
             "updated": [update_record(update) for update in report.updated],
+            "damaged": [damage_record(each) for each in report.damaged],
         },
         text=lambda: list(update_lines(report.updated)) or [UP_TO_DATE],
     )

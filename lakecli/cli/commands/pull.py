@@ -39,7 +39,13 @@ def pull(
         lakecli pull lakefs://demo/main --strategy source-wins
         lakecli pull lakefs://demo/main --dry-run
     """
-    from lakecli.cli.sharing import counting, finish_interrupted, ref_of, update_record
+    from lakecli.cli.sharing import (
+        counting,
+        damage_record,
+        finish_interrupted,
+        ref_of,
+        update_record,
+    )
     from lakecli.model import MergeStrategy
     from lakecli.repository.pull import PullOptions
     from lakecli.repository.pull import pull as pull_branch
@@ -66,6 +72,7 @@ def pull(
             "state": report.state,
             "dry_run": dry_run,
             "updated": [update_record(update) for update in report.fetched.updated],
+            "damaged": [damage_record(each) for each in report.fetched.damaged],
         },
         text=lambda: [_line(report, dry_run=dry_run)],
     )

@@ -119,16 +119,15 @@ class AzureStore:
                 continue  # replaced in between, so its end is elsewhere now
         raise _replaced(self._what(key))
 
-    def get_versioned(self, key: str) -> tuple[bytes, Version]:
-        """Return a whole object and its version; the SDK holds further pieces to the first's.
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
+        """Return an object and its version; the SDK holds further pieces to the first's.
 
         Raises:
             ConditionFailed: it was replaced, again and again, while it was read.
         """
         for _ in range(SUFFIX_TRIES):
-            with suppress(ConditionFailed), self._translated(key) as full:
-                download = self._sdk().download(full)
-                return download.readall(), _version(download.properties.etag)
+            with suppress(ConditionFailed):
+                return self._read_versioned(key, length)
         raise _replaced(self._what(key))
 
     def open(self, key: str) -> BinaryIO:
@@ -382,6 +381,18 @@ class AzureStore:
             except ValueError as error:  # so the SDK says that the answer has no range
                 raise self._translator.no_ranges(full) from error
         return data
+
+    def _read_versioned(self, key: str, length: int | None) -> tuple[bytes, Version]:
+        from azure.core.exceptions import HttpResponseError
+
+        with self._translated(key) as full:
+            try:
+                download = self._sdk().download(full, length=length)
+                return download.readall(), _version(download.properties.etag)
+            except HttpResponseError as error:
+                if length is not None and error.status_code == 416:  # noqa: PLR2004 - empty
+                    return b"", Version("")
+                raise
 
     def _check_absent(self, key: str) -> None:
         """Look before sending gigabytes; the condition itself is checked at the end."""

@@ -116,8 +116,8 @@ class GsStore:
             raise self._translator.no_ranges(full)
         return data
 
-    def get_versioned(self, key: str) -> tuple[bytes, Version]:
-        """Return a whole object and its version.
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
+        """Return an object and its version.
 
         Where the answer does not name the generation, it is asked for first, and that one read.
 
@@ -126,13 +126,13 @@ class GsStore:
             ConditionFailed: it was replaced, again and again, while it was read.
         """
         with self._reading(key) as full:
-            piece = self._sdk().read(full)
+            piece = self._sdk().read(full, end=length)
         if piece.generation is not None:
             return piece.data, Version(str(piece.generation))
         for _ in range(VERSION_TRIES):
             version = self.head(key).version
             with suppress(ObjectNotFound), self._reading(key) as full:
-                return self._sdk().read(full, generation=int(version)).data, version
+                return self._sdk().read(full, end=length, generation=int(version)).data, version
         raise ConditionFailed(f"object was replaced while it was read: {key!r}")
 
     def open(self, key: str) -> BinaryIO:

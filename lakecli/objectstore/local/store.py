@@ -85,12 +85,13 @@ class LocalStore:
         finally:
             os.close(descriptor)
 
-    def get_versioned(self, key: str) -> tuple[bytes, Version]:
-        """Return a whole object and its version: a file that was moved here never changes."""
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
+        """Return an object and its version: a file that was moved here never changes."""
         descriptor, status = self._open_file(key)
         try:
             with self._directory.translated(key):
-                return _read(descriptor, 0, status.st_size), _version(status)
+                size = status.st_size if length is None else min(length, status.st_size)
+                return _read(descriptor, 0, size), _version(status)
         finally:
             os.close(descriptor)
 

@@ -88,10 +88,10 @@ class MemoryStore:
             return body[start:]
         return body[start:] if length is None else body[start : start + length]
 
-    def get_versioned(self, key: str) -> tuple[bytes, Version]:
-        """Return a whole object and its version."""
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
+        """Return an object and its version."""
         stored = self._find(key)
-        return stored.body, stored.info.version
+        return stored.body[:length], stored.info.version
 
     def open(self, key: str) -> BinaryIO:
         """Open an object for reading."""

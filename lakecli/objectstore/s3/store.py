@@ -125,9 +125,9 @@ class S3Store:
             return b""
         return self._get(key, start, length)[0]
 
-    def get_versioned(self, key: str) -> tuple[bytes, Version]:
-        """Return a whole object and its version."""
-        return self._get(key, 0, None)
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
+        """Return an object and its version."""
+        return self._get(key, 0, length)
 
     def open(self, key: str) -> BinaryIO:
         """Open an object for one pass of reading."""

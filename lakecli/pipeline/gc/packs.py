@@ -105,6 +105,8 @@ def _last(direct: Mapping[PackId, PackId], pack_id: PackId) -> PackId:
 def _commits_of(store: ObjectStore, pack_id: PackId) -> frozenset[CommitId] | None:
     """Return the commits of a pack; ``None`` if it is gone or damaged."""
     try:
-        return frozenset(commit.id for commit in read_pack(store, pack_id).commits)
+        pack = read_pack(store, pack_id)
     except (DamagedPack, ObjectNotFound):
         return None
+    # What is no commit for this version may be one for a later one, and is in no other pack.
+    return None if pack.bad else frozenset(commit.id for commit in pack.commits)

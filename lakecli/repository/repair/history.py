@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakecli.errors import IntegrityError
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
-from lakecli.layout import REFS, pack_key, ref_key
+from lakecli.layout import MAX_REF_SIZE, REFS, pack_key, ref_key
 from lakecli.objectstore.base import ABSENT, ConditionFailed, Match, ObjectNotFound, Version
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.store import RefStore
@@ -162,11 +161,13 @@ def mend_refs(
         if known is None or not damage.name.startswith(REFS):
             continue
         try:
-            data, version = repository.store.get_versioned(damage.name)
+            data, version = repository.store.get_versioned(damage.name, length=MAX_REF_SIZE + 1)
         except ObjectNotFound:
             data, version = b"", None
-        if _says_something(data):
+        if _says_something(known, data):
             continue
+        if version == Version(""):  # of an empty object a store may not tell it with a beginning
+            version = repository.store.head(damage.name).version
         if not dry_run:
             try:
                 _put_ref(repository, damage.name, known, version)
@@ -175,12 +176,16 @@ def mend_refs(
         yield Repaired("ref", damage.name, "written again, as this clone saw it last")
 
 
-def _says_something(data: bytes) -> bool:
+def _says_something(known: Tracked, data: bytes) -> bool:
+    from lakecli.remote.records import NewerRecord, NotOurs, parse_ref
+
     try:
-        fields: Any = json.loads(data)
-    except (ValueError, RecursionError):
+        parse_ref(known.kind, known.name, data, Version(""))
+    except NewerRecord:
+        return True
+    except NotOurs:
         return False
-    return isinstance(fields, dict) and "format" in fields
+    return True
 
 
 def _put_ref(repository: Repository, key: str, known: Tracked, version: Version | None) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv.packed import PackedStore
 from lakecli.refs.store import RefStore
+from lakecli.remote import damage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from lakecli.ids import PackId
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import Commit, CommitId
+    from lakecli.remote.damage import Damage
     from lakecli.remote.packs import Pack
     from lakecli.repository.lake import Repository
 
@@ -47,11 +49,13 @@ class Incoming:
         packs: how many were read.
         commits: how many were new here.
         incomplete: commits that are here and cannot be used: an ancestor of theirs is not.
+        damaged: packs, and records of packs, that were left out.
     """
 
     packs: int = 0
     commits: int = 0
     incomplete: set[CommitId] = field(default_factory=set)
+    damaged: list[Damage] = field(default_factory=list)
 
     def has(self, txn: ReadTransaction, repository: Repository, commit_id: CommitId) -> bool:
         """Tell whether a commit is here, with its whole history."""
@@ -80,6 +84,7 @@ def take_in(
     waiting: list[_Read] = []
     for pack in packs:
         incoming.packs += 1
+        incoming.damaged += [damage.of_commit(pack, each) for each in pack.bad]
         incoming.commits += _write(repository, pack.commits, on_commits)
         ids = tuple(commit.id for commit in pack.commits)
         needs = _missing_parents(repository, pack.commits)

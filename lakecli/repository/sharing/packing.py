@@ -86,6 +86,8 @@ def write(repository: Repository, commits: Sequence[Commit]) -> Packed | None:
             pack = packs.read_pack(store, pack_id)
         except LakeError:
             continue  # gone or damaged: this pack need not be merged for a push to succeed
+        if pack.bad:
+            continue  # what is no commit for this version might be one for a later one
         everything |= {commit.id: commit for commit in pack.commits}
         older = [each for each in pack.replaces if each in listed]
         replaced += [pack_id, *older]

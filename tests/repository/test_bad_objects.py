@@ -1,0 +1,280 @@
+"""One bad object in the bucket is left out and named; everything else is cloned and fetched."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli import layout
+from lakecli.errors import UsageError
+from lakecli.identity import commit_id, h
+from lakecli.ids import CommitId, PackId
+from lakecli.kv.tracking import TrackingStore
+from lakecli.objectstore.base import ANY
+from lakecli.refs.store import RefStore
+from lakecli.remote.commit_data import encode_commit
+from lakecli.remote.packs import write_pack
+from lakecli.remote.records import NotOurs
+from lakecli.remote.refs import find_ref
+from lakecli.repository import branch
+from lakecli.repository.clone import clone_counted
+from lakecli.repository.commit import commit
+from lakecli.repository.fetch import Change, fetch
+from lakecli.repository.fsck_shared import check_shared
+from lakecli.repository.push import PushOptions, push
+from lakecli.repository.repair.history import mend_refs
+from lakecli.repository.repair.records import Damage
+from lakecli.sstable.writer import TableWriter
+from tests.support.clones import Clones, machine, make_commit, position
+from tests.support.counting import CountingStore
+from tests.support.forgeries import DOCUMENTS
+from tests.support.lakes import stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.lake import Repository
+
+ME = PushOptions(who="Me <me@example.com>")
+SIDE = layout.ref_key("branch", "side")
+
+
+@pytest.fixture
+def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
+    with Clones.make(tmp_path, "one", "two") as made:
+        one = made.repositories[0]
+        make_commit(one, b"a")
+        branch.create(one, "side", source="main")
+        push(one, "main", options=ME)
+        push(one, "side", options=ME)
+        yield made.repositories
+
+
+def year_one(store: ObjectStore) -> bytes:
+    fields = json.loads(store.get(SIDE))
+    fields["moves"][0]["at"] = "0001-01-01T00:00:00+14:00"
+    return json.dumps(fields).encode()
+
+
+def huge_sequence(store: ObjectStore) -> bytes:
+    return json.dumps({**json.loads(store.get(SIDE)), "sequence": 2**63, "moves": []}).encode()
+
+
+def always(data: bytes) -> Callable[[ObjectStore], bytes]:
+    return lambda _store: data
+
+
+BAD_REFS = {
+    **{name: always(data) for name, data in DOCUMENTS.items()},
+    "year one": year_one,
+    "huge sequence": huge_sequence,
+    "larger than any": always(b'{"format":1,' + b" " * layout.MAX_REF_SIZE + b"}"),
+}
+
+
+@pytest.mark.parametrize("make", BAD_REFS.values(), ids=BAD_REFS)
+def test_one_bad_ref_stops_nobody(clones: tuple[Repository, ...], make: Any) -> None:
+    one, two = clones
+    fetch(two)
+    known = tracked(two)
+    one.store.put(SIDE, make(one.store), ANY)
+    make_commit(one, b"b")
+    push(one, "main", options=ME)
+    for _ in range(2):  # it is named as long as it is there
+        report = fetch(two)
+        (damage,) = report.damaged
+        assert (damage.kind, damage.name, damage.key) == ("branch", "side", SIDE)
+        assert damage.what
+    assert position(two) == branch.show(one, "main").commit_id
+    assert tracked(two)["branch", "side"] == known["branch", "side"]  # what was known stays
+    assert not [each for each in report.updated if each.name == "side"]
+
+
+def tracked(repository: Repository) -> dict[tuple[str, str], Any]:
+    with repository.lake.kv.read() as txn:
+        return {(each.kind, each.name): each for each in TrackingStore(txn, repository.key).iter()}
+
+
+def test_a_clone_leaves_it_out(clones: tuple[Repository, ...], tmp_path: Path) -> None:
+    one, _ = clones
+    one.store.put(SIDE, b"garbage", ANY)
+    with machine(tmp_path / "three", "three") as lake:
+        made = clone_counted(lake, one.record.storage_namespace, "demo")
+        assert made.branches == 1
+        assert [each.key for each in made.damaged] == [SIDE]
+        assert branch.show(made.repository, "main") is not None
+
+
+def test_pushing_onto_it_is_refused_and_a_clone_that_knew_it_mends_it(
+    clones: tuple[Repository, ...],
+) -> None:
+    one, two = clones
+    fetch(two)
+    one.store.put(SIDE, year_one(one.store), ANY)
+    make_commit(one, b"b", "side")
+    with pytest.raises(NotOurs) as caught:
+        push(one, "side", options=ME)
+    assert SIDE in caught.value.message
+    assert "fsck --repair" in (caught.value.hint or "")
+    (repaired,) = mend_refs(one, [Damage("ref", SIDE, "")], dry_run=False)
+    assert repaired.name == SIDE
+    push(one, "side", options=ME)
+    assert fetch(two).damaged == ()
+
+
+def test_what_is_too_large_is_never_fetched_whole() -> None:
+    """Only a store that is asked for a beginning can spare the rest."""
+    read: list[int | None] = []
+
+    class Measured(CountingStore):
+        def get_versioned(self, key: str, *, length: int | None = None) -> Any:
+            read.append(length)
+            return super().get_versioned(key, length=length)
+
+    store = Measured()
+    store.put(SIDE, b"x" * (3 * layout.MAX_REF_SIZE), ANY)
+    with pytest.raises(NotOurs):
+        find_ref(store, "branch", "side")
+    assert read == [layout.MAX_REF_SIZE + 1]
+
+
+def forged_pack(store: ObjectStore, repository: Repository, **fields: Any) -> tuple[str, PackId]:
+    """Write a pack with a sound commit and one whose fields are no such fields; its ID is right."""
+    with repository.lake.kv.read() as txn:
+        head = RefStore(txn, repository.key).get_branch("main").commit_id
+        sound = RefStore(txn, repository.key).get_commit(head)
+    changed = {"metarange_id": sound.metarange_id, "message": sound.message, **fields}
+    forged_id = commit_id(
+        committer=sound.committer,
+        message=changed["message"],
+        metarange_id=changed["metarange_id"],
+        created_at=int(sound.created_at.timestamp()),
+        metadata=sound.metadata,
+        parents=sound.parents,
+    )
+    forged = replace(sound, id=CommitId(forged_id))
+    for name, value in changed.items():
+        object.__setattr__(forged, name, value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakecli.remote.commit_data.MAX_MESSAGE_SIZE", 1 << 30)
+        record = encode_commit(forged)
+    table = TableWriter(properties={"type": b"commits", "entity": b"commit"})
+    for key, value in sorted([(forged_id, record), (sound.id, encode_commit(sound))]):
+        table.add(key.encode(), value)
+    written = table.finish()
+    pack_id = PackId.of_bytes(h(written))
+    store.put(layout.pack_key(pack_id), written, ANY)
+    return forged_id, pack_id
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"metarange_id": "/etc/passwd"},
+        {"metarange_id": "/" + "a" * 63},
+        {"metarange_id": "../../canary"},
+        {"message": "x" * (layout.MAX_MESSAGE_SIZE + 1)},
+    ],
+    ids=["absolute", "absolute of 64", "parents", "message"],
+)
+def test_one_bad_commit_stops_nobody(
+    clones: tuple[Repository, ...], tmp_path: Path, fields: dict[str, Any]
+) -> None:
+    """A pushed commit that names an absolute path as its tree once had that file replaced."""
+    one, _ = clones
+    canary = tmp_path / "canary"
+    canary.write_bytes(b"mine")
+    if fields.get("metarange_id") == "/etc/passwd":
+        fields = {"metarange_id": str(canary)}
+    forged_id, pack_id = forged_pack(one.store, one, **fields)
+    side = json.loads(one.store.get(SIDE))
+    side["moves"][0]["pack"] = pack_id
+    one.store.put(SIDE, json.dumps(side).encode(), ANY)
+    with machine(tmp_path / "three", "three") as lake:
+        made = clone_counted(lake, one.record.storage_namespace, "demo")
+        assert made.branches == 2
+        named = {(each.kind, each.name, each.key) for each in made.damaged}
+        assert named == {("commit", forged_id, layout.pack_key(pack_id))}
+        with made.repository.lake.kv.read() as txn:
+            refs = RefStore(txn, made.repository.key)
+            assert refs.find_commit(CommitId(forged_id)) is None
+            findings = list(check_shared(made.repository, txn))
+        assert layout.pack_key(pack_id) in {each.name for each in findings}
+    assert canary.read_bytes() == b"mine"
+
+
+def test_a_ref_to_a_bad_commit_is_left_out(clones: tuple[Repository, ...]) -> None:
+    one, two = clones
+    fetch(two)
+    before = position(two)
+    forged_id, pack_id = forged_pack(one.store, one, metarange_id="/etc/passwd")
+    fields = json.loads(one.store.get(SIDE))
+    fields |= {"commit_id": forged_id, "sequence": fields["sequence"] + 1, "write_id": "f" * 32}
+    fields["moves"] = [
+        {
+            **fields["moves"][0],
+            "sequence": fields["sequence"],
+            "write_id": "f" * 32,
+            "to": forged_id,
+            "pack": pack_id,
+        },
+        *fields["moves"],
+    ]
+    one.store.put(SIDE, json.dumps(fields).encode(), ANY)
+    report = fetch(two)
+    assert [each.name for each in report.damaged] == [forged_id]
+    assert [each.change for each in report.updated if each.name == "side"] == [Change.INCOMPLETE]
+    assert position(two) == before
+    assert tracked(two)["branch", "side"].commit_id == before
+
+
+@pytest.mark.parametrize("damage", ["garbage", "large", "bomb"])
+def test_one_bad_pack_stops_nobody(
+    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    one, two = clones
+    fetch(two)
+    make_commit(one, b"b")
+    pushed = push(one, "main", options=ME)
+    if damage == "large":
+        monkeypatch.setattr("lakecli.remote.packs.MAX_PACK_SIZE", 10_000)
+        data = b"x" * 10_001
+    elif damage == "bomb":
+        monkeypatch.setattr("lakecli.remote.packs.PACK_ALLOWANCE", 0)
+        monkeypatch.setattr("lakecli.remote.packs.MAX_PACK_GROWTH", 2)
+        with one.lake.kv.read() as txn:
+            newest = RefStore(txn, one.key).get_commit(branch.show(one, "main").commit_id)
+        large = [
+            replace(newest, id=CommitId(f"{number:064x}"), message="x" * 60_000)
+            for number in range(50)
+        ]
+        bomb = write_pack(one.store, large)
+        data = one.store.get(layout.pack_key(bomb))
+    else:
+        data = b"garbage"
+    bad = PackId.of_bytes(h(data)) if damage != "garbage" else PackId("9" * 64)
+    one.store.put(layout.pack_key(bad), data, ANY)
+    # The ref names the bad one, so that all packs are listed and read.
+    fields = json.loads(one.store.get(layout.ref_key("branch", "main")))
+    fields["moves"][0]["pack"] = bad
+    one.store.put(layout.ref_key("branch", "main"), json.dumps(fields).encode(), ANY)
+    report = fetch(two)
+    assert [(each.kind, each.name) for each in report.damaged] == [("pack", bad)]
+    assert position(two) == pushed.after
+
+
+def test_a_commit_that_nobody_would_read_is_refused(clones: tuple[Repository, ...]) -> None:
+    one, _ = clones
+    stage(one, "main", {b"long": b"1"})
+    for fields in (
+        {"message": "x" * (layout.MAX_MESSAGE_SIZE + 1)},
+        {"message": "m", "metadata": {"key": "x" * layout.MAX_COMMIT_SIZE}},
+    ):
+        with pytest.raises(UsageError) as caught:
+            commit(one, "main", committer="me", **fields)
+        assert caught.value.hint
