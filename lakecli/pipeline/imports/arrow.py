@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 TRUE: Final = b"true"
 
+_TIME_DIGITS: Final = 19
+
 
 class Layout(NamedTuple):
     """Which column of a manifest says what; ``""`` where none does.
@@ -105,7 +107,7 @@ def keys_of(batch: Any, layout: Layout) -> list[bytes]:  # noqa: ANN401 - of pya
         IntegrityError: one is missing.
     """
     keys = bytes_of(_binary(batch, layout.path))
-    return _unquoted(keys) if layout.is_quoted else keys
+    return unquoted(keys) if layout.is_quoted else keys
 
 
 def _only_present(batch: Any, layout: Layout) -> Any:  # noqa: ANN401
@@ -209,15 +211,15 @@ def _times(batch: Any, name: str) -> Any:  # noqa: ANN401
         return column.cast(pa.timestamp("s", kind.tz), safe=False).cast(pa.int64())
     if pa.types.is_floating(kind) or pa.types.is_integer(kind):
         return column.cast(pa.int64(), safe=False)
-    return pa.array(_seconds(bytes_of(_as_binary(column)), name), pa.int64())
+    return pa.array(seconds_of(bytes_of(_as_binary(column)), name), pa.int64())
 
 
-def _seconds(texts: Sequence[bytes], name: str) -> list[int]:
+def seconds_of(texts: Sequence[bytes], name: str) -> list[int]:
     """Return unix seconds of times as text: RFC 3339, UTC unless they say otherwise, or numbers."""
     found = []
     for text in texts:
         plain = text.decode("ascii", "replace")
-        if plain.isdigit():
+        if plain.isdigit() and len(plain) < _TIME_DIGITS:
             found.append(int(plain))
             continue
         try:
@@ -231,7 +233,8 @@ def _seconds(texts: Sequence[bytes], name: str) -> list[int]:
     return found
 
 
-def _unquoted(keys: list[bytes]) -> list[bytes]:
+def unquoted(keys: list[bytes]) -> list[bytes]:
+    """Return keys without percent-encoding, a plus sign standing for a space."""
     from urllib.parse import unquote_to_bytes
 
     return [

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.pipeline.imports.arrow import Layout, keys_of, normalised, rows_of
 from lakecli.pipeline.imports.part import NotSorted, Part
+from lakecli.pipeline.imports.plain import has_arrow
 from lakecli.pipeline.imports.remote_file import open_object
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
 
@@ -78,7 +79,7 @@ class Piece(NamedTuple):
 
     def read(self, *, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Yield batches of columns as the file has them."""
-        with _opened(self.file) as stream:
+        with opened(self.file) as stream:
             if self.file.kind == PARQUET:
                 from pyarrow.parquet import ParquetFile
 
@@ -179,7 +180,7 @@ def parquet_names(file: ManifestFile) -> list[str]:
     """
     from pyarrow.parquet import ParquetFile
 
-    with _opened(file) as stream:
+    with opened(file) as stream:
         names: list[str] = ParquetFile(stream).schema_arrow.names
         return names
 
@@ -195,7 +196,7 @@ def groups_of(files: Sequence[ManifestFile], layout: Layout) -> list[Group]:
 
     groups = []
     for file in files:
-        with _opened(file) as stream:
+        with opened(file) as stream:
             parquet = ParquetFile(stream)
             names = parquet.schema_arrow.names
             if not set(layout.columns()) <= set(names):
@@ -251,7 +252,7 @@ def plan_groups(groups: Sequence[Group], prefix: bytes, high: bytes | None) -> I
 
 
 @contextmanager
-def _opened(file: ManifestFile) -> Iterator[BinaryIO]:
+def opened(file: ManifestFile) -> Iterator[BinaryIO]:
     """Open a file of a manifest; what Arrow says of its contents becomes an error of ours.
 
     Raises:
@@ -261,12 +262,15 @@ def _opened(file: ManifestFile) -> Iterator[BinaryIO]:
     import gzip
     import zlib
 
-    import pyarrow as pa
+    problems: tuple[type[Exception], ...] = (gzip.BadGzipFile, zlib.error, EOFError)
+    if has_arrow():
+        import pyarrow as pa
 
+        problems = (*problems, pa.ArrowException)
     stream = open_object(file.uri)
     try:
         yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if file.is_gzip else stream
-    except (pa.ArrowException, gzip.BadGzipFile, zlib.error, EOFError) as error:
+    except problems as error:
         told = str(error).splitlines()
         raise IntegrityError(
             f"cannot read {file.uri} as {file.kind}: {told[0] if told else 'it ends too soon'}",
@@ -303,7 +307,7 @@ def csv_names(file: ManifestFile) -> list[str]:
     """
     import csv
 
-    with _opened(file) as stream:
+    with opened(file) as stream:
         line = stream.readline(1 << 20).decode("utf-8-sig", "replace")
     return next(csv.reader([line]), [])
 
@@ -318,15 +322,24 @@ def _read_json(stream: BinaryIO, columns: Sequence[str]) -> Iterator[Any]:
             {name: _column([item.get(name) for item in taken]) for name in columns}
         )
 
-    for number, line in enumerate(stream, 1):
-        if not line.strip():
-            continue
-        taken.append(_json_object(line, number))
+    for item in iter_json(stream):
+        taken.append(item)
         if len(taken) >= ROWS_AT_ONCE:
             yield batch()
             taken.clear()
     if taken:
         yield batch()
+
+
+def iter_json(stream: BinaryIO) -> Iterator[dict[str, Any]]:
+    """Yield the objects of JSON lines.
+
+    Raises:
+        IntegrityError: a line is none.
+    """
+    for number, line in enumerate(stream, 1):
+        if line.strip():
+            yield _json_object(line, number)
 
 
 def _column(values: list[Any]) -> Any:  # noqa: ANN401
@@ -362,8 +375,5 @@ def json_names(file: ManifestFile) -> list[str]:
     Raises:
         IntegrityError: it is none.
     """
-    with _opened(file) as stream:
-        for number, line in enumerate(stream, 1):
-            if line.strip():
-                return list(_json_object(line, number))
-    return []
+    with opened(file) as stream:
+        return list(next(iter_json(stream), {}))

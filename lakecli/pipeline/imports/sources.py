@@ -6,7 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.errors import NotFound, Refused, UsageError
+from lakecli.errors import NotFound, Refused, Unsupported, UsageError
 from lakecli.objectstore.uri import is_local, parse
 from lakecli.pipeline.imports.addresses import inside_error
 from lakecli.pipeline.imports.files import plan_files
@@ -26,7 +26,8 @@ from lakecli.pipeline.imports.manifest import (
     parquet_names,
     plan_groups,
 )
-from lakecli.pipeline.imports.part import NotSorted
+from lakecli.pipeline.imports.part import NotSorted, Part
+from lakecli.pipeline.imports.plain import PlainSource, has_arrow
 from lakecli.pipeline.imports.remote_file import head
 from lakecli.pipeline.imports.sorting import RUN_ROWS, Spill, plan_runs, write_runs
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectInfo
     from lakecli.pipeline.imports.arrow import Layout
     from lakecli.pipeline.imports.job import Source
-    from lakecli.pipeline.imports.part import Part, Task
+    from lakecli.pipeline.imports.part import Task
     from lakecli.pipeline.runner import Runner
     from lakecli.repository.lake import Repository
     from lakecli.repository.transfer.walk import LinkPolicy
@@ -163,6 +164,9 @@ class Manifest(NamedTuple):
         self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
     ) -> Iterator[Part]:
         """Yield the parts; see `job.Source`."""
+        if not self._is_parquet and not has_arrow():
+            yield Part(task.prefix, high, PlainSource(self.files, self.layout))
+            return
         if spill is None:
             if not self._is_parquet:
                 raise NotSorted("nobody knows whether the listing is in order")
@@ -256,7 +260,10 @@ def _find_manifest(uri: str, *, is_manifest: bool) -> Manifest | None:
     if info is None:
         return _manifest_of(_files_below(uri), uri) if is_manifest else None
     if uri.endswith(SUFFIX):
-        return Manifest(*read_inventory(uri))
+        found = Manifest(*read_inventory(uri))
+        if any(file.kind == PARQUET for file in found.files):
+            check_arrow(uri)
+        return found
     if not kind:
         raise UsageError(
             f"nobody knows what kind of manifest {uri} is",
@@ -272,10 +279,26 @@ def _manifest_of(files: list[ManifestFile], uri: str) -> Manifest:
         )
     first = files[0]
     if first.kind == PARQUET:
+        check_arrow(first.uri)
         names = parquet_names(first)
     else:
         names = csv_names(first) if first.kind == CSV else json_names(first)
     return Manifest(tuple(files), layout_of(names, first.uri))
+
+
+def check_arrow(uri: str) -> None:
+    """Refuse to read Parquet where nothing is installed that can.
+
+    Raises:
+        Unsupported: naming the command that installs it.
+    """
+    if not has_arrow():
+        from lakecli.distribution import install_command
+
+        raise Unsupported(
+            f"reading Parquet needs pyarrow, which is not installed: {uri}",
+            hint=f"{install_command('spark')}; lists in CSV or JSON lines need nothing",
+        )
 
 
 def _files_below(uri: str) -> list[ManifestFile]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -367,3 +370,79 @@ def test_a_preview_writes_nothing(repository: Repository, tmp_path: Path) -> Non
     assert report.tally.added == len(KEYS)
     assert sorted(namespace.rglob("*")) == before
     assert not list((repository.lake.home.cache / "imports").iterdir())
+
+
+WITHOUT_ARROW = ("pyarrow", "numpy", "pandas", "pyspark")
+
+
+def _block(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in WITHOUT_ARROW:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.mark.parametrize(
+    "name", ["x.csv", "x.csv.gz", "x.jsonl", "x.jsonl.gz", "inventory", "types.csv"]
+)
+def test_the_same_without_arrow(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    if name == "inventory":
+        found = [inventory_row(f"dir/a%20{n:04d}+b", n) for n in range(500)]
+        found[7]["IsLatest"] = "false"
+        path = inventory(tmp_path, found)
+    elif name == "types.csv":
+        kinds = [{**row, "content_type": "x/y", "checksum": '"quoted"'} for row in rows()]
+        path = write_csv(tmp_path / name, kinds)
+    else:
+        write = write_csv if ".csv" in name else write_json
+        path = write(tmp_path / name, rows(shuffled=True))
+    first = run(repository, path, path=b"with")
+    _block(monkeypatch)
+    second = run(repository, path, path=b"without")
+    assert second.tally.objects == first.tally.objects > 400
+    everything = contents(repository)
+    assert len(everything) == 2 * first.tally.objects
+    for key, value in everything.items():
+        if key.startswith(b"with/"):
+            assert everything[b"without/" + key.removeprefix(b"with/")] == value
+
+
+def test_parquet_without_arrow(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_parquet(tmp_path / "x.parquet", rows())
+    _block(monkeypatch)
+    with pytest.raises(Unsupported, match="needs pyarrow") as refused:
+        run(repository, path)
+    assert "[spark]" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "row", ["a,s3://b/k,many,e", "a,s3://b/k,1", "a,s3://b/k,99999999999999999999,e", 'a,"b']
+)
+def test_bad_values_without_arrow(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str
+) -> None:
+    (tmp_path / "x.csv").write_text(f"path,uri,size,etag\n{row}\n")
+    _block(monkeypatch)
+    with pytest.raises(IntegrityError):
+        run(repository, tmp_path / "x.csv")
+
+
+def test_the_command_works_without_arrow(repository: Repository, tmp_path: Path) -> None:
+    write_csv(tmp_path / "x.csv", rows())
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({WITHOUT_ARROW!r}))\n"
+        "from lakecli.cli.app import main; sys.exit(main())"
+    )
+    home = {"LAKECLI_HOME": str(tmp_path)}
+    arguments = ("import", "--from", str(tmp_path / "x.csv"), "--to", "lakefs://demo/main/")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, **home},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(contents(repository)) == len(KEYS)

@@ -1,0 +1,173 @@
+"""Lists in CSV or JSON lines where Arrow is not installed: slower, and with the same result.
+
+Rows are put in order by SQLite, in a temporary file that it deletes by itself, so that memory does
+not grow with the list.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.errors import IntegrityError
+from lakecli.pipeline.imports.arrow import TRUE, Layout, seconds_of, unquoted
+from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lakecli.pipeline.imports.manifest import ManifestFile
+    from lakecli.pipeline.imports.part import Task
+
+_NUMBER: Final = re.compile(rb"-?[0-9]{1,19}")
+_LARGEST: Final = 2**63 - 1
+_CREATE: Final = (
+    "CREATE TABLE rows (key BLOB, address BLOB, size INTEGER, checksum BLOB, seconds INTEGER, "
+    "content_type BLOB)"
+)
+_INSERT: Final = "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)"
+_SELECT: Final = (
+    "SELECT key, address, size, checksum, seconds, content_type FROM rows ORDER BY key, rowid"
+)
+
+
+def has_arrow() -> bool:
+    """Tell whether Arrow is installed."""
+    try:
+        import pyarrow  # noqa: F401, ICN001 - only whether it is there
+    except ImportError:
+        return False
+    return True
+
+
+class PlainSource(NamedTuple):
+    """All rows of a list in CSV or JSON lines, put in order here."""
+
+    files: tuple[ManifestFile, ...]
+    layout: Layout
+
+    def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
+        """Yield the objects in ascending order of their keys.
+
+        Raises:
+            IntegrityError: a value is missing, or is not what it should be.
+        """
+        del failures
+        with closing(sqlite3.connect("")) as store:
+            store.execute(_CREATE)
+            for file in self.files:
+                store.executemany(_INSERT, _read(file, self.layout, now=task.seconds))
+            found = store.execute(_SELECT)
+            while batch := found.fetchmany(ROWS_AT_ONCE):
+                keys, addresses, sizes, checksums, seconds, types = map(
+                    list, zip(*batch, strict=True)
+                )
+                has_types = bool(self.layout.content_type)
+                yield Rows(keys, addresses, sizes, checksums, seconds, types if has_types else None)
+
+    def identity(self) -> list[Any]:
+        """Return what the objects are a function of."""
+        return ["plain manifest", [list(file) for file in self.files], list(self.layout)]
+
+    @property
+    def is_live(self) -> bool:
+        """A manifest that changed is another one."""
+        return False
+
+
+def _read(file: ManifestFile, layout: Layout, *, now: int) -> Iterator[tuple[object, ...]]:
+    from lakecli.pipeline.imports.manifest import CSV, iter_json, opened
+
+    with opened(file) as stream:
+        records = _csv_records(stream, file) if file.kind == CSV else iter_json(stream)
+        for record in records:
+            row = _row(record.get, layout, now=now)
+            if row is not None:
+                yield row
+
+
+def _csv_records(stream: Any, file: ManifestFile) -> Iterator[dict[str, Any]]:  # noqa: ANN401
+    text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
+    reader = csv.reader(text, strict=True)
+    names = list(file.names)
+    try:
+        for fields in reader:
+            if not fields:
+                continue
+            if not names:
+                names = fields
+            elif len(fields) != len(names):
+                raise IntegrityError(
+                    f"line {reader.line_num} of {file.uri} has {len(fields)} values instead of "
+                    f"{len(names)}",
+                    hint="a manifest is Parquet, CSV with a line of names, or JSON lines",
+                )
+            else:
+                yield dict(zip(names, fields, strict=True))
+    except csv.Error as error:
+        raise IntegrityError(f"cannot read {file.uri} as csv: {error}") from error
+    finally:
+        text.detach()  # closing it is the business of whoever opened the stream
+
+
+def _row(value: Callable[[str], Any], layout: Layout, *, now: int) -> tuple[object, ...] | None:
+    """Return an object's row; ``None`` for an old version or a deletion."""
+    for name, wanted in ((layout.latest, True), (layout.deleted, False)):
+        if name and (_bytes(value(name) or "").lower() == TRUE) is not wanted:
+            return None
+    key = _present(value, layout.path)
+    if layout.is_quoted:
+        (key,) = unquoted([key])
+    if layout.address:
+        address = _present(value, layout.address)
+    else:
+        address = b"%b://%b/%b" % (layout.scheme.encode(), _present(value, layout.bucket), key)
+    checksum = _present(value, layout.checksum).strip(b'"')
+    content_type = _bytes(value(layout.content_type) or "") if layout.content_type else b""
+    return (
+        key,
+        address,
+        _number(value, layout.size),
+        checksum,
+        _time(value, layout, now),
+        (content_type),
+    )
+
+
+def _bytes(value: object) -> bytes:
+    return str(value).encode("utf-8", "surrogateescape")
+
+
+def _present(value: Callable[[str], Any], name: str) -> bytes:
+    found = value(name)
+    if found is None:
+        raise IntegrityError(
+            f"a value of column {name!r} is missing",
+            hint="every object of a manifest needs all of path, physical_address, size, checksum",
+        )
+    return _bytes(found)
+
+
+def _number(value: Callable[[str], Any], name: str) -> int:
+    text = _present(value, name)
+    number = int(text) if _NUMBER.fullmatch(text) else _LARGEST + 1
+    if abs(number) > _LARGEST:
+        shown = text[:40].decode("utf-8", "replace")
+        raise IntegrityError(
+            f"column {name!r} does not hold whole numbers: {shown!r}",
+            hint="sizes are bytes, as integers",
+        )
+    return number
+
+
+def _time(value: Callable[[str], Any], layout: Layout, now: int) -> int:
+    if not layout.mtime:
+        return now
+    found = value(layout.mtime)
+    if isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < _LARGEST:
+        return int(found)
+    return seconds_of([_present(value, layout.mtime)], layout.mtime)[0]
