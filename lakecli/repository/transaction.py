@@ -120,8 +120,9 @@ def commit_staged(
         try:
             commit = _try(repository, branch, build, kind=kind, sealed=branch.sealed_tokens)
         except NothingToDo:
-            _discard_unchanged(repository, branch, kind=kind)
-            raise
+            if _discard_unchanged(repository, branch, kind=kind):
+                raise
+            continue
         if commit is not None:
             return commit
     raise _kept_moving(name)
@@ -259,24 +260,28 @@ def _check_not_committed(
         )
 
 
-def _discard_unchanged(repository: Repository, branch: Branch, *, kind: str) -> None:
+def _discard_unchanged(repository: Repository, branch: Branch, *, kind: str) -> bool:
     """Take sealed areas off a branch that turned out to hold no change, as one operation.
 
     Left there, they would hide what a merge or a fetch brings later.
+
+    Returns:
+        Whether the branch still was as it was built from: if not, there may be changes now.
     """
     sealed = branch.sealed_tokens
     if not sealed:
-        return
+        return True
     repository.lake.surroundings.on_step("discard")
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
         before = refs.find_branch(branch.name)
         if before is None or not is_as_built(before, branch, sealed):
-            return
+            return False
         after = replace(before, sealed_tokens=_newer_than(before, sealed))
         refs.put_branch(after)
         changes = [operations.branch_change(before, after)]
         operations.append(txn, repository, kind=kind, refs=changes, sealed=sealed)
+    return True
 
 
 def _move(
