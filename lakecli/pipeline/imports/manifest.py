@@ -31,7 +31,7 @@ from lakecli.pipeline.imports.remote_file import open_object
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from lakecli.pipeline.imports.part import Task
 
@@ -331,7 +331,7 @@ def _read_json(stream: BinaryIO, columns: Sequence[str]) -> Iterator[Any]:
         yield batch()
 
 
-def iter_json(stream: BinaryIO) -> Iterator[dict[str, Any]]:
+def iter_json(stream: BinaryIO) -> Generator[dict[str, Any]]:
     """Yield the objects of JSON lines.
 
     Raises:

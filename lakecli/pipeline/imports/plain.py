@@ -18,7 +18,7 @@ from lakecli.pipeline.imports.arrow import TRUE, Layout, seconds_of, unquoted
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from lakecli.pipeline.imports.manifest import ManifestFile
     from lakecli.pipeline.imports.part import Task
@@ -83,14 +83,15 @@ def _read(file: ManifestFile, layout: Layout, *, now: int) -> Iterator[tuple[obj
     from lakecli.pipeline.imports.manifest import CSV, iter_json, opened
 
     with opened(file) as stream:
-        records = _csv_records(stream, file) if file.kind == CSV else iter_json(stream)
-        for record in records:
-            row = _row(record.get, layout, now=now)
-            if row is not None:
-                yield row
+        found = _csv_records(stream, file) if file.kind == CSV else iter_json(stream)
+        with closing(found) as records:
+            for record in records:
+                row = _row(record.get, layout, now=now)
+                if row is not None:
+                    yield row
 
 
-def _csv_records(stream: Any, file: ManifestFile) -> Iterator[dict[str, Any]]:  # noqa: ANN401
+def _csv_records(stream: Any, file: ManifestFile) -> Generator[dict[str, Any]]:  # noqa: ANN401
     text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
     reader = csv.reader(text, strict=True)
     names = list(file.names)
