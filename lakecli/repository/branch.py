@@ -55,10 +55,10 @@ def claim_ref(repository: Repository, expression: str) -> ClaimedCommit:
         Gone: the tree of the commit is not in the bucket any more.
         SweepRunning: garbage collection is deleting, and does not end.
     """
-    from lakecli.repository.gate import claim_commit
+    from lakecli.repository.gate import claim_target
 
     with repository.lake.kv.read() as txn:
-        return claim_commit(txn, repository, commit_at(repository, txn, expression))
+        return claim_target(txn, repository, commit_at(repository, txn, expression))
 
 
 def check_free(refs: RefStore, name: str) -> None:

@@ -9,18 +9,23 @@ A claimed tree protects everything that it refers to: a sweep follows the trees 
 kept, and deletes trees before what they refer to.
 
 Where nothing was ever collected, one GET of the state is all that a claim costs.
+
+Refs are local: where the bucket cannot be asked, a branch or tag is created, and an operation is
+taken back, all the same, unclaimed. What is lost by that, pushing finds out. Whatever writes to the
+bucket or stages fails without it.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from lakecli.committed.values import decode_entry, encode_entry
-from lakecli.errors import IntegrityError
+from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
 from lakecli.layout import data_digest, sstable_key
+from lakecli.objectstore.base import BucketNotFound
 from lakecli.repository.commits import ClaimedCommit
-from lakecli.repository.unpushed import unreached_trees
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
 if TYPE_CHECKING:
@@ -228,6 +233,32 @@ def claim_tree(view: View) -> None:
     claim_commit(view.txn, view.repository, view.commit)
 
 
+def claim_target(txn: ReadTransaction, repository: Repository, commit: Commit) -> ClaimedCommit:
+    """Return a commit as what a ref of this clone may stand on, also while the bucket is away.
+
+    Raises:
+        Gone: its tree is not in the bucket any more.
+        Swept: the tree was deleted just now.
+        SweepRunning: a sweep does not end.
+    """
+    with unless_away():
+        claim_commit(txn, repository, commit)
+    return ClaimedCommit(commit)
+
+
+@contextmanager
+def unless_away() -> Iterator[None]:
+    """Claim in the block; end it in silence where the bucket cannot be asked."""
+    from lakecli.remote.collection import SweepRunning
+
+    try:
+        yield
+    except SweepRunning:
+        raise
+    except (Unreachable, BucketNotFound, PermissionDenied):
+        return
+
+
 def claim_commit(txn: ReadTransaction, repository: Repository, commit: Commit) -> ClaimedCommit:
     """Return a commit as what refs and other commits may stand on; it and its history are claimed.
 
@@ -251,6 +282,8 @@ def _claim_history(txn: ReadTransaction, repository: Repository, commit: Commit)
     guard.begin()
     if not guard.is_active:
         return True
+    from lakecli.repository.unpushed import unreached_trees
+
     trees = unreached_trees(txn, repository, commit)
     sizes = guard.claim(sorted(map(sstable_key, trees)))
     return not commit.metarange_id or sizes is None or sstable_key(commit.metarange_id) in sizes

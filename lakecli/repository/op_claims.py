@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.kv import operations as log
 from lakecli.model import CommitId, StagingToken
 from lakecli.refs.store import RefStore
-from lakecli.repository.gate import Reclaimed
+from lakecli.repository.gate import Reclaimed, unless_away
 from lakecli.staging import area
 
 if TYPE_CHECKING:
@@ -29,17 +29,18 @@ GONE: Final = "gone"
 def claim_operations(repository: Repository, operations: Sequence[Operation]) -> Reclaimed:
     """Claim what a repository would have again if operations were taken back, newest first.
 
-    Where that is nothing that lies in the bucket, the bucket is not asked.
+    Where that is nothing that lies in the bucket, the bucket is not asked; and where it cannot be
+    asked, nothing is claimed.
 
     Raises:
         Swept: some of it was deleted just now.
         SweepRunning: garbage collection is deleting, and does not end.
     """
-    with repository.lake.kv.read() as txn:
+    claims = Reclaimed(repository)
+    with unless_away(), repository.lake.kv.read() as txn:
         put_back: dict[tuple[str, str], RefChange] = {}
         for operation in operations:
             put_back |= {(change.kind, change.name): change for change in operation.refs}
-        claims = Reclaimed(repository)
         refs = RefStore(txn, repository.key)
         for change in put_back.values():
             fields = change.before
@@ -49,7 +50,7 @@ def claim_operations(repository: Repository, operations: Sequence[Operation]) ->
             if commit is not None and fields["commit_id"] != (change.after or {}).get("commit_id"):
                 claims.add_commit(txn, commit)
         claims.add_values(_staged(txn, operations, put_back.values(), _in_use(refs)))
-        return claims
+    return claims
 
 
 def _in_use(refs: RefStore) -> set[bytes]:

@@ -103,7 +103,6 @@ def test_local_commands_load_nothing_heavy(cli: Cli, line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "branch create lakefs://demo/dev -s lakefs://demo/main",
         "branch list lakefs://demo",
         "diff lakefs://demo/main",
         "fs cat lakefs://demo/main/a",
@@ -117,6 +116,15 @@ def test_who_shares_nothing_loads_nothing_of_it(cli: Cli, line: str) -> None:
     (cli.directory / "a").write_text("a")
     cli.ok("fs", "upload", "-s", cli.directory / "a", "lakefs://demo/main/a")
     assert modules_after(*line.split()) & SHARING == set()
+
+
+def test_a_new_branch_asks_whether_garbage_is_collected_and_loads_no_more(cli: Cli) -> None:
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    modules = modules_after("branch", "create", "lakefs://demo/dev", "-s", "lakefs://demo/main")
+    asked = {"lakecli.remote", "lakecli.repository.reuse"}
+    noted = {"lakecli.kv.intents", "lakecli.kv.tracking", "lakecli.repository.sharing"}
+    assert asked <= modules & SHARING <= asked | noted
+    assert {name.partition(".")[0] for name in modules} & HEAVY == set()
 
 
 def test_a_diff_in_this_process_loads_no_pipeline(cli: Cli) -> None:

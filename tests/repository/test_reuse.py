@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -283,3 +284,23 @@ def test_a_claim_while_the_state_moves_looks_again(
 
     monkeypatch.setattr(place.store, "put", put_late)
     assert place.guard.claim([KEY]) == {}
+
+
+def test_eight_threads_share_a_guard(place: Place) -> None:
+    """Each claims and settles objects of its own; all are kept, and renewed once."""
+    keys = [f"data/aa/{number}" for number in range(40)]
+    for key in keys:
+        place.put(key, days=9)
+    place.set_state(Phase.CONDEMNED, 3)
+
+    def use(number: int) -> None:
+        mine = keys[number * 5 : number * 5 + 5]
+        place.guard.begin()
+        assert place.guard.claim(mine[:4]) == dict.fromkeys(mine[:4], 1)
+        place.guard.settle(found=mine[4:], written=())
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(use, range(8)))
+    assert sorted(iter_keeps(place.store, 3)) == sorted(keys)
+    assert all(place.age(key) < timedelta(minutes=1) for key in keys)
+    assert not list(place.store.list("_lakecli/gc/refresh/"))

@@ -14,7 +14,7 @@ import pytest
 
 from lakecli.committed.store import TreeStore
 from lakecli.committed.values import decode_entry
-from lakecli.errors import LakeError
+from lakecli.errors import LakeError, NotFound, PermissionDenied, Unreachable
 from lakecli.identity import h
 from lakecli.layout import GC, data_key, incoming_key
 from lakecli.model import Entry
@@ -367,6 +367,46 @@ def test_where_nothing_was_ever_collected_a_way_in_costs_one_get(
         assert [
             each for each in store.keys if each[1].startswith(GC) and each[1] != STATE_KEY
         ] == []
+
+
+@pytest.mark.parametrize("error", [Unreachable("away"), PermissionDenied("no")])
+@pytest.mark.parametrize("name", WAYS)
+def test_without_the_bucket_refs_are_put_and_nothing_is_staged(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch, name: str, error: LakeError
+) -> None:
+    way = WAYS[name]
+    way.prepare(setting)
+    before = {ref: list_all(setting.ada, ref) for ref in ("main", "old") if has(setting.ada, ref)}
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    fresh = Guard(setting.shared.store, monotonic=setting.shared.time.monotonic)
+    setting.ada.__dict__["guard"] = fresh
+    for request in ("get", "list", "head"):
+        monkeypatch.setattr(setting.shared.store, request, fail)
+    if name in {"branch-create", "tag-create", "undo-delete", "undo-rm", "redo", "restore"}:
+        way.use(setting)
+        assert has(setting.ada, way.refs[0])
+        return
+    with pytest.raises(LakeError):
+        way.use(setting)
+    for request in ("get", "list", "head"):
+        monkeypatch.delattr(setting.shared.store, request)
+    assert {ref: list_all(setting.ada, ref) for ref in before} == before
+
+
+def has(repository: Repository, ref: str) -> bool:
+    try:
+        with open_view(repository, ref):
+            return True
+    except NotFound:
+        return False
+
+
+def list_all(repository: Repository, ref: str) -> dict[bytes, bytes]:
+    with open_view(repository, ref) as view:
+        return dict(view.scan())
 
 
 @pytest.mark.parametrize("name", ["fsspec-copy", "cp", "mv", "write-table"])
