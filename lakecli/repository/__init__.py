@@ -14,6 +14,7 @@ re-exports nothing. Start at `lakecli.repository.lake`. Which module is about wh
                       outside: where they do; external: whether they changed there
     staging           stage: the one way into a staging area, for rearrange (rm, cp, mv) and deposit
     bytes             upload, download; transfer: what both are made of
+    dates             clock: this machine's, held against the store's
     sharing           clone, fetch, push, pull, status, sync (with follow): the verbs
                       sharing: what they are made of
     taking back       operations: the log; op_log reads it, op_undo takes back, by op_apply here

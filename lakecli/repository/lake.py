@@ -226,6 +226,12 @@ class Repository:
         """``lakefs://name``."""
         return f"lakefs://{self.record.name}"
 
+    @property
+    def store_in_use(self) -> ObjectStore | None:
+        """The storage namespace if it was used already, else ``None``; nothing is imported."""
+        store: ObjectStore | None = self.__dict__.get("store")
+        return store
+
     @cached_property
     def store(self) -> ObjectStore:
         """The storage namespace; the first use imports its adapter, nothing is asked yet."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from lakecli.repository import clock
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -63,11 +65,20 @@ def append(
         sealed=tuple(sealed),
         metadata=dict(metadata or {}),
     )
-    if operation.refs:
+    clock.notify_clock(repository)
+    is_shared_by_itself = repository.publisher is not None
+    if operation.refs and (is_shared_by_itself or _has_intents(txn, repository)):
         from lakecli.repository.sharing import unsent
 
         unsent.note(txn, repository, operation, is_shared=is_shared, is_undo=is_undo)
     return log.append(txn, operation)
+
+
+def _has_intents(txn: WriteTransaction, repository: Repository) -> bool:
+    """Tell whether a move was begun or noted; who shares nothing imports nothing of sharing."""
+    from lakecli.kv.env import Table
+
+    return next(txn.scan_keys(Table.INTENTS, prefix=repository.key), None) is not None
 
 
 def is_local(operation: Operation, change: RefChange) -> bool:

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import timedelta
 from io import BytesIO
 from time import sleep
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -26,6 +27,7 @@ from lakecli.objectstore.base import (
     ObjectNotFound,
     Version,
 )
+from lakecli.objectstore.dates import store_time
 from lakecli.objectstore.registry import prepare_namespace
 from lakecli.objectstore.streams import PART_SIZE
 from lakecli.objectstore.uploads import UploadNotFound
@@ -464,3 +466,11 @@ def test_a_wrong_key(container: str, azurite: str, azure_environment: pytest.Mon
 
 def chunked(size: int) -> BinaryIO:
     return cast("BinaryIO", Chunked(size))
+
+
+def test_responses_show_the_stores_clock(store: AzureStore) -> None:
+    assert store_time(store) is None
+    store.put("clock", b"", ANY)
+    shown, modified = store_time(store), store.head("clock").modified_at
+    assert shown is not None
+    assert abs(shown - modified) < timedelta(minutes=1)

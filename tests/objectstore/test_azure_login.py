@@ -8,6 +8,7 @@ from lakecli.errors import LakeError, PermissionDenied, Unreachable, UsageError
 from lakecli.objectstore.azure.client import AzureClient
 from lakecli.objectstore.azure.login import AzureLogin, find_login
 from lakecli.objectstore.azure.store import AzureStore
+from lakecli.objectstore.dates import ServerDate
 
 USUAL = "https://account.blob.core.windows.net"
 STRING = "AZURE_STORAGE_CONNECTION_STRING"
@@ -125,7 +126,7 @@ def test_the_machines_own_identity_is_not_looked_for_unless_it_was_announced(
     monkeypatch.delenv("AZURE_TOKEN_CREDENTIALS")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    AzureClient(AzureLogin("account", USUAL), "container", attempts=1)
+    AzureClient(AzureLogin("account", USUAL), "container", attempts=1, server_date=ServerDate())
     assert asked == [options]
 
 

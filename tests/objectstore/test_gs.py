@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import timedelta
 from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -18,6 +19,7 @@ from lakecli.objectstore.base import (
     Match,
     Version,
 )
+from lakecli.objectstore.dates import store_time
 from lakecli.objectstore.gs.store import GsStore
 from lakecli.objectstore.gs.streams import READ_SIZE
 from lakecli.objectstore.registry import prepare_namespace
@@ -268,3 +270,11 @@ def test_nothing_is_loaded_before_the_first_request() -> None:
 
 def chunked(size: int) -> BinaryIO:
     return cast("BinaryIO", Chunked(size))
+
+
+def test_responses_show_the_stores_clock(store: GsStore) -> None:
+    assert store_time(store) is None
+    store.put("clock", b"", ANY)
+    shown, modified = store_time(store), store.head("clock").modified_at
+    assert shown is not None
+    assert abs(shown - modified) < timedelta(minutes=1)

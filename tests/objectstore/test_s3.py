@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import timedelta
 from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO, Self, cast
 
@@ -22,6 +23,7 @@ from lakecli.objectstore.base import (
     Match,
     Version,
 )
+from lakecli.objectstore.dates import store_time
 from lakecli.objectstore.registry import prepare_namespace
 from lakecli.objectstore.s3.store import S3Store
 from lakecli.objectstore.streams import PART_SIZE, parts_of
@@ -325,3 +327,11 @@ def test_nothing_is_loaded_before_the_first_request() -> None:
 
 def body_of(size: int, *, seekable: bool) -> BinaryIO:
     return BytesIO(b"\x5a" * size) if seekable else cast("BinaryIO", Chunked(size))
+
+
+def test_responses_show_the_stores_clock(store: S3Store) -> None:
+    assert store_time(store) is None
+    store.put("clock", b"", ANY)
+    shown, modified = store_time(store), store.head("clock").modified_at
+    assert shown is not None
+    assert abs(shown - modified) < timedelta(minutes=1)

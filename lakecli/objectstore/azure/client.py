@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
 
     from lakecli.objectstore.azure.login import AzureLogin
+    from lakecli.objectstore.dates import ServerDate
 
 CONNECTIONS = 32
 """In the client's pool: more threads than that open and close their own."""
@@ -85,12 +86,15 @@ class AzureClient:
         login: to the account.
         container: its name.
         attempts: of each request that may be repeated.
+        server_date: told the date of each response.
 
     Every method raises the SDK's own errors.
     """
 
-    def __init__(self, login: AzureLogin, container: str, *, attempts: int) -> None:
-        self._service = _new_service(login, attempts=attempts)
+    def __init__(
+        self, login: AzureLogin, container: str, *, attempts: int, server_date: ServerDate
+    ) -> None:
+        self._service = _new_service(login, attempts=attempts, server_date=server_date)
         self._container = self._service.get_container_client(container)
         self._lock = RLock()
         self._delegated: UserDelegationKey | None = None
@@ -364,13 +368,14 @@ class _Login:
             ) from error
 
 
-def _new_service(login: AzureLogin, *, attempts: int) -> BlobServiceClient:
+def _new_service(login: AzureLogin, *, attempts: int, server_date: ServerDate) -> BlobServiceClient:
     import logging
 
     # Without a handler Python would print what they warn of.
     for name in ("azure", "msal", "urllib3"):
         logging.getLogger(name).addHandler(logging.NullHandler())
     session = requests.Session()
+    session.hooks["response"].append(server_date.hook)
     for scheme in ("https://", "http://"):
         session.mount(scheme, HTTPAdapter(pool_maxsize=CONNECTIONS))
     retries = attempts - 1

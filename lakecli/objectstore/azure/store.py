@@ -33,6 +33,7 @@ from lakecli.objectstore.base import (
     check_range,
     key_bytes,
 )
+from lakecli.objectstore.dates import ServerDate
 from lakecli.objectstore.deleting import batches
 from lakecli.objectstore.streams import PART_SIZE, ReadStream, read_exactly
 
@@ -78,6 +79,7 @@ class AzureStore:
         self._prefix = prefix
         self._start = f"{prefix}/" if prefix else ""
         self._attempts = attempts
+        self.server_date = ServerDate()
         self._translator = Translator(account, container, lambda: self._login().host)
         self._lock = RLock()
         self._found: AzureLogin | None = None
@@ -351,7 +353,12 @@ class AzureStore:
             if self._client is None:
                 from lakecli.objectstore.azure.client import AzureClient
 
-                self._client = AzureClient(self._login(), self._container, attempts=self._attempts)
+                self._client = AzureClient(
+                    self._login(),
+                    self._container,
+                    attempts=self._attempts,
+                    server_date=self.server_date,
+                )
             return self._client
 
     def _blobs(self, prefix: str) -> Iterator[BlobProperties]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from google.cloud.storage import Blob, Bucket
 
+    from lakecli.objectstore.dates import ServerDate
     from lakecli.objectstore.gs.credentials import GsLogin
 
 CONNECTIONS = 32
@@ -115,13 +116,16 @@ class GsClient:
     Args:
         bucket: its name.
         attempts: of each request that may be repeated.
+        server_date: told the date of each response.
 
     Every method raises the SDK's own errors.
     """
 
-    def __init__(self, login: GsLogin, bucket: str, *, attempts: int) -> None:
+    def __init__(
+        self, login: GsLogin, bucket: str, *, attempts: int, server_date: ServerDate
+    ) -> None:
         self._login = login
-        self._client = _new_client(login)
+        self._client = _new_client(login, server_date)
         self._bucket: Bucket = self._client.bucket(bucket)
         self._attempts = attempts
         self._retry = Attempts(attempts)
@@ -353,7 +357,7 @@ class _Deletions(Batch):  # type: ignore[misc] # the SDK is not typed
         return self.answers
 
 
-def _new_client(login: GsLogin) -> Client:
+def _new_client(login: GsLogin, server_date: ServerDate) -> Client:
     options: dict[str, Any] = {}
     if not login.emulator:
         options["credentials"] = login.credentials
@@ -365,6 +369,7 @@ def _new_client(login: GsLogin) -> Client:
     # and with a permission that users of objects need not have.
     client._bucket_metadata_cache = None  # noqa: SLF001 - there is only a variable for all
     session = client._http  # noqa: SLF001 - how the SDK's own guide enlarges the pool
+    session.hooks["response"].append(server_date.hook)
     for scheme in ("https://", "http://"):
         if type(session.get_adapter(scheme)) is HTTPAdapter:  # not one with a client certificate
             session.mount(scheme, HTTPAdapter(pool_maxsize=CONNECTIONS))

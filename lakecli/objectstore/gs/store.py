@@ -27,6 +27,7 @@ from lakecli.objectstore.base import (
     Version,
     check_range,
 )
+from lakecli.objectstore.dates import ServerDate
 from lakecli.objectstore.deleting import batches
 from lakecli.objectstore.gs.credentials import GsLogin
 from lakecli.objectstore.gs.errors import Translator
@@ -75,6 +76,7 @@ class GsStore:
         self._prefix = prefix
         self._start = f"{prefix}/" if prefix else ""
         self._attempts = attempts
+        self.server_date = ServerDate()
         self._login = GsLogin()
         self._translator = Translator(bucket, lambda: self._login.host)
         self._lock = RLock()
@@ -334,7 +336,12 @@ class GsStore:
             if self._client is None:
                 from lakecli.objectstore.gs.client import GsClient
 
-                self._client = GsClient(self._login, self._bucket, attempts=self._attempts)
+                self._client = GsClient(
+                    self._login,
+                    self._bucket,
+                    attempts=self._attempts,
+                    server_date=self.server_date,
+                )
             return self._client
 
     def _put_stream(

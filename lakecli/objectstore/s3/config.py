@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from lakecli.errors import UsageError
+from lakecli.objectstore.dates import ServerDate
 
 if TYPE_CHECKING:
     from botocore.session import Session
@@ -151,6 +152,7 @@ class S3Connection:
 
     def __init__(self, region: str) -> None:
         self.region = region
+        self.server_date = ServerDate()
         self._lock = RLock()
         self._session: Any = None
         self._config: S3Config | None = None
@@ -245,6 +247,9 @@ class S3Connection:
             max_pool_connections=CONNECTIONS,
         )
 
+    def _note_date(self, *, http_response: Any, **_: object) -> None:  # noqa: ANN401 - the SDK's
+        self.server_date.note(http_response.headers.get("Date"))
+
     def _new_client(self, *, retries: bool) -> Any:  # noqa: ANN401 - the SDK is not typed
         from botocore.config import Config
 
@@ -262,6 +267,7 @@ class S3Connection:
                 read_timeout=READ_TIMEOUT,
             ),
         )
+        client.meta.events.register("after-call.s3", self._note_date)
         if self.config.endpoint:
             client.meta.events.register("before-call.s3", _stay)
         return client

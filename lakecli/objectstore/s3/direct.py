@@ -119,6 +119,7 @@ class DirectRequests:
             answer = self._session.send(request)
         except HTTPClientError:
             return None
+        self._connection.server_date.note(answer.headers.get("Date"))
         status = answer.status_code
         if (
             HTTPStatus.MULTIPLE_CHOICES <= status < _SERVER_FAULT

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.access import Access
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
+    from lakecli.objectstore.dates import ServerDate
     from lakecli.objectstore.parallel_batch import ParallelBatch
     from lakecli.objectstore.s3.direct import DirectRequests
     from lakecli.objectstore.s3.uploads import S3Uploads
@@ -81,6 +82,11 @@ class S3Store:
     def uri(self) -> str:
         """``s3://``, the bucket and the prefix."""
         return f"s3://{self._bucket}" + (f"/{self._prefix}" if self._prefix else "")
+
+    @property
+    def server_date(self) -> ServerDate:
+        """The date of the last response."""
+        return self._connection.server_date
 
     @property
     def region(self) -> str:

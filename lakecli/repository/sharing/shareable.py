@@ -24,6 +24,7 @@ from lakecli.objectstore.probe import conditions, objects
 from lakecli.objectstore.probe.run import distance
 from lakecli.objectstore.probe.scratch import Scratch
 from lakecli.objectstore.uri import is_local
+from lakecli.repository.clock import CLOCK_FIX, CLOCK_LIMIT, wrong_by
 
 if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
@@ -35,13 +36,8 @@ VERSION: Final = 1
 REFUSED_FOR: Final = timedelta(days=1)
 """How long a store that failed is refused without being asked again."""
 
-CLOCK_LIMIT: Final = timedelta(hours=1)
-"""How far apart the clocks of a machine and of a store may be that share a history of dates."""
-
 PROMISES: Final = ("read-after-write", "create-only", "compare-and-set", "race")
 """The checks of `lakecli.objectstore.probe.run` that sharing rests on."""
-
-_CLOCK_FIX: Final = "set the clock of this machine, for example with `timedatectl set-ntp true`"
 
 
 class CannotShare(Unsupported):
@@ -125,11 +121,7 @@ def check_clock(ahead: timedelta) -> None:
         ClockOff: more than `CLOCK_LIMIT`, either way.
     """
     if abs(ahead) > CLOCK_LIMIT:
-        side = "behind" if ahead > timedelta(0) else "ahead of"
-        raise ClockOff(
-            f"this machine's clock is {_shown(abs(ahead))} {side} that of the store",
-            hint=_CLOCK_FIX,
-        )
+        raise ClockOff(wrong_by(ahead), hint=CLOCK_FIX)
 
 
 def _try_out(repository: Repository) -> str:
@@ -167,9 +159,3 @@ def _namespace(repository: Repository) -> str:
 
 def _key(repository: Repository) -> bytes:
     return b"sharing/" + repository.key
-
-
-def _shown(difference: timedelta) -> str:
-    if difference >= timedelta(days=2):
-        return f"{difference / timedelta(days=1):.0f} days"
-    return f"{difference / timedelta(hours=1):.0f} hours"

@@ -1,0 +1,60 @@
+"""The clock of a store, as its responses show it: each has a ``Date``, so no request is needed."""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+
+class ServerDate:
+    """Remembers the ``Date`` of the last response; safe to share between threads.
+
+    Args:
+        clock: seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._last: tuple[str, float] | None = None
+
+    def note(self, header: str | None) -> None:
+        """Remember the ``Date`` header of a response that has just arrived."""
+        if header:
+            self._last = header, self._clock()
+
+    def hook(self, response: Any, *_: object, **__: object) -> None:  # noqa: ANN401 - of requests
+        """Remember the date of a response, as a hook of a session of ``requests``."""
+        self.note(response.headers.get("Date"))
+
+    def now(self) -> datetime | None:
+        """Return the present by the store's clock; ``None``: no response has shown it yet."""
+        from email.utils import parsedate_to_datetime
+
+        if self._last is None:
+            return None
+        header, then = self._last
+        try:
+            moment = parsedate_to_datetime(header)
+        except (TypeError, ValueError):
+            return None
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        return moment + timedelta(seconds=self._clock() - then)
+
+
+@runtime_checkable
+class Dated(Protocol):
+    """A store whose responses show its clock."""
+
+    @property
+    def server_date(self) -> ServerDate:
+        """The date of the last response."""
+
+
+def store_time(store: object) -> datetime | None:
+    """Return the present by a store's clock, as far as responses have shown it; asks nothing."""
+    return store.server_date.now() if isinstance(store, Dated) else None

@@ -1,0 +1,36 @@
+"""The clock of a store, as its responses show it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+from lakecli.objectstore.dates import ServerDate, store_time
+
+
+def test_the_date_of_the_last_response_goes_on() -> None:
+    seconds = [10.0]
+    date = ServerDate(clock=lambda: seconds[0])
+    assert date.now() is None
+    date.note("Sun, 01 Mar 2026 12:00:00 GMT")
+    seconds[0] += 90
+    assert date.now() == datetime(2026, 3, 1, 12, 1, 30, tzinfo=UTC)
+    date.hook(SimpleNamespace(headers={"Date": "Sun, 01 Mar 2026 13:00:00 GMT"}))
+    assert date.now() == datetime(2026, 3, 1, 13, tzinfo=UTC)
+    date.note(None)  # as a response that a test made may have none
+    assert date.now() == datetime(2026, 3, 1, 13, tzinfo=UTC)
+
+
+def test_what_is_no_date_says_nothing() -> None:
+    date = ServerDate(clock=lambda: 0.0)
+    for header in ("yesterday", "Sun, 41 Mar 2026 12:00:00 GMT", "0" * 300):
+        date.note(header)
+        assert date.now() is None
+
+
+def test_a_store_without_responses_has_none() -> None:
+    assert store_time(object()) is None
+    store = SimpleNamespace(server_date=ServerDate(clock=lambda: 0.0))
+    store.server_date.note("Sun, 01 Mar 2026 12:00:00 GMT")
+    assert store_time(store) == datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert timedelta(0) == store_time(store) - datetime(2026, 3, 1, 12, tzinfo=UTC)  # type: ignore[operator]
