@@ -490,3 +490,23 @@ def test_random_forgeries(tmp_path_factory: pytest.TempPathFactory, data: st.Dat
         collect_or_refuse(shared)
         gone = {key for key in before - live_keys(shared) if "/reflog/" not in key}
         assert not gone
+
+
+@pytest.mark.parametrize("key", ["_lakecli/refs/branches/side", "_lakecli/refs/tags/t"])
+@pytest.mark.parametrize("body", [b"", b"{}", b"x" * (1 << 21)], ids=["empty", "no ref", "large"])
+def test_a_ref_that_cannot_be_read_stops_a_collection(
+    shared: Shared, key: str, body: bytes
+) -> None:
+    """Others leave it out; here nobody knows what it needs, so nothing is deleted."""
+    ada, ben = shared.clones
+    upload(ada, b"left", b"left")
+    shared.time.pass_by(MONTHS)
+    assert shared.collect(ben).action is Action.CONDEMNED
+    shared.time.pass_by(LONG)
+    shared.store.put(key, body, ANY)
+    before = live_keys(shared)
+    for _ in range(2):
+        with pytest.raises(IntegrityError, match=key.rpartition("/")[2]):
+            shared.collect(ben)
+    assert live_keys(shared) == before
+    assert read_state(shared.store).phase is Phase.CONDEMNED
