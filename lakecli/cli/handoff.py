@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.presigned import lifetime, warn_of_early_end
+from lakecli.cli.presigned import lifetime, warn_of_early_end, warn_of_outside
 from lakecli.cli.text import human_size, local_date, quote_path
 from lakecli.cli.transfers import check_local
 from lakecli.errors import NotFound, UsageError
@@ -65,6 +65,8 @@ def presign_tree(
                 file.write(document, handoff.header, handoff.totals)
         if manifest is not None or script is not None:
             _tell_files(context, handoff, manifest, script)
+        if handoff.totals.outside:
+            warn_of_outside(context, handoff.totals.outside, handoff.header.repository)
         _tell_end(context, handoff, wanted)
         _raise_failures(context, handoff, [document for _, document in documents])
 

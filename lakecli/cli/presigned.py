@@ -34,6 +34,14 @@ def warn_of_early_end(context: Context, wanted: datetime, end: datetime, *, what
     )
 
 
+def warn_of_outside(context: Context, count: int, repository: str) -> None:
+    """Warn that URLs lead to objects that may be others when they are read."""
+    context.out.warn(
+        f"{count} of the objects lie{'s' if count == 1 else ''} outside the storage namespace, and "
+        f"may be changed or deleted there; see which were: lakecli fsck {repository} --external"
+    )
+
+
 def presigned(
     context: Context,
     repository: Repository,
@@ -48,10 +56,13 @@ def presigned(
     Raises:
         Unsupported: the storage namespace has no URLs.
     """
+    from lakecli.repository.address import is_external
     from lakecli.repository.objects import presign_entry
 
     wanted = lifetime(context, asked)
     start = context.now()
     signed = presign_entry(repository, entry, path, expires_in=wanted, inline=inline)
     warn_of_early_end(context, start + wanted, signed.expires_at, what="the URL ends")
+    if is_external(entry):
+        warn_of_outside(context, 1, repository.uri)
     return signed

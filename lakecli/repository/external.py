@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from blake3 import blake3
 
-from lakecli.errors import LakeError, NotFound
+from lakecli.errors import IntegrityError, LakeError, NotFound
 from lakecli.identity import DIGEST_SIZE
 from lakecli.repository.places import OutsideAddress
 
@@ -20,13 +20,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
+    from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectInfo, ObjectStore
     from lakecli.repository.address import Resolver
+    from lakecli.repository.lake import Repository
 
 AT_ONCE: Final = 16
 """Objects that are asked at a time."""
 
 BATCH: Final = 256
+
+CHANGED: Final = "it changed"
+"""How the problem of an object begins that is another one now."""
+
 _PIECE: Final = 4 << 20
 
 
@@ -65,6 +71,24 @@ def ask_all(
         yield from pool.map(lambda each: ask(addresses, each, reads=reads), objects)
 
 
+def check_unchanged(repository: Repository, entry: Entry) -> None:
+    """Refuse an object outside the namespace that is not the one that was recorded.
+
+    Of one that is gone or cannot be asked for nothing is said: reading it will.
+
+    Raises:
+        IntegrityError: it changed.
+    """
+    recorded = Recorded(entry.physical_address, entry.size, entry.checksum, entry.modified_at)
+    problem = ask(repository.addresses, recorded).problem
+    if problem is not None and problem.startswith(CHANGED):
+        raise IntegrityError(
+            f"the object was changed since it was recorded: {entry.physical_address}",
+            hint="import it again, or restore the version that was imported; see all of them: "
+            f"lakecli fsck {repository.uri} --external",
+        )
+
+
 def ask(addresses: Resolver, recorded: Recorded, *, reads: bool = False) -> Answer:
     """Compare an object with what was recorded of it."""
     try:
@@ -86,16 +110,16 @@ def checksum_of(info: ObjectInfo) -> str:
 def _problem(store: ObjectStore, key: str, recorded: Recorded, *, reads: bool) -> str | None:
     info = store.head(key)
     if info.size != recorded.size:
-        return f"it changed: {info.size} bytes where the entry says {recorded.size}"
+        return f"{CHANGED}: {info.size} bytes where the entry says {recorded.size}"
     checksum = recorded.checksum.strip('"')
     if not _is_blake3(checksum):
         found = checksum_of(info)
         if checksum and found != checksum:
-            return f"it changed: its ETag is {found} where the entry says {checksum}"
+            return f"{CHANGED}: its ETag is {found} where the entry says {checksum}"
         return None
     if not reads and info.modified_at.replace(microsecond=0) == recorded.modified_at:
         return None
-    return None if _digest(store, key) == checksum else "it changed: its BLAKE3 is another one"
+    return None if _digest(store, key) == checksum else f"{CHANGED}: its BLAKE3 is another one"
 
 
 def _digest(store: ObjectStore, key: str) -> str:

@@ -101,3 +101,41 @@ def test_what_is_not_allowed_is_not_asked(
 def test_repairing_is_another_matter(cli: Cli, source: Source) -> None:
     del source
     assert cli("fsck", "lakefs://demo", "--external", "--repair").exit_code == ExitCode.USAGE
+
+
+def test_cat_shows_nothing_of_what_changed(cli: Cli, source: Source) -> None:
+    assert cli.ok("fs", "cat", f"{MAIN}/t/overwritten").stdout_bytes == b"12345"
+    source[1]("overwritten", b"54321")
+    source[1]("gone", None)
+    changed = cli("fs", "cat", f"{MAIN}/t/overwritten")
+    assert (changed.exit_code, changed.stdout_bytes) == (ExitCode.INTEGRITY, b"")
+    assert "--external" in changed.stderr
+    assert cli("fs", "cat", f"{MAIN}/t/gone").exit_code == ExitCode.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("size", "options", "shown"), [(5, (), 0), (9 << 20, (), 9 << 20), (9 << 20, ("--verify",), 0)]
+)
+def test_cat_verifies_before_it_writes(
+    cli: Cli, size: int, options: tuple[str, ...], shown: int
+) -> None:
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    file = cli.directory / "file"
+    file.write_bytes(b"x" * size)
+    cli.ok("fs", "upload", file, f"{MAIN}/a")
+    assert len(cli.ok("fs", "cat", f"{MAIN}/a", *options).stdout_bytes) == size
+    stored = next((cli.directory / "namespace" / "data").rglob("*/*"))
+    stored.chmod(0o600)
+    stored.write_bytes(b"y" * size)
+    result = cli("fs", "cat", f"{MAIN}/a", *options)
+    assert result.exit_code == ExitCode.INTEGRITY
+    assert len(result.stdout_bytes) == shown
+
+
+def test_presign_warns_of_what_may_change(cli: Cli, source: Source) -> None:
+    if source[0].startswith("local://"):  # a directory has no URLs
+        assert cli("fs", "presign", f"{MAIN}/t/same").exit_code == ExitCode.REFUSED
+        return
+    one = cli.ok("fs", "presign", f"{MAIN}/t/same")
+    assert "may be changed" in one.stderr
+    assert "4 of the objects" in cli.ok("fs", "presign", "-r", f"{MAIN}/t/").stderr

@@ -85,9 +85,15 @@ class Link:
 
 @dataclass(slots=True)
 class Totals:
-    """What all links come to; `expires_at` is the earliest end, and ``None`` before the first."""
+    """What all links come to.
+
+    Attributes:
+        outside: how many of them lead to objects outside the storage namespace.
+        expires_at: the earliest end; ``None`` before the first link.
+    """
 
     count: int = 0
+    outside: int = 0
     size: int = 0
     expires_at: datetime | None = None
 
@@ -141,6 +147,7 @@ class Handoff:
             name = path[len(below) :]
             link = Link(path, name, entry.size, entry.checksum, signed.url, signed.expires_at)
             self.totals.add(link)
+            self.totals.outside += is_external(entry)
             yield link
         if is_empty:
             raise no_such_path(self._view.repository, self.header.ref, below)
