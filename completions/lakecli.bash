@@ -39,7 +39,7 @@ __lakecli_options() {
     'export') REPLY='--conf --dry-run --engine --master --no-progress --no-success --no-verify -p --parallelism --since' ;;
     'fetch') REPLY='' ;;
     'find-merge-base') REPLY='--at-op' ;;
-    'fs cat') REPLY='--at-op' ;;
+    'fs cat') REPLY='--at-op --verify' ;;
     'fs cp') REPLY='-r --recursive' ;;
     'fs download') REPLY='--at-op --dry-run --exclude --include --no-progress -p --parallelism -r --recursive' ;;
     'fs ls') REPLY='--after --amount --at-op -r --recursive' ;;

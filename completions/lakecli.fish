@@ -174,7 +174,8 @@ function __lakecli_options
                 '--at-op' 'Read as of right after this operation'
         case 'fs cat'
             printf '%s\t%s\n' \
-                '--at-op' 'Read as of right after this operation'
+                '--at-op' 'Read as of right after this operation' \
+                '--verify' 'Verify a large object too before any of it is written'
         case 'fs cp'
             printf '%s\t%s\n' \
                 '-r' 'All objects below the path' \
