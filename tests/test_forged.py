@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from lakecli.cli import engine
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
@@ -306,13 +307,14 @@ class Prison:
             (template / "work").mkdir(parents=True)
             cli = Cli(template / "work")
             put(jail, NAMESPACE, Namespace().objects())
-            with jail.closed(patch):
+            with pytest.MonkeyPatch.context() as closing, jail.closed(closing):
                 cli.ok("repo", "create", "lakefs://second", f"{OTHER}/ns")
                 if known:
                     cli.ok("clone", NAMESPACE, "lakefs://demo")
         self.others = {key: stored.body for key, stored in jail.bucket(OTHER).objects.items()}
-        patch.undo()
         no_waiting(patch)
+        # A tree may say that it is huge: that is no reason to start Spark here.
+        patch.setattr(engine, "SPARK_FROM", 1 << 70)
 
     def use(self, root: Path) -> None:
         self.patch.setenv("HOME", str(root / "home"))
@@ -352,7 +354,7 @@ class Prison:
         work = self.root / "work"
         cli = Cli(work)
         wrong: list[str] = []
-        with jail.closed(self.patch):
+        with pytest.MonkeyPatch.context() as closing, jail.closed(closing):
             clone = [("clone", NAMESPACE, "lakefs://demo")]
             update = [("fetch", "lakefs://demo"), ("pull", "lakefs://demo/main")]
             for begin in update if known else clone:

@@ -242,7 +242,7 @@ def _items(objects: Iterator[Any]) -> Iterator[Item]:
                 checksum=_text(fields["checksum"]),
                 expires_at=_time(fields["expires_at"]),
             )
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             # What was found instead is not told: it may be a URL.
             raise _damaged(f"number {number} of its list is no object") from None
 
@@ -250,6 +250,8 @@ def _items(objects: Iterator[Any]) -> Iterator[Item]:
 def _load(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
     try:
         return json.loads(text)
+    except RecursionError as error:
+        raise _damaged("it has too many arrays or objects within each other") from error
     except ValueError as error:
         raise _damaged(str(error)) from error
 
