@@ -16,6 +16,7 @@ from lakecli.committed.check import CheckedEntry, Problem, check_metarange, chec
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
 from lakecli.layout import REPOSITORY
+from lakecli.objectstore.leftovers import clear_temporaries
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.store import RefStore
 from lakecli.repository import outside
@@ -145,6 +146,7 @@ def fsck(
     Raises:
         Unreachable: the store does not answer; what it holds is not known then.
     """
+    clear_temporaries(repository.store)
     how = thoroughness or Thoroughness(hash_data=hash_data)
     checker = _Checker(repository, counts or FsckCounts(), how)
     with DataIndex() as index:

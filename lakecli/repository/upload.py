@@ -15,6 +15,7 @@ from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreach
 from lakecli.kv import file_hashes
 from lakecli.layout import data_digest, data_key
 from lakecli.model import CLIENT_MTIME, Entry
+from lakecli.objectstore.leftovers import clear_temporaries
 from lakecli.objectstore.uploads import PART_SIZE, uploads_of
 from lakecli.objectstore.uri import is_local
 from lakecli.repository.gate import claim_uploaded
@@ -128,6 +129,8 @@ class Upload:
         self._repository = repository
         self._branch = branch
         self._options = options
+        if writes:
+            clear_temporaries(repository.store)
         # What cannot be recorded is found out before the first byte is read.
         encode_entry(
             self.entry(b"", Ingested("0" * 64, 0, 0), at=repository.lake.now(), has_mtime=True)

@@ -55,9 +55,17 @@ class LocalBatch:
         """All that are not published yet."""
         self._pending: list[tuple[list[bytes], str, bool]] = []
         """Components of the key, temporary file, and whether the key names the contents."""
+        self._own: list[tuple[str, int]] = []
+        """Name and descriptor of the directory of spools, once there is one."""
         self._unpublished: set[str] = set()
         weakref.finalize(
-            self, _clean_up, os.getpid(), self._temporaries, self._unpublished, self._nurseries
+            self,
+            _clean_up,
+            os.getpid(),
+            self._temporaries,
+            own=self._own,
+            unpublished=self._unpublished,
+            nurseries=self._nurseries,
         )
 
     def put_new(self, key: str, body: bytes) -> None:
@@ -147,6 +155,8 @@ class LocalBatch:
                     with self._lock:
                         self._pending += left
                 raise
+            finally:
+                self._leave_spools()
             return ()
 
     def _drop(self, temporaries: Sequence[str], nurseries: Sequence[Nursery]) -> None:
@@ -157,13 +167,27 @@ class LocalBatch:
                 nursery.remove()
         for temporary in temporaries:
             with suppress(OSError):
-                os.unlink(temporary, dir_fd=self._temporaries)
+                os.unlink(temporary, dir_fd=self._spools)
             self._unpublished.discard(temporary)
 
+    @property
+    def _spools(self) -> int:
+        """The opened directory of spools, while there are any."""
+        return self._own[0][1]
+
     def _create(self) -> tuple[str, int]:
-        temporary, descriptor = self._files.create_temporary(self._temporaries)
-        self._unpublished.add(temporary)
+        with self._lock:
+            if not self._own:
+                self._own.append(self._files.open_temporary_directory(self._temporaries))
+            temporary, descriptor = self._files.create_temporary(self._spools)
+            self._unpublished.add(temporary)
         return temporary, descriptor
+
+    def _leave_spools(self) -> None:
+        """Remove the directory of spools where it is empty."""
+        with self._lock:
+            if self._own and not self._unpublished:
+                _remove_directory(self._temporaries, *self._own.pop())
 
     def _sync_content(
         self, temporaries: list[str], nurseries: Sequence[Nursery], count: int
@@ -174,7 +198,7 @@ class LocalBatch:
         for nursery in nurseries:
             nursery.sync_content()
         for temporary in temporaries:
-            descriptor = os.open(temporary, os.O_RDONLY, dir_fd=self._temporaries)
+            descriptor = os.open(temporary, os.O_RDONLY, dir_fd=self._spools)
             try:
                 sync_file(descriptor)
             finally:
@@ -195,7 +219,12 @@ class LocalBatch:
             with self._files.opened(directory, create=True, sync=few) as parent:
                 for names, temporary, is_content in items:
                     self._files.publish(
-                        self._temporaries, temporary, parent, names[-1], is_content=is_content
+                        self._temporaries,
+                        temporary,
+                        parent,
+                        names[-1],
+                        source=self._spools,
+                        is_content=is_content,
                     )
                     self._unpublished.discard(temporary)
                 if few:
@@ -205,14 +234,27 @@ class LocalBatch:
 
 
 def _clean_up(
-    owner: int, temporaries: int, unpublished: set[str], nurseries: Sequence[Nursery]
+    owner: int,
+    temporaries: int,
+    *,
+    own: Sequence[tuple[str, int]],
+    unpublished: set[str],
+    nurseries: Sequence[Nursery],
 ) -> None:
     """Remove what a dropped batch never published."""
     if os.getpid() != owner:
         return  # a forked child; the files are its parent's
     for nursery in nurseries:
         nursery.remove()
-    for temporary in unpublished:
-        with suppress(OSError):
-            os.unlink(temporary, dir_fd=temporaries)
+    for name, descriptor in own:
+        for temporary in unpublished:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=descriptor)
+        _remove_directory(temporaries, name, descriptor)
     os.close(temporaries)
+
+
+def _remove_directory(temporaries: int, name: str, descriptor: int) -> None:
+    os.close(descriptor)
+    with suppress(OSError):
+        os.rmdir(name, dir_fd=temporaries)

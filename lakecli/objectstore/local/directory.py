@@ -3,7 +3,8 @@
 ::
 
     <root>/<key>                 objects, named by their keys
-    <root>/_lakecli/tmp/<name>   files being written; a crash leaves them and nothing else
+    <root>/_lakecli/tmp/<name>   files being written, and directories of them, held by a shared
+                                 lock; a crash leaves them and nothing else, see `leftovers`
     <root>/_lakecli/tmp/lock     held for the moment of a compare-and-rename; never removed
 
 Every directory below the root is opened by descriptor, one component at a time, and symbolic links
@@ -39,6 +40,7 @@ MAX_NAME_SIZE = 255
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 FILE_MODE = 0o666  # less the umask: a namespace may be shared by a group
+PRIVATE = 0o700
 CREATE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
@@ -224,7 +226,9 @@ class Directory:
         while True:
             name = f"{self._series}-{next(self._numbers):x}"
             with suppress(FileExistsError):  # a fork or another machine counts as we do
-                return name, os.open(name, CREATE_NEW, FILE_MODE, dir_fd=parent)
+                descriptor = os.open(name, CREATE_NEW, FILE_MODE, dir_fd=parent)
+                hold(descriptor)
+                return name, descriptor
 
     def make_temporary_directory(self, parent: int, *, mode: int) -> str:
         """Make an empty directory in the opened directory of temporaries; return its name."""
@@ -233,6 +237,17 @@ class Directory:
             with suppress(FileExistsError):  # as above
                 os.mkdir(name, mode, dir_fd=parent)
                 return name
+
+    def open_temporary_directory(self, parent: int) -> tuple[str, int]:
+        """Make a directory of temporaries that only this process may enter, and hold it."""
+        name = self.make_temporary_directory(parent, mode=PRIVATE)
+        descriptor = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+        hold(descriptor)
+        return name, descriptor
+
+    def now_ns(self) -> int:
+        """Return the time by the namespace's clock, in unix nanoseconds."""
+        return self._clock_ns()
 
     def stamp(self, descriptor: int, *, later_than: int = 0) -> None:
         """Set a file's modification time to now, finer than the kernel's own clock.
@@ -380,6 +395,14 @@ def status_of(parent: int, name: bytes | str) -> os.stat_result | None:
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
         return None
+
+
+def hold(descriptor: int) -> None:
+    """Tell others that a temporary file or directory is in use, as long as it is open."""
+    import fcntl
+
+    with suppress(OSError):  # not on every file system
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def names_in(descriptor: int) -> set[bytes]:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.local.directory import Directory
 
-_PRIVATE = 0o700
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 
@@ -53,8 +52,7 @@ class Nursery:
         self._files = files
         self._temporaries = temporaries
         self._is_content = is_content
-        self._name = files.make_temporary_directory(temporaries, mode=_PRIVATE)
-        self._descriptor = os.open(self._name, _DIRECTORY, dir_fd=temporaries)
+        self._name, self._descriptor = files.open_temporary_directory(temporaries)
         self._places: dict[bytes, bytes] = {}
         self._names: dict[bytes, list[bytes]] = {}
         self.writers = 0

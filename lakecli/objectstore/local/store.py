@@ -44,6 +44,7 @@ from lakecli.objectstore.local.directory import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import timedelta
     from pathlib import Path
 
     from lakecli.objectstore.access import Access
@@ -254,6 +255,14 @@ class LocalStore:
             with self._directory.opened(names[:-1]) as parent, suppress(OSError):
                 os.rmdir(names[-1], dir_fd=parent)
             self._directory.remove_own()
+
+    def clear_temporaries(self, *, older_than: timedelta) -> int:
+        """Remove temporary files that killed processes left; see `leftovers`."""
+        from lakecli.objectstore.local.leftovers import clear_temporaries
+
+        age_ns = int(older_than.total_seconds()) * 10**9
+        with self._directory.translated("temporary files"):
+            return clear_temporaries(self._directory, before_ns=self._directory.now_ns() - age_ns)
 
     def local_path(self, key: str) -> Path | None:
         """Return the object's own file, or ``None`` if there is no such object."""

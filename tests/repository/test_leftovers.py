@@ -1,0 +1,68 @@
+"""Commands that clear what killed uploads left in a local namespace."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.pipeline.gc.records import GcOptions
+from lakecli.pipeline.gc.run import advance
+from lakecli.pipeline.runner import LocalRunner
+from lakecli.repository.deposit import deposit
+from lakecli.repository.fsck import fsck
+from lakecli.repository.upload import UploadOptions, upload_file, upload_stream, upload_tree
+from tests.objectstore.test_leftovers import kill, make_old, start, temporaries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lakecli.repository.lake import Repository
+
+OPTIONS = UploadOptions()
+COMMANDS: dict[str, Callable[[Repository, Path], object]] = {
+    "file": lambda repository, source: upload_file(
+        repository, "main", b"f", source=source / "f", options=OPTIONS
+    ),
+    "stream": lambda repository, _: upload_stream(
+        repository, "main", b"f", source=BytesIO(b"1"), options=OPTIONS
+    ),
+    "tree": lambda repository, source: upload_tree(
+        repository, "main", b"", source=source, options=OPTIONS
+    ),
+    "deposit": lambda repository, source: deposit(
+        repository, "main", b"f", source=source / "f", options=OPTIONS
+    ),
+    "fsck": lambda repository, _: list(fsck(repository)),
+    "gc": lambda repository, _: advance(repository, LocalRunner(), GcOptions()),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_leftovers_go_and_running_uploads_stay(
+    repository: Repository, tmp_path: Path, name: str
+) -> None:
+    root, source = tmp_path / "namespace", tmp_path / "source"
+    source.mkdir()
+    (source / "f").write_bytes(b"1")
+    kill(start(root))
+    left = set(temporaries(root))
+    with start(root) as running:
+        make_old(root)
+        COMMANDS[name](repository, source)
+        now = set(temporaries(root))
+        assert now
+        assert not now & left
+        out, _ = running.communicate("\n")
+        assert out == "done\n"
+    assert temporaries(root) == []
+
+
+def test_a_plan_and_a_dry_run_clear_nothing(repository: Repository, tmp_path: Path) -> None:
+    root = tmp_path / "namespace"
+    kill(start(root))
+    make_old(root)
+    advance(repository, LocalRunner(), GcOptions(dry_run=True))
+    assert temporaries(root)
