@@ -34,6 +34,10 @@ def random_id() -> bytes:
     return os.urandom(16)
 
 
+def _ignore_step(_name: str) -> None:
+    """Do nothing at a step."""
+
+
 class World(NamedTuple):
     """What a run touches of the machine; tests hand in another one.
 
@@ -45,6 +49,7 @@ class World(NamedTuple):
         now: the clock.
         new_id: 16 random bytes at each call.
         interrupts: as many items as interrupts came so far.
+        on_step: called with the name of each step of a protocol before it is taken.
     """
 
     environ: Mapping[str, str]
@@ -54,6 +59,7 @@ class World(NamedTuple):
     now: Callable[[], datetime] = system_now
     new_id: Callable[[], bytes] = random_id
     interrupts: Sequence[None] = ()
+    on_step: Callable[[str], None] = _ignore_step
 
 
 class Context:
@@ -151,10 +157,12 @@ class Context:
             from lakecli.repository.lake import Home, Lake, Surroundings
 
             home = Home(self.home.store, self.home.cache, self.settings.cache_size)
+            world = self._world
             surroundings = Surroundings(
-                self.now,
-                self.new_id,
+                world.now,
+                world.new_id,
                 self._command_line(),
+                world.on_step,
                 trusted=self.settings.trusted,
             )
             self._lake = Lake.open(home, surroundings)

@@ -16,6 +16,7 @@ ADAPTERS = {
     "az": "lakecli.objectstore.azure.store",
     "gs": "lakecli.objectstore.gs.store",
     "local": "lakecli.objectstore.local.store",
+    "memory": "lakecli.objectstore.memory.store",
     "s3": "lakecli.objectstore.s3.store",
 }
 

@@ -7,6 +7,8 @@
     az://account/container/prefix    … in a container of an Azure storage account; also typed
                                      https://account.blob.core.windows.net/container/prefix
     local:///absolute/path           a directory of this machine; also typed file:///… or /…
+    memory://bucket/prefix           a bucket that the program itself has made, for tests and
+                                     examples of the library (`lakecli.objectstore.memory`)
 
 Nothing is decoded: a percent sign, ``?`` or ``#`` is a character like any other, except in the
 ``https://`` form, which is a URL. Trailing slashes do not count, since keys follow after one
@@ -37,7 +39,7 @@ class NamespaceUri(NamedTuple):
     """A parsed namespace.
 
     Attributes:
-        scheme: ``s3``, ``gs``, ``az`` or ``local``.
+        scheme: ``s3``, ``gs``, ``az``, ``local`` or ``memory``.
         bucket: for Azure the account, a slash and the container; empty for a directory.
         path: the prefix in the bucket, without slashes at its end; or the directory.
     """
@@ -70,7 +72,7 @@ def parse(text: str) -> NamespaceUri:
     scheme, rest = matched[1].lower(), text[matched.end() :]
     if scheme in {"local", "file"}:
         return _directory(rest, text)
-    if scheme in {"s3", "gs"}:
+    if scheme in {"s3", "gs", "memory"}:
         return _bucket(scheme, rest, text)
     if scheme == "az":
         return _container(rest, text)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import Unsupported
-from lakecli.objectstore.base import ANY, PresignRequest
-from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
+from lakecli.objectstore.base import ANY, BucketNotFound, PresignRequest
+from lakecli.objectstore.memory.store import BUCKETS, MemoryBucket, MemoryStore
+from lakecli.objectstore.registry import open_store, prepare_namespace
 from tests.objectstore.contract import ObjectStoreContract, SpoolContract
 from tests.objectstore.uploads_contract import CheckedPartsContract
 
@@ -55,3 +56,20 @@ def test_the_clock_is_the_callers() -> None:
     assert store.head("k").modified_at == at.replace(microsecond=0)
     with pytest.raises(Unsupported, match="cannot presign"):
         store.presign("k", PresignRequest("GET", timedelta(minutes=1)), now=at)
+
+
+def test_a_named_bucket_is_opened_by_its_uri(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = MemoryBucket()
+    monkeypatch.setitem(BUCKETS, "named", bucket)
+    assert prepare_namespace("memory://named/some/prefix") == ""
+    store = open_store("memory://named/some/prefix")
+    store.put("k", b"1", ANY)
+    assert store.uri == "memory://named/some/prefix"
+    assert list(bucket.objects) == ["some/prefix/k"]
+
+
+def test_a_bucket_without_a_name_in_this_process_is_not_found() -> None:
+    with pytest.raises(BucketNotFound, match="no bucket 'unknown'"):
+        prepare_namespace("memory://unknown/prefix")
+    with pytest.raises(BucketNotFound):
+        open_store("memory://unknown/prefix").put("k", b"1", ANY)

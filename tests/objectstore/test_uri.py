@@ -24,6 +24,7 @@ from lakecli.objectstore.uri import normalise, parse
         ("az://account/$root/x", "az://account/$root/x"),
         ("https://account.blob.core.windows.net/container", "az://account/container"),
         ("https://Account.Blob.core.windows.net/con/a%20b%25/%C3%BC/", "az://account/con/a b%/ü"),
+        ("memory://bucket/a//", "memory://bucket/a"),
         ("local:///a/b", "local:///a/b"),
         ("file:///a/b/", "local:///a/b"),
         ("FILE:///a", "local:///a"),

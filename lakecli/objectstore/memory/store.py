@@ -1,4 +1,8 @@
-"""A bucket in memory: the reference for the contract, and what tests of upper layers run on."""
+"""A bucket in memory: the reference for the contract, and what tests of upper layers run on.
+
+A program that puts a `MemoryBucket` into `BUCKETS` can name it as ``memory://NAME/PREFIX`` wherever
+a storage namespace is asked for. The command line never has one: its data would end with it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from lakecli.errors import Unsupported
 from lakecli.objectstore.base import (
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
     from lakecli.objectstore.memory.uploads import MemoryUpload, MemoryUploads
+    from lakecli.objectstore.uri import NamespaceUri
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,10 @@ class MemoryBucket:
         return self._clock().replace(microsecond=0)
 
 
+BUCKETS: Final[dict[str, MemoryBucket]] = {}
+"""The buckets of this process that have a name; whoever puts one in takes it out again."""
+
+
 class MemoryStore:
     """One namespace in a `MemoryBucket`.
 
@@ -66,11 +75,18 @@ class MemoryStore:
         bucket: shared with other stores, or ``None`` for one of its own.
         prefix: of every key in the bucket; no slash is added.
         missing: behave as if the bucket did not exist.
+        name: of the bucket in `BUCKETS`, if it has one.
     """
 
     def __init__(
-        self, bucket: MemoryBucket | None = None, prefix: str = "", *, missing: bool = False
+        self,
+        bucket: MemoryBucket | None = None,
+        prefix: str = "",
+        *,
+        missing: bool = False,
+        name: str = "",
     ) -> None:
+        self._name = name
         self._bucket = MemoryBucket() if bucket is None else bucket
         self._prefix = prefix
         self._missing = missing
@@ -78,7 +94,8 @@ class MemoryStore:
     @property
     def uri(self) -> str:
         """The URI of the namespace; only this process can follow it."""
-        return "memory://" + self._prefix.rstrip("/")
+        place = f"{self._name}/{self._prefix}" if self._name else self._prefix
+        return "memory://" + place.rstrip("/")
 
     def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
         """Return a range of an object; see `ObjectStore.get`."""
@@ -298,3 +315,21 @@ class _MemoryBatch:
                     self._pending[:0] = pending[number:]
                 raise
         return existing
+
+
+def open_namespace(uri: NamespaceUri, *, region: str) -> MemoryStore:
+    """Return the store of a named bucket; see `registry.open_store`."""
+    del region
+    bucket = BUCKETS.get(uri.bucket)
+    prefix = f"{uri.path}/" if uri.path else ""
+    return MemoryStore(bucket, prefix, missing=bucket is None, name=uri.bucket)
+
+
+def prepare_namespace(uri: NamespaceUri) -> str:
+    """Check that the bucket is there; see `registry.prepare_namespace`."""
+    if uri.bucket not in BUCKETS:
+        raise BucketNotFound(
+            f"no bucket {uri.bucket!r} in the memory of this process",
+            hint="memory:// is for tests and examples of the library: see lakecli.objectstore",
+        )
+    return ""
