@@ -1,0 +1,136 @@
+"""A command line for every command of the table, made from what the command declares.
+
+A parameter's kind (a branch, a path, a file …) gives its value, so that a new command takes part
+without a line here. `SPECIAL` is for commands that would do nothing with those values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lakecli.cli.describe import describe_all
+from lakecli.cli.params import Kind
+from tests.meetings.world import NAMESPACE
+
+if TYPE_CHECKING:
+    from lakecli.cli.describe import ArgumentHelp, CommandHelp, OptionHelp
+
+REPOSITORY: Final = "lakefs://demo"
+
+_VALUES: Final = {
+    Kind.REPOSITORY: REPOSITORY,
+    Kind.BRANCH: f"{REPOSITORY}/main",
+    Kind.TAG: f"{REPOSITORY}/v1",
+    Kind.REF: f"{REPOSITORY}/dev",
+    Kind.PATH: f"{REPOSITORY}/main/t/1",
+    Kind.FILE: "{files}/new",
+    Kind.DIRECTORY: "{files}/directory",
+    Kind.OPERATION: "{operation}",
+    Kind.SETTING: "user.name",
+}
+
+_SECOND: Final = {Kind.PATH: f"{REPOSITORY}/main/t/2", Kind.REF: f"{REPOSITORY}/main"}
+"""Values of a second argument of one kind."""
+
+_OPTIONS: Final = {
+    "--message": "m",
+    "--source": f"{REPOSITORY}/main",
+    "--filename": "{files}/rules",
+}
+
+SPECIAL: Final[dict[str, list[list[str]]]] = {
+    "branch create": [["branch", "create", f"{REPOSITORY}/fresh", "-s", f"{REPOSITORY}/main"]],
+    "branch delete": [["branch", "delete", f"{REPOSITORY}/dev", "-y"]],
+    "branch revert": [["branch", "revert", f"{REPOSITORY}/main", f"{REPOSITORY}/main", "-y"]],
+    "cherry-pick": [["cherry-pick", f"{REPOSITORY}/dev", f"{REPOSITORY}/main"]],
+    "clone": [["clone", NAMESPACE, "lakefs://again"]],
+    "completion": [["completion", "bash"]],
+    "config set": [["config", "set", "user.name", "Eve"]],
+    "fs rm": [
+        ["fs", "rm", f"{REPOSITORY}/main/t/1"],
+        ["fs", "rm", "-r", f"{REPOSITORY}/main/t/"],
+    ],
+    "fs mv": [
+        ["fs", "mv", f"{REPOSITORY}/main/t/1", f"{REPOSITORY}/main/moved"],
+        ["fs", "mv", "-r", f"{REPOSITORY}/main/t/", f"{REPOSITORY}/main/u/"],
+    ],
+    "fs cp": [
+        ["fs", "cp", f"{REPOSITORY}/v1/t/1", f"{REPOSITORY}/main/t/1"],
+        ["fs", "cp", "-r", f"{REPOSITORY}/dev/t/", f"{REPOSITORY}/main/t/"],
+    ],
+    "fs stage": [
+        [
+            *("fs", "stage", f"{REPOSITORY}/main/staged"),
+            *("--location", "{object}", "--size", "1", "--checksum", "{checksum}"),
+        ]
+    ],
+    "fs upload": [
+        ["fs", "upload", "{files}/new", f"{REPOSITORY}/main/t/1"],
+        ["fs", "upload", "-r", "{files}/t", f"{REPOSITORY}/main/t/"],
+    ],
+    "import": [["import", "--from", "{files}/t", "--to", f"{REPOSITORY}/main/t/", "-m", "m"]],
+    "pull": [["pull", f"{REPOSITORY}/main"]],
+    "push": [["push", f"{REPOSITORY}/main"], ["push", REPOSITORY, "--all"]],
+    "quickstart": [],  # makes a home of its own, which nothing else can meet
+    "repo create": [["repo", "create", "lakefs://other", "memory://meetings/other"]],
+    "repo delete": [["repo", "delete", REPOSITORY, "-y"]],
+    "tag create": [["tag", "create", f"{REPOSITORY}/v2", f"{REPOSITORY}/main"]],
+    "tag delete": [["tag", "delete", f"{REPOSITORY}/v1", "-y"]],
+}
+"""Command lines that do something in the world of the matrix."""
+
+
+def command_lines() -> dict[str, list[list[str]]]:
+    """Return the command lines of every command, by its words."""
+    return {
+        each.words: SPECIAL.get(each.words) or [_make(each)]
+        for each in describe_all()
+        if SPECIAL.get(each.words) != []
+    }
+
+
+def fill(line: list[str], values: dict[str, str]) -> list[str]:
+    """Return a command line with the places of this run put in."""
+    for name, value in values.items():
+        line = [word.replace("{" + name + "}", value) for word in line]
+    return line
+
+
+def _make(command: CommandHelp) -> list[str]:
+    line = command.words.split()
+    seen: set[Kind] = set()
+    for argument in command.arguments:
+        if argument.required:
+            line.append(_value(command, argument, seen))
+    for option in command.options:
+        line += _option(command, option)
+    return line
+
+
+def _value(command: CommandHelp, argument: ArgumentHelp, seen: set[Kind]) -> str:
+    kind = argument.kind
+    if argument.choices:
+        return argument.choices[0]
+    if kind is None or kind not in _VALUES:
+        raise AssertionError(
+            f"say in tests/meetings/arguments.py what {argument.metavar} of "
+            f"`{command.words}` may be"
+        )
+    value = _SECOND.get(kind, _VALUES[kind]) if kind in seen else _VALUES[kind]
+    seen.add(kind)
+    return value
+
+
+def _option(command: CommandHelp, option: OptionHelp) -> list[str]:
+    flag = option.flags[-1]
+    if flag == "--yes":
+        return [flag]
+    if flag in _OPTIONS and (option.required or flag == "--message"):
+        return [flag, _OPTIONS[flag]]
+    if not option.required:
+        return []
+    if option.kind in _VALUES:
+        return [flag, _VALUES[option.kind]]
+    raise AssertionError(
+        f"say in tests/meetings/arguments.py what {flag} of `{command.words}` may be"
+    )

@@ -1,0 +1,75 @@
+"""What a user can see of two machines and their bucket, so that two runs can be compared."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from lakecli.committed.values import decode_entry
+from lakecli.layout import REFS
+from lakecli.refs.store import RefStore
+from lakecli.repository.lake import Home, Lake, Surroundings
+from lakecli.repository.view import open_view
+from tests.meetings.world import MACHINES
+
+if TYPE_CHECKING:
+    from lakecli.repository.lake import Repository
+    from tests.meetings.world import Machines
+
+_IDS = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}|\b[0-9a-f]{12}\b")
+
+
+def observe(world: Machines) -> dict[str, Any]:
+    """Return everything that a user of either machine can rely on."""
+    seen: dict[str, Any] = {machine: _machine(world, machine) for machine in MACHINES}
+    seen["bucket"] = _bucket(world)
+    return seen
+
+
+def _machine(world: Machines, machine: str) -> dict[str, Any]:
+    home = world.home(machine)
+    surroundings = Surroundings(lambda: world.now, lambda: bytes(16), "observe")
+    with Lake.open(Home(home / "store", home / "cache"), surroundings) as lake:
+        repositories = {
+            each.name: _repository(lake.repository(each.name)) for each in lake.repositories()
+        }
+    config = home / "config.toml"
+    files = world.files(machine)
+    return {
+        "repositories": repositories,
+        "config": config.read_text() if config.exists() else "",
+        "files": {
+            str(path.relative_to(files)): _IDS.sub("ID", path.read_text("utf-8", "replace"))
+            for path in sorted(files.rglob("*"))
+            if path.is_file()
+        },
+    }
+
+
+def _repository(repository: Repository) -> dict[str, Any]:
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        heads = {each.name: each.commit_id for each in refs.iter_branches()}
+        tags = {each.name: each.commit_id for each in refs.iter_tags()}
+    contents = {}
+    for name in heads:
+        with open_view(repository, name) as view:
+            contents[name] = {
+                path.decode(): decode_entry(value).checksum for path, value in view.scan()
+            }
+    return {"branches": heads, "tags": tags, "contents": contents}
+
+
+def _bucket(world: Machines) -> dict[str, Any]:
+    refs: dict[str, Any] = {}
+    collection = "idle"
+    for key, stored in world.bucket.objects.items():
+        place, _, name = key.partition("/")
+        if name.startswith(REFS):
+            refs[f"{place}/{name}"] = json.loads(stored.body)["commit_id"]
+        if name == "_lakecli/gc/state":
+            collection = json.loads(stored.body)["phase"]
+        if name == "_lakecli/repository.json":
+            refs[place] = "a repository"
+    return {"refs": refs, "collection": collection}

@@ -1,0 +1,96 @@
+"""Where two commands meet: the same history, told three ways."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from tests.meetings.arguments import REPOSITORY
+from tests.meetings.world import MACHINES, NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.meetings.world import Machines
+
+MAIN: Final = f"{REPOSITORY}/main"
+DEV: Final = f"{REPOSITORY}/dev"
+GARBAGE: Final = "garbage that comes into use again"
+_RULES: Final = {"default_retention_days": 30, "branches": []}
+
+
+def history(world: Machines) -> None:
+    """Give both machines a repository with two branches and a tag, all of it in the bucket."""
+    for machine in MACHINES:
+        files = world.files(machine)
+        (files / "t").mkdir()
+        (files / "t" / "1").write_text("one, changed in a file")
+        (files / "t" / "3").write_text("three")
+        (files / "new").write_text(GARBAGE)
+        (files / "rules").write_text(json.dumps(_RULES))
+    put = _uploader(world, "ada")
+    world.ok("ada", "repo", "create", REPOSITORY, NAMESPACE, "--range-entries", "16")
+    put("main", {"t/1": "one", "t/2": "two", "a": "a"})
+    world.ok("ada", "commit", MAIN, "-m", "first")
+    world.ok("ada", "branch", "create", DEV, "-s", MAIN)
+    put("dev", {"d": "on dev", "t/2": "two, on dev"})
+    world.ok("ada", "commit", DEV, "-m", "on dev")
+    put("main", {"a": "another a"})
+    world.ok("ada", "commit", MAIN, "-m", "second")
+    world.ok("ada", "tag", "create", f"{REPOSITORY}/v1", MAIN)
+    put("main", {"lost": GARBAGE})
+    world.ok("ada", "branch", "reset", MAIN, "-y")
+    world.ok("ada", "push", REPOSITORY, "--all")
+    world.ok("bob", "clone", NAMESPACE, REPOSITORY)
+    for machine in MACHINES:
+        # The first push tries the namespace out; that is not what these tests are about.
+        world.ok(machine, "tag", "create", f"{REPOSITORY}/of-{machine}", MAIN)
+        world.ok(machine, "push", f"{REPOSITORY}/of-{machine}")
+    world.ok("ada", "fetch", REPOSITORY)
+
+
+def staged(world: Machines) -> None:
+    """Both have staged changes on main, and Ada a commit that she has not pushed."""
+    history(world)
+    _uploader(world, "ada")("dev", {"mine": "not pushed"})
+    world.ok("ada", "commit", DEV, "-m", "not pushed")
+    _uploader(world, "ada")("main", {"t/1": "one, by ada"})
+    _uploader(world, "bob")("main", {"b": "by bob"})
+
+
+def clean(world: Machines) -> None:
+    """Nobody has changes, though both have staged what the head has already."""
+    history(world)
+    for machine in MACHINES:
+        world.ok(machine, "fs", "rm", f"{MAIN}/t/1")
+        _uploader(world, machine)("main", {"t/1": "one"})
+        world.ok(machine, "tag", "create", f"{REPOSITORY}/undone", DEV)
+        world.ok(machine, "undo", REPOSITORY)
+
+
+def due(world: Machines) -> None:
+    """Garbage is condemned and may be swept; the files to upload hold the same bytes."""
+    history(world)
+    world.pass_time(timedelta(days=40))
+    world.ok("ada", "gc", "run", REPOSITORY, "-y")
+    world.pass_time(timedelta(days=15))
+    world.ok("bob", "fetch", REPOSITORY)
+
+
+SITUATIONS: Final[dict[str, Callable[[Machines], None]]] = {
+    "staged": staged,
+    "clean": clean,
+    "due": due,
+}
+
+
+def _uploader(world: Machines, machine: str) -> Callable[[str, dict[str, str]], None]:
+    def put(branch: str, contents: dict[str, str]) -> None:
+        file = world.files(machine) / "upload"
+        for path, text in contents.items():
+            file.write_text(text)
+            world.ok(machine, "fs", "upload", str(file), f"{REPOSITORY}/{branch}/{path}")
+        file.unlink()
+
+    return put
