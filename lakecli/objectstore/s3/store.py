@@ -406,7 +406,10 @@ class S3Store:
             raise
         with closing(answer["Body"]) as body:
             status = answer["ResponseMetadata"]["HTTPStatusCode"]
-            if wanted and status != HTTPStatus.PARTIAL_CONTENT and answer["ContentLength"]:
+            size = answer["ContentLength"]
+            # Of a range that covers the whole object a server may answer with the whole.
+            is_whole = start == 0 and length is not None and size <= length
+            if wanted and status != HTTPStatus.PARTIAL_CONTENT and size and not is_whole:
                 raise self._translator.no_ranges(full)
             return cast("bytes", body.read()), version_of(answer)
 
