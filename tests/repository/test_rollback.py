@@ -165,6 +165,22 @@ def test_another_ref_that_went_back_is_not_believed(
     check_whole(tmp_path, FIRST | {b"dev": b"d"})
 
 
+def test_another_ref_that_went_back_and_is_still_there(
+    clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
+) -> None:
+    ada, _ = clones
+    branch.create(ada, "dev", source="main")
+    push(ada, "dev", options=ME)
+    fetch(ada)
+    backup = Backup(bucket)
+    put(ada, {b"dev": b"d"}, "dev")
+    push(ada, "dev", options=ME)
+    merge(ada, "dev", "main", MergeOptions("me"))
+    backup.restore(keep="/data/")
+    push(ada, "main", options=ME)
+    check_whole(tmp_path, FIRST | {b"dev": b"d"})
+
+
 def test_lost_packs_are_written_again(
     clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
 ) -> None:

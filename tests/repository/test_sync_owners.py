@@ -351,9 +351,9 @@ class TestOwn:
         ada, bob, _ = clones
         kept = newest(bob)
         with auto(bob):
-            make_commit(bob, b"mine")
-        with auto(bob):
             make_commit(bob, b"more", "dev")
+        with auto(bob):
+            make_commit(bob, b"mine")  # which is taken back first
         mine = here(bob)
         pull(ada, "dev", PULL)
         make_commit(ada, b"theirs", "dev")
