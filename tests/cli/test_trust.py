@@ -270,7 +270,14 @@ def test_files_are_allowed_for_a_directory_alone(
 
 
 def test_what_was_staged_here_is_allowed(stage: Stage) -> None:
-    options = ("--location", f"{stage.other}/secret", "--size", str(len(CANARY)), "--checksum", "e")
+    options = (
+        "--location",
+        f"{stage.other}/secret",
+        "--size",
+        str(len(CANARY)),
+        "--checksum",
+        h(CANARY).hex(),
+    )
     stage.cli.ok("fs", "stage", f"{MAIN}/t/bad", *options)
     assert stage.cli.ok("fs", "cat", f"{MAIN}/t/bad").stdout_bytes == CANARY
 
@@ -312,7 +319,7 @@ def test_a_list_names_only_files_beside_it(stage: Stage, *, copy: bool) -> None:
         assert result.exit_code == ExitCode.PARTIAL, result
         assert stage.cli("fs", "cat", f"{MAIN}/in/a").exit_code == ExitCode.NOT_FOUND
     if copy or stage.namespace.startswith("local://"):
-        (lists / "x.csv").write_text(f"{head}a,local://{lists}/good,{len(GOOD)},e\n")
+        (lists / "x.csv").write_text(f"{head}a,local://{lists}/good,{len(GOOD)},{h(GOOD).hex()}\n")
         stage.cli.ok("import", "--from", lists / "x.csv", "--to", f"{MAIN}/in/", *flags)
         assert stage.cli.ok("fs", "cat", f"{MAIN}/in/a").stdout_bytes == GOOD
 
