@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from lakecli.cli.build import Built
     from lakecli.cli.output import Output
+    from lakecli.cli.topics import Topic
 
 _GARBAGE_THRESHOLD = 50_000
 """Objects that a command may make before garbage is looked for; the interpreter's own is 700."""
@@ -132,6 +133,9 @@ def _parse(argv: Sequence[str], given: Globals) -> Callable[[Context], int]:
     if not words and rest[:1] == ["help"]:
         given.help = True
         words, rest = split(rest[1:], given, is_prefix=is_prefix)
+        topic = _find_topic(rest, given) if not words else None
+        if topic is not None:
+            return lambda context: _show_topic(context, topic)
     if given.version:
         words, rest = ("version",), []
     joined = " ".join(words)
@@ -149,6 +153,21 @@ def _parse(argv: Sequence[str], given: Globals) -> Callable[[Context], int]:
     if given.problem is not None:
         raise given.problem
     return lambda context: built.run(context, arguments)
+
+
+def _find_topic(rest: list[str], given: Globals) -> Topic | None:
+    from lakecli.cli.topics import find_topic
+
+    typed = [word for word in normalise(rest, given, ()) if word != "--"]
+    return find_topic(typed[0]) if len(typed) == 1 else None
+
+
+def _show_topic(context: Context, topic: Topic) -> int:
+    from lakecli.cli.help import topic_help
+
+    lines = list(topic_help(topic))
+    context.out.emit({"help": lines}, text=lambda: lines)
+    return 0
 
 
 def _show_command(context: Context, built: Built) -> int:
@@ -169,7 +188,10 @@ def _show_group(context: Context, group: str) -> int:
         inside = [item for item in commands if item.words.startswith(group + " ")]
         lines = list(group_help(group, GROUPS[group], inside))
     else:
-        lines = list(root_help(commands, GROUPS))
+        from lakecli.cli.topics import find_topic, topic_names
+
+        found = [topic for name in topic_names() if (topic := find_topic(name)) is not None]
+        lines = list(root_help(commands, GROUPS, {each.name: each.summary for each in found}))
     context.out.emit({"help": lines}, text=lambda: lines)
     return 0
 

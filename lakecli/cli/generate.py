@@ -16,6 +16,7 @@ from lakecli.cli.completion.fish import fish_script
 from lakecli.cli.completion.table import make_table
 from lakecli.cli.completion.zsh import zsh_script
 from lakecli.cli.describe import describe_all
+from lakecli.cli.topics import find_topic, topic_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,21 +39,24 @@ def generated_files() -> Iterator[tuple[str, str]]:
     table = make_table(commands)
     for shell, name in SCRIPTS.items():
         yield f"completions/{name}", WRITERS[shell](table)
-    yield "man/lakecli.1", man.main_page(commands)
+    topics = [topic for name in topic_names() if (topic := find_topic(name)) is not None]
+    yield "man/man1/lakecli.1", man.main_page(commands, topics)
+    for topic in topics:
+        yield f"man/man7/lakecli-{topic.name}.7", man.topic_page(topic)
     for command in commands:
         page = man.command_page(command, man.siblings(command, commands))
-        yield f"man/{man.page_name(command.words)}.1", page
+        yield f"man/man1/{man.page_name(command.words)}.1", page
 
 
 def write(directory: Path) -> None:
-    """Write all files below a directory, and remove pages of commands that are gone."""
+    """Write all files below a directory, and remove pages of what is gone."""
     files = dict(generated_files())
     for path, text in files.items():
         target = directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-    for page in (directory / "man").glob("lakecli*.1"):
-        if f"man/{page.name}" not in files:
+    for page in (directory / "man").rglob("lakecli*.[17]"):
+        if page.relative_to(directory).as_posix() not in files:
             page.unlink()
 
 

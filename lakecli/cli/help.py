@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lakecli.cli.describe import ArgumentHelp, CommandHelp, OptionHelp
+    from lakecli.cli.topics import Topic
 
 PURPOSE: Final = "Git for the objects of a data lake: lakeFS without the server"
 _WIDTH: Final = 80
@@ -36,7 +37,9 @@ def command_help(command: CommandHelp) -> Iterator[str]:
         yield from (f"  {line}".rstrip() for line in command.examples)
 
 
-def root_help(commands: Sequence[CommandHelp], groups: Mapping[str, str]) -> Iterator[str]:
+def root_help(
+    commands: Sequence[CommandHelp], groups: Mapping[str, str], topics: Mapping[str, str]
+) -> Iterator[str]:
     """Yield the help of the whole program: single commands, and groups by their summary."""
     yield "Usage: lakecli COMMAND [ARGUMENTS] [OPTIONS]"
     yield ""
@@ -44,8 +47,29 @@ def root_help(commands: Sequence[CommandHelp], groups: Mapping[str, str]) -> Ite
     single = {item.words: item.summary for item in commands if " " not in item.words}
     yield from _section("Commands", sorted((single | dict(groups)).items()))
     yield from _section("Global options", [option_row(item) for item in global_options()])
+    yield from _section("Topics (lakecli help TOPIC)", list(topics.items()))
     yield ""
     yield "lakecli COMMAND --help tells more; so does man lakecli."
+
+
+def topic_help(topic: Topic) -> Iterator[str]:
+    """Yield a topic, line by line."""
+    yield from textwrap.wrap(topic.summary + ".", _WIDTH)
+    last = "paragraph"
+    for block in topic.blocks:
+        if not (block.kind == last == "item"):
+            yield ""
+        last = block.kind
+        if block.kind == "heading":
+            yield f"{block.text}:"
+        elif block.kind == "code":
+            yield from (f"    {line}".rstrip() for line in block.text.splitlines())
+        elif block.kind == "item":
+            yield from textwrap.wrap(
+                block.text, _WIDTH, initial_indent="- ", subsequent_indent="  "
+            )
+        else:
+            yield from textwrap.wrap(block.text, _WIDTH)
 
 
 def group_help(group: str, summary: str, commands: Sequence[CommandHelp]) -> Iterator[str]:

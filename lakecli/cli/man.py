@@ -1,4 +1,4 @@
-"""Manual pages in roff, one for the program and one for each command."""
+"""Manual pages in roff, one for the program, one for each command and topic."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lakecli.cli.describe import ArgumentHelp, CommandHelp, OptionHelp
+    from lakecli.cli.topics import Topic
 
 ENVIRONMENT: Final = {
     "LAKECLI_HOME": "Directory that holds configuration, store and cache, all three",
@@ -74,7 +75,26 @@ def command_page(command: CommandHelp, siblings: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main_page(commands: Sequence[CommandHelp]) -> str:
+def topic_page(topic: Topic) -> str:
+    """Return the page of a topic, in section 7."""
+    name = page_name(topic.name)
+    lines = [*_title(name, section=7), *_name(name, _lower_first(topic.summary))]
+    if topic.blocks[0].kind != "heading":
+        lines.append(".SH DESCRIPTION")
+    for block in topic.blocks:
+        if block.kind == "heading":
+            lines.append(f".SH {_text(block.text.upper())}")
+        elif block.kind == "item":
+            lines += [r".IP \(bu 2", _text(block.text)]
+        elif block.kind == "code":
+            lines += [".PP", ".nf", *map(_text, block.text.splitlines()), ".fi"]
+        else:
+            lines += [".PP", _text(block.text)]
+    lines += [".SH SEE ALSO", ".BR lakecli (1)"]
+    return "\n".join(lines) + "\n"
+
+
+def main_page(commands: Sequence[CommandHelp], topics: Sequence[Topic] = ()) -> str:
     """Return the page of the program itself."""
     lines = [*_title("lakecli"), *_name("lakecli", PURPOSE)]
     lines += [".SH SYNOPSIS", ".B lakecli", r"\fICOMMAND\fR [\fIARGUMENTS\fR] [\fIOPTIONS\fR]"]
@@ -96,6 +116,12 @@ def main_page(commands: Sequence[CommandHelp]) -> str:
     lines += _definitions("ENVIRONMENT", ENVIRONMENT)
     lines += _definitions("FILES", FILES)
     lines += _see_also([page_name(command.words) for command in commands])
+    if topics:
+        lines[-1] += ","
+    lines += [
+        rf".BR {_text(page_name(topic.name))} (7)" + ("," if topic != topics[-1] else "")
+        for topic in topics
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -142,9 +168,9 @@ def _records() -> list[str]:
     return lines
 
 
-def _title(name: str) -> Iterator[str]:
+def _title(name: str, *, section: int = 1) -> Iterator[str]:
     # The date would change with every build; the version says as much.
-    yield rf'.TH {_text(name.upper())} 1 "" "lakecli {__version__}" "lakecli manual"'
+    yield rf'.TH {_text(name.upper())} {section} "" "lakecli {__version__}" "lakecli manual"'
     yield ".nh"
     yield ".ad l"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,8 +14,12 @@ from lakecli.cli.describe import CommandHelp, describe_all
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.generate import SCRIPTS, generated_files, write
 from lakecli.cli.man import command_page, page_name
+from lakecli.cli.topics import find_topic, topic_names
 from lakecli.cli.tree import COMMANDS
 from tests.support.tools import require_tool
+
+if TYPE_CHECKING:
+    from tests.support.golden import Cli
 
 ROOT = Path(__file__).parents[2]
 SHOWN = [words for words, command in COMMANDS.items() if not command.hidden]
@@ -29,7 +34,8 @@ def test_generated_files_are_current(files: dict[str, str]) -> None:
     present = {
         str(path.relative_to(ROOT))
         for directory in ("man", "completions")
-        for path in (ROOT / directory).iterdir()
+        for path in (ROOT / directory).rglob("*")
+        if path.is_file()
     }
     stale = [
         path
@@ -41,8 +47,9 @@ def test_generated_files_are_current(files: dict[str, str]) -> None:
 
 
 def test_two_runs_write_the_same(tmp_path: Path, files: dict[str, str]) -> None:
-    (tmp_path / "man").mkdir()
-    (tmp_path / "man" / "lakecli-gone.1").write_text("")
+    (tmp_path / "man" / "man1").mkdir(parents=True)
+    (tmp_path / "man" / "man1" / "lakecli-gone.1").write_text("")
+    (tmp_path / "man" / "lakecli-where-pages-were-once.1").write_text("")
     write(tmp_path)
     written = {
         str(path.relative_to(tmp_path)): path.read_text(encoding="utf-8")
@@ -75,7 +82,7 @@ def rendered(files: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def test_every_page_renders_without_warnings(rendered: dict[str, str]) -> None:
-    assert set(rendered) == {"lakecli", *map(page_name, SHOWN)}
+    assert set(rendered) == {"lakecli", *map(page_name, SHOWN), *map(page_name, topic_names())}
     for name, text in rendered.items():
         assert f"{name}" in text
 
@@ -122,6 +129,32 @@ def test_what_roff_would_eat_arrives(tmp_path: Path) -> None:
         ".sh\n",
     ):
         assert text in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("name", topic_names())
+def test_a_topic_is_a_page_and_shown_by_help(name: str, rendered: dict[str, str], cli: Cli) -> None:
+    topic = find_topic(name)
+    assert topic is not None
+    assert topic.summary
+    assert len(topic.summary) <= 90
+    assert not topic.summary.endswith(".")
+    text = cli.ok("help", name).stdout
+    assert all(len(line) <= 80 for line in text.splitlines() if "://" not in line)
+    page = re.sub(r"\s+", " ", rendered[page_name(name)])
+    shown = re.sub(r"\s+", " ", text)
+    for block in topic.blocks:
+        for line in block.text.splitlines():
+            words = re.sub(r"\s+", " ", line)
+            assert words in shown
+            assert (words.upper() if block.kind == "heading" else words) in page
+    assert f"{page_name(name)}(7)" in rendered["lakecli"]
+    assert name in cli.ok("--help").stdout
+    assert cli.ok("help", name, "--json").json["help"] == text.splitlines()
+
+
+def test_a_topic_that_is_none_is_an_error(cli: Cli) -> None:
+    assert cli("help", "nonsense").exit_code == ExitCode.USAGE
+    assert cli("help", "../security").exit_code == ExitCode.USAGE
 
 
 @pytest.mark.parametrize("shell", SCRIPTS)

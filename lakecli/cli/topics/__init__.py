@@ -1,0 +1,82 @@
+"""Topics: pages of the manual about no single command.
+
+A topic is a file ``NAME.md`` in this directory, and nothing else: it becomes the manual page
+``lakecli-NAME(7)`` and what ``lakecli help NAME`` shows. The first line is ``# SUMMARY``; then come
+headings (``## …``), paragraphs, lists (``- …``) and indented lines that are shown as they are.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_DIRECTORY = Path(__file__).parent
+_CODE = "    "
+_ITEM = "- "
+
+
+class Block(NamedTuple):
+    """A part of a page.
+
+    Attributes:
+        kind: ``heading``, ``paragraph``, ``item`` or ``code``.
+        text: in one line; of code, all its lines.
+    """
+
+    kind: str
+    text: str
+
+
+class Topic(NamedTuple):
+    """A page.
+
+    Attributes:
+        name: what is typed after ``lakecli help``.
+        summary: one sentence without its period.
+        blocks: the page.
+    """
+
+    name: str
+    summary: str
+    blocks: tuple[Block, ...]
+
+
+def topic_names() -> list[str]:
+    """Return the names of all topics, in order."""
+    return sorted(path.stem for path in _DIRECTORY.glob("*.md"))
+
+
+def find_topic(name: str) -> Topic | None:
+    """Return a topic, or ``None`` if there is none of that name."""
+    if name not in topic_names():
+        return None
+    title, _, body = (_DIRECTORY / f"{name}.md").read_text("utf-8").partition("\n")
+    return Topic(name, title.removeprefix("# ").strip(), tuple(_blocks(body)))
+
+
+def _blocks(body: str) -> Iterator[Block]:
+    for part in body.split("\n\n"):
+        lines = part.strip("\n").split("\n")
+        if not part.strip():
+            continue
+        if lines[0].startswith("## "):
+            yield Block("heading", lines[0].removeprefix("## "))
+            lines = lines[1:]
+        if not lines:
+            continue
+        if lines[0].startswith(_CODE):
+            yield Block("code", "\n".join(line.removeprefix(_CODE) for line in lines))
+            continue
+        if not lines[0].startswith(_ITEM):
+            yield Block("paragraph", " ".join(line.strip() for line in lines))
+            continue
+        items: list[list[str]] = []
+        for line in lines:
+            if line.startswith(_ITEM):
+                items.append([])
+            items[-1].append(line.removeprefix(_ITEM).strip())
+        for item in items:
+            yield Block("item", " ".join(item))
