@@ -31,13 +31,13 @@ from lakecli.objectstore.dates import store_time
 from lakecli.objectstore.registry import prepare_namespace
 from lakecli.objectstore.streams import PART_SIZE
 from lakecli.objectstore.uploads import UploadNotFound
-from tests.objectstore.contract import ODD_NAMES, Chunked, ObjectStoreContract
+from tests.objectstore.contract import ODD_NAMES, PREFIXES, Chunked, ObjectStoreContract
 from tests.objectstore.uploads_contract import CheckedPartsContract, part_of
 from tests.support.azurite import ACCOUNT, KEY, connection_string, new_container
 from tests.support.proxies import tampering
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lakecli.objectstore.base import Condition, ObjectStore
 
@@ -66,9 +66,11 @@ class TestAzureStore(CheckedPartsContract, ObjectStoreContract):
         ".a/..b/c.d",
     )
 
-    @pytest.fixture
-    def make_store(self, container: str) -> Callable[[], ObjectStore]:
-        return lambda: AzureStore(ACCOUNT, container, "some/pre fix")
+    @pytest.fixture(params=PREFIXES[::2])
+    def make_store(
+        self, request: pytest.FixtureRequest, container: str
+    ) -> Callable[[], ObjectStore]:
+        return lambda: AzureStore(ACCOUNT, container, request.param)
 
     @pytest.fixture
     def missing_store(self, container: str) -> ObjectStore:
@@ -474,3 +476,26 @@ def test_responses_show_the_stores_clock(store: AzureStore) -> None:
     shown, modified = store_time(store), store.head("clock").modified_at
     assert shown is not None
     assert abs(shown - modified) < timedelta(minutes=1)
+
+
+class _Requests:
+    """Takes deletions, and notes how many each request has."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def delete(self, names: Sequence[str], versions: Sequence[object] = ()) -> list[object]:
+        assert len(versions) in {0, len(names)}
+        self.sizes.append(len(names))
+        return []
+
+
+def test_a_request_deletes_no_more_than_the_store_takes() -> None:
+    """The emulator may take more."""
+    store, requests = AzureStore(ACCOUNT, "container"), _Requests()
+    store._client = requests  # type: ignore[assignment]
+    store.delete(f"k{number}" for number in range(513))
+    assert requests.sizes == [256, 256, 1]
+    requests.sizes.clear()
+    assert store.delete_matching((f"k{n}", Version("1")) for n in range(513)) == []
+    assert requests.sizes == [256, 256, 1]

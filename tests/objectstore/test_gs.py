@@ -25,13 +25,13 @@ from lakecli.objectstore.gs.streams import READ_SIZE
 from lakecli.objectstore.registry import prepare_namespace
 from lakecli.objectstore.streams import PART_SIZE
 from lakecli.objectstore.uploads import UploadNotFound
-from tests.objectstore.contract import ODD_NAMES, Chunked, ObjectStoreContract
+from tests.objectstore.contract import ODD_NAMES, PREFIXES, Chunked, ObjectStoreContract
 from tests.objectstore.uploads_contract import CheckedPartsContract
 from tests.support.gcs import GcsServer, new_gcs_bucket
 from tests.support.proxies import tampering
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lakecli.objectstore.base import Condition, ObjectStore
 
@@ -50,9 +50,9 @@ class TestGsStore(CheckedPartsContract, ObjectStoreContract):
     has_conditions = False
     odd_names = (*ODD_NAMES, "\x01\x7f", "n" * 500, "x/../y", "x/./y", "a//b")
 
-    @pytest.fixture
-    def make_store(self, bucket: str) -> Callable[[], ObjectStore]:
-        return lambda: GsStore(bucket, "some/pre fix")
+    @pytest.fixture(params=PREFIXES[::2])
+    def make_store(self, request: pytest.FixtureRequest, bucket: str) -> Callable[[], ObjectStore]:
+        return lambda: GsStore(bucket, request.param)
 
     @pytest.fixture
     def missing_store(self, bucket: str) -> ObjectStore:
@@ -278,3 +278,26 @@ def test_responses_show_the_stores_clock(store: GsStore) -> None:
     shown, modified = store_time(store), store.head("clock").modified_at
     assert shown is not None
     assert abs(shown - modified) < timedelta(minutes=1)
+
+
+class _Requests:
+    """Takes deletions, and notes how many each request has."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def delete(self, names: Sequence[str], versions: Sequence[object] = ()) -> list[object]:
+        assert len(versions) in {0, len(names)}
+        self.sizes.append(len(names))
+        return []
+
+
+def test_a_request_deletes_no_more_than_the_store_takes() -> None:
+    """The emulator may take more."""
+    store, requests = GsStore("bucket"), _Requests()
+    store._client = requests  # type: ignore[assignment]
+    store.delete(f"k{number}" for number in range(201))
+    assert requests.sizes == [100, 100, 1]
+    requests.sizes.clear()
+    assert store.delete_matching((f"k{n}", Version("1")) for n in range(201)) == []
+    assert requests.sizes == [100, 100, 1]

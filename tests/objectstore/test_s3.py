@@ -27,7 +27,7 @@ from lakecli.objectstore.dates import store_time
 from lakecli.objectstore.registry import prepare_namespace
 from lakecli.objectstore.s3.store import S3Store
 from lakecli.objectstore.streams import PART_SIZE, parts_of
-from tests.objectstore.contract import ODD_NAMES, Chunked, ObjectStoreContract
+from tests.objectstore.contract import ODD_NAMES, PREFIXES, Chunked, ObjectStoreContract
 from tests.objectstore.uploads_contract import UploadsContract
 from tests.support.servers import Answer, StubServer, new_bucket
 
@@ -59,9 +59,9 @@ class TestS3Store(UploadsContract, ObjectStoreContract):
     def small_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("lakecli.objectstore.s3.store.PAGE_SIZE", 25)
 
-    @pytest.fixture
-    def make_store(self, bucket: str) -> Callable[[], ObjectStore]:
-        return lambda: S3Store(bucket, "some/pre fix")
+    @pytest.fixture(params=PREFIXES)
+    def make_store(self, request: pytest.FixtureRequest, bucket: str) -> Callable[[], ObjectStore]:
+        return lambda: S3Store(bucket, request.param)
 
     @pytest.fixture
     def missing_store(self, bucket: str) -> ObjectStore:

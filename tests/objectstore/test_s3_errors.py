@@ -29,10 +29,12 @@ from lakecli.objectstore.base import (
 from lakecli.objectstore.s3.direct import DirectRequests
 from lakecli.objectstore.s3.store import S3Store
 from lakecli.objectstore.streams import PART_SIZE
+from lakecli.objectstore.uploads import Part, UploadId
 from tests.support.servers import (
     ACCESS_KEY,
     SECRET_KEY,
     Answer,
+    Request,
     StubServer,
     free_port,
     s3_error,
@@ -40,6 +42,8 @@ from tests.support.servers import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from lakecli.objectstore.base import Condition
 
 OK = Answer(headers={"ETag": '"etag"'})
 
@@ -359,6 +363,97 @@ def test_a_404_without_a_body_is_looked_into_once(store: S3Store, server: StubSe
         with pytest.raises(ObjectNotFound, match="prefix/k"):
             store.head("k")
     assert [request.path.count("/") for request in server.requests] == [3, 1, 3, 1, 3, 3]
+
+
+# Joining parts
+
+_STARTED = Answer(
+    body=b"<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>"
+)
+
+
+def joins(server: StubServer) -> list[Request]:
+    """Return the requests that joined parts."""
+    return [each for each in server.requests if each.method == "POST" and "uploadId=" in each.path]
+
+
+@pytest.mark.parametrize("condition", [ABSENT, Match(Version("v"))])
+@pytest.mark.parametrize("answer", [s3_error(500, "InternalError"), s3_error(503, "SlowDown")])
+def test_joining_parts_on_a_condition_is_never_repeated(
+    aws_environment: pytest.MonkeyPatch,
+    store: S3Store,
+    server: StubServer,
+    condition: Condition,
+    answer: Answer,
+) -> None:
+    """The first try may have had effect; the second one would call the race that it won lost."""
+    aws_environment.setenv("AWS_MAX_ATTEMPTS", "3")
+    server.answers = [answer]
+    parts = [Part(1, 5, '"tag"')]
+    with pytest.raises(Unreachable):
+        store.uploads().complete("k", UploadId("u"), parts, condition)
+    (sent,) = joins(server)
+    assert sent.headers.get("If-None-Match" if condition == ABSENT else "If-Match")
+
+
+def test_joining_parts_without_a_condition_is_repeated(
+    aws_environment: pytest.MonkeyPatch, store: S3Store, server: StubServer
+) -> None:
+    aws_environment.setenv("AWS_MAX_ATTEMPTS", "3")
+    joined = b"<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>"
+    server.answers = [s3_error(500, "InternalError"), Answer(body=joined)]
+    parts = [Part(1, 5, '"tag"')]
+    assert store.uploads().complete("k", UploadId("u"), parts, ANY) == "e"
+    assert len(joins(server)) == 2
+
+
+def test_a_stream_that_must_be_new_is_joined_once(
+    aws_environment: pytest.MonkeyPatch, store: S3Store, server: StubServer
+) -> None:
+    aws_environment.setenv("AWS_MAX_ATTEMPTS", "3")
+    gone = Answer(404)
+    failed = s3_error(500, "InternalError")
+    # Not there, but the bucket; begun; one part; joined; then it is aborted.
+    server.answers = [gone, OK, _STARTED, OK, failed, Answer(204)]
+
+    class Unknown(io.BytesIO):
+        """A stream that does not tell its length."""
+
+        def seekable(self) -> bool:
+            return False
+
+        def seek(self, *_: int) -> int:
+            raise io.UnsupportedOperation
+
+        def tell(self) -> int:
+            raise io.UnsupportedOperation
+
+        def fileno(self) -> int:
+            raise io.UnsupportedOperation
+
+    with pytest.raises(Unreachable):
+        store.put("k", Unknown(bytes(PART_SIZE)), ABSENT)
+    (sent,) = joins(server)
+    assert sent.headers["If-None-Match"] == "*"
+    assert methods(server)[-1] == "DELETE"
+
+
+# Deletions
+
+
+@pytest.mark.parametrize("count", [1, 999, 1_000, 1_001, 2_500])
+def test_a_request_deletes_a_thousand_objects_at_most(
+    store: S3Store, server: StubServer, count: int
+) -> None:
+    """AWS refuses more, and moto does not."""
+    server.answers = [Answer(body=b"<DeleteResult></DeleteResult>")]
+    store.delete(f"k{number:05}" for number in range(count))
+    pages = [each.body.count(b"<Key>") for each in server.requests]
+    assert sum(pages) == count
+    assert pages[:-1] == [1_000] * (len(pages) - 1)
+    assert 0 < pages[-1] <= 1_000
+    named = b"".join(each.body for each in server.requests)
+    assert all(b"<Key>prefix/k%05d</Key>" % number in named for number in range(count))
 
 
 # Batches
