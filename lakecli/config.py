@@ -27,6 +27,10 @@ _DURATION_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "da
 _SIZE: Final = r"([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp])(i?))?b?"
 _SIZE_STEPS: Final = "kmgtp"
 _MAX_DAYS = 100_000
+_MAX_SIZE = 1 << 60
+_MAX_COUNT = 1_000_000
+_MAX_DIGITS = 18
+_SHOWN = 60
 _PLACE: Final = r"(((s3|gs)://[^/]|az://[^/]+/[^/]|(local|file):///[^/])|/[^/]).*"
 
 
@@ -38,7 +42,7 @@ def parse_text(text: str) -> str:
     """
     stripped = text.strip()
     if not stripped or not stripped.isprintable():
-        raise UsageError(f"not a line of text: {text!r}")
+        raise UsageError(f"not a line of text: {_shown(text)}")
     return stripped
 
 
@@ -53,7 +57,7 @@ def parse_duration(text: str) -> timedelta:
         seconds = timedelta(**{_DURATION_UNITS[match[2]]: 1}).total_seconds() * int(match[1])
         if 0 < seconds <= _MAX_DAYS * 86400:
             return timedelta(seconds=seconds)
-    raise UsageError(f"not a duration: {text!r}", hint="write 90s, 30m, 12h or 7d")
+    raise UsageError(f"not a duration: {_shown(text)}", hint="write 90s, 30m, 12h or 7d")
 
 
 def parse_size(text: str) -> int:
@@ -64,10 +68,13 @@ def parse_size(text: str) -> int:
     """
     match = re.fullmatch(_SIZE, text.strip(), re.IGNORECASE)
     if not match:
-        raise UsageError(f"not a size: {text!r}", hint="write 500 MB, 10 GiB or bytes")
+        raise UsageError(f"not a size: {_shown(text)}", hint="write 500 MB, 10 GiB or bytes")
     step = 1024 if match[3] else 1000
     power = _SIZE_STEPS.index(match[2].lower()) + 1 if match[2] else 0
-    return int(float(match[1]) * step**power)
+    size = float(match[1]) * step**power
+    if size > _MAX_SIZE:
+        raise UsageError(f"larger than any disk: {_shown(text)}", hint="write 500 MB or 10 GiB")
+    return int(size)
 
 
 def parse_count(text: str) -> int:
@@ -77,9 +84,15 @@ def parse_count(text: str) -> int:
         UsageError: it is none.
     """
     stripped = text.strip()
-    if not (stripped.isascii() and stripped.isdecimal()) or int(stripped) < 1:
-        raise UsageError(f"not a whole number from 1: {text!r}")
+    is_number = stripped.isascii() and stripped.isdecimal() and len(stripped) <= _MAX_DIGITS
+    if not is_number or not 1 <= int(stripped) <= _MAX_COUNT:
+        raise UsageError(f"not a whole number from 1 to {_MAX_COUNT:,}: {_shown(text)}")
     return int(stripped)
+
+
+def _shown(text: str) -> str:
+    """Return a value as an error quotes it, however long it is."""
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}…"
 
 
 def parse_sync(text: str) -> bool:

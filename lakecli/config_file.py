@@ -1,4 +1,4 @@
-"""The configuration file: read with tomllib, edited with tomlkit so that comments survive."""
+"""The configuration file: read within bounds, edited with tomlkit so that comments survive."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakecli.config import KEYS, Settings, find_key
 from lakecli.errors import NotFound, PermissionDenied, UsageError
+from lakecli.parsing import Unparsable, parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
@@ -30,11 +31,9 @@ def read_file(path: Path, *, required: bool = False) -> Mapping[str, str]:
     text = _read(path, required=required)
     if text is None:
         return {}
-    import tomllib
-
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = parse_toml(text)
+    except Unparsable as error:
         raise UsageError(f"malformed configuration in {path}: {error}") from None
     values: dict[str, str] = {}
     for name, value in _flatten(document, ""):

@@ -143,8 +143,14 @@ def power_of_two(low: int, high: int) -> Callable[[object], int]:
     return check
 
 
-def text(max_size: int, *, min_size: int = 0) -> Callable[[object], str]:
-    """Return a check for a text of so many bytes; undecodable bytes are allowed as surrogates."""
+def text(max_size: int, *, min_size: int = 0, has_nul: bool = False) -> Callable[[object], str]:
+    """Return a check for a text; undecodable bytes are allowed as surrogates.
+
+    Args:
+        max_size: bytes, at most.
+        min_size: bytes, at least.
+        has_nul: whether NUL may be in it, as in a path of an object.
+    """
 
     def check(value: object) -> str:
         if not isinstance(value, str):
@@ -155,7 +161,7 @@ def text(max_size: int, *, min_size: int = 0) -> Callable[[object], str]:
             raise Invalid(f"not a text, it has half a character: {_show(value)}") from None
         if not min_size <= size <= max_size:
             raise Invalid(f"a text of {size:,} bytes, allowed are {min_size} to {max_size:,}")
-        if "\0" in value:
+        if not has_nul and "\0" in value:
             raise Invalid(f"a text with a NUL: {_show(value)}")
         return value
 

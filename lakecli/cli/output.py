@@ -13,6 +13,7 @@ any other way. Bytes (``fs cat``) are written as they are.
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
@@ -129,7 +130,7 @@ class Output:
             return
         source = iter(items)
         last: T | None = None
-        for last in islice(source, amount):
+        for last in islice(source, min(amount, sys.maxsize)):
             yield last
         for _ in source:
             after = name(cast("T", last))
@@ -143,7 +144,7 @@ class Output:
             yield from items
             return
         source = iter(items)
-        yield from islice(source, amount)
+        yield from islice(source, min(amount, sys.maxsize))
         for _ in source:
             self.hint("for more results run with --amount 0")
             break

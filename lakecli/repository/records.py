@@ -60,9 +60,13 @@ def _dump(record: RepositoryRecord) -> bytes:
     return json.dumps(to_json(record), separators=(",", ":")).encode()
 
 
+def _name(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
 def find_repository(txn: ReadTransaction, name: str) -> RepositoryRecord | None:
     """Return a repository's record, or ``None``."""
-    data = txn.get(Table.REPOSITORIES, name.encode())
+    data = txn.get(Table.REPOSITORIES, _name(name))
     return None if data is None else _load(data)
 
 
@@ -70,20 +74,20 @@ def iter_repositories(
     txn: ReadTransaction, *, prefix: str = "", after: str = ""
 ) -> Iterator[RepositoryRecord]:
     """Yield records ordered by name."""
-    start = after.encode() + b"\0" if after else b""
-    for _, data in txn.scan(Table.REPOSITORIES, prefix=prefix.encode(), start=start):
+    start = _name(after) + b"\0" if after else b""
+    for _, data in txn.scan(Table.REPOSITORIES, prefix=_name(prefix), start=start):
         yield _load(data)
 
 
 def put_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
     """Write a record under its name; if it was forgotten, it no longer is."""
-    txn.put(Table.REPOSITORIES, record.name.encode(), _dump(record))
+    txn.put(Table.REPOSITORIES, _name(record.name), _dump(record))
     forget_for_good(txn, record)
 
 
 def delete_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
     """Forget a repository; rows under its UUID stay for the operation log to take back."""
-    txn.delete(Table.REPOSITORIES, record.name.encode())
+    txn.delete(Table.REPOSITORIES, _name(record.name))
     prefix = _forgotten_key(record.name)
     newest = next(txn.scan_reverse(Table.META, prefix=prefix), None)
     number = 1 + (int.from_bytes(newest[0][len(prefix) :]) if newest is not None else 0)
@@ -119,7 +123,7 @@ def forget_for_good(txn: WriteTransaction, record: RepositoryRecord) -> None:
 
 
 def _forgotten_key(name: str) -> bytes:
-    return b"forgotten/" + name.encode() + b"/"
+    return b"forgotten/" + _name(name) + b"/"
 
 
 def with_region(record: RepositoryRecord, region: str) -> RepositoryRecord:

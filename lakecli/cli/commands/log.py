@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -103,7 +104,7 @@ def log(
 
     def cut(items: Iterable[T], id_of: Callable[[T], str]) -> Iterable[T]:
         if limit and amount:
-            return islice(items, amount)
+            return islice(items, min(amount, sys.maxsize))
         return context.out.page(items, amount=amount, name=id_of)
 
     if graph:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, Unsupported, UsageError
+from lakecli.parsing import parse_json_object
 from lakecli.pipeline.imports.arrow import Layout
 from lakecli.pipeline.imports.manifest import CSV, PARQUET, ManifestFile
 from lakecli.pipeline.imports.remote_file import open_object
@@ -17,6 +17,8 @@ SUFFIX: Final = "/manifest.json"
 
 _REQUIRED: Final = ("Bucket", "Key", "Size", "ETag")
 _ARN: Final = "arn:aws:s3:::"
+_MAX_MANIFEST_SIZE: Final = 256 << 20
+"""Bytes of a manifest, at most: it names each of its files in some 200."""
 _IN_PARQUET: Final = {
     "Bucket": "bucket",
     "Key": "key",
@@ -49,9 +51,9 @@ def read_inventory(uri: str) -> Inventory:
         UsageError: the inventory lacks a field.
     """
     with open_object(uri) as stream:
-        data = stream.read()
+        data = stream.read(_MAX_MANIFEST_SIZE + 1)
     try:
-        found = json.loads(data)
+        found = parse_json_object(data, max_size=_MAX_MANIFEST_SIZE)
         kind, names = found["fileFormat"], found["fileSchema"]
         bucket = str(found["destinationBucket"]).removeprefix(_ARN)
         files = [

@@ -18,12 +18,12 @@ of the paths is read without sorting it.
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
 from lakecli.errors import IntegrityError, UsageError
+from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.pipeline.imports.arrow import Layout, keys_of, normalised, rows_of
 from lakecli.pipeline.imports.part import NotSorted, Part
 from lakecli.pipeline.imports.plain import has_arrow
@@ -359,14 +359,11 @@ def _column(values: list[Any]) -> Any:  # noqa: ANN401
 
 def _json_object(line: bytes, number: int) -> dict[str, Any]:
     try:
-        found = json.loads(line)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        return parse_json_object(line)
+    except Unparsable:
         raise IntegrityError(
             f"line {number} is no JSON object", hint="JSON lines have one object in each line"
-        )
-    return found
+        ) from None
 
 
 def json_names(file: ManifestFile) -> list[str]:

@@ -31,6 +31,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import IntegrityError, UsageError
+from lakecli.ids import CommitId, RepositoryUuid
+from lakecli.model import MAX_PATH_SIZE
+from lakecli.parsing import Unparsable, parse_json
+from lakecli.validation import Invalid, Record, identifier, moment, text, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -160,6 +164,40 @@ class Item:
     expires_at: datetime
 
 
+_MAX_SIZE: Final = 256 << 20
+"""Bytes of a manifest that another program has laid out anew, at most."""
+
+_MAX_DIGITS: Final = 18
+_size = whole(0, 10**_MAX_DIGITS)
+
+
+def _number(value: object) -> int:
+    """Return a size, which CSV has as a text."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        value = int(value[: _MAX_DIGITS + 1])
+    return _size(value)
+
+
+_HEADER: Final = Record(
+    {
+        "repository": text(1024),
+        "uuid": identifier(RepositoryUuid),
+        "ref": text(4096),
+        "commit_id": identifier(CommitId),
+        "prefix": text(MAX_PATH_SIZE, has_nul=True),
+    }
+)
+
+_ITEM: Final = Record(
+    {
+        "path": text(MAX_PATH_SIZE, has_nul=True),
+        "size": _number,
+        "checksum": text(4096),
+        "expires_at": moment,
+    }
+)
+
+
 class NotAManifest(UsageError):
     """The file is something else."""
 
@@ -188,15 +226,10 @@ def read_manifest(file: TextIO) -> tuple[Source, Iterator[Item]]:
     if not isinstance(fields, dict) or fields.get("manifest") != VERSION:
         raise NotAManifest("not a manifest, or one of a later lakecli")
     try:
-        source = Source(
-            repository=_text(fields["repository"]),
-            uuid=_text(fields["uuid"]),
-            ref=_text(fields["ref"]),
-            commit_id=_text(fields["commit_id"]),
-            prefix=os.fsencode(_text(fields["prefix"])),
-        )
-    except (KeyError, ValueError):
-        raise _damaged("its header is not complete") from None
+        head = _HEADER.read(fields)
+    except Invalid as error:
+        raise _damaged(f"its header is not complete: {error}") from None
+    source = Source(**{**head, "prefix": os.fsencode(head["prefix"])})
     return source, _items(objects)
 
 
@@ -236,37 +269,18 @@ def _csv_objects(file: TextIO) -> Iterator[Any]:
 def _items(objects: Iterator[Any]) -> Iterator[Item]:
     for number, fields in enumerate(objects, 1):
         try:
-            yield Item(
-                path=os.fsencode(_text(fields["path"])),
-                size=int(fields["size"]),
-                checksum=_text(fields["checksum"]),
-                expires_at=_time(fields["expires_at"]),
-            )
-        except (KeyError, TypeError, ValueError, OverflowError):
+            item = _ITEM.read(fields)
+            yield Item(**{**item, "path": os.fsencode(item["path"])})
+        except Invalid:
             # What was found instead is not told: it may be a URL.
             raise _damaged(f"number {number} of its list is no object") from None
 
 
 def _load(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
     try:
-        return json.loads(text)
-    except RecursionError as error:
-        raise _damaged("it has too many arrays or objects within each other") from error
-    except ValueError as error:
+        return parse_json(text, max_size=_MAX_SIZE)
+    except Unparsable as error:
         raise _damaged(str(error)) from error
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError("not a text")  # noqa: TRY004 - of the manifest, not of a call
-    return value
-
-
-def _time(value: object) -> datetime:
-    when = datetime.fromisoformat(_text(value))
-    if when.tzinfo is None:
-        raise ValueError("not a time with its distance from UTC")
-    return when
 
 
 def _damaged(what: str) -> IntegrityError:
