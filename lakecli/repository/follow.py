@@ -128,7 +128,7 @@ def _follow_branch(
         return operations.branch_change(before, None)
     after = replace(before, commit_id=tracked.commit_id)
     refs.put_branch(after)
-    follow_head(txn, before, after, is_ours=False)
+    follow_head(txn, before, after, has_seen=False)
     return operations.branch_change(before, after)
 
 

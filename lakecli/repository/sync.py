@@ -101,7 +101,13 @@ class Synchroniser:
                 self._send(move)
 
     def publish(
-        self, branch: Branch, commit: Commit, *, kind: str, sealed: tuple[StagingToken, ...]
+        self,
+        branch: Branch,
+        commit: Commit,
+        *,
+        kind: str,
+        sealed: tuple[StagingToken, ...],
+        from_staging: bool,
     ) -> bool:
         """Move a branch in the bucket to a commit, as `Publisher` has it."""
         from lakecli.remote.move import Outcome
@@ -125,7 +131,11 @@ class Synchroniser:
             after=commit.id,
             who=self._who(),
             why=kind,
-            local={"operation": kind, "sealed": [token.hex() for token in sealed]},
+            local={
+                "operation": kind,
+                "sealed": [token.hex() for token in sealed],
+                "from_staging": from_staging,
+            },
         )
         if result.outcome == Outcome.APPLIED:
             return True

@@ -71,7 +71,13 @@ class Publisher(Protocol):
         """Random bytes that tell this command from others that run at the same time."""
 
     def publish(
-        self, branch: Branch, commit: Commit, *, kind: str, sealed: tuple[StagingToken, ...]
+        self,
+        branch: Branch,
+        commit: Commit,
+        *,
+        kind: str,
+        sealed: tuple[StagingToken, ...],
+        from_staging: bool,
     ) -> bool:
         """Move a branch in the bucket to a commit, and `land` it here; tell whether it moved.
 
@@ -83,6 +89,7 @@ class Publisher(Protocol):
             commit: to move to; not in the local store yet.
             kind: of the operation.
             sealed: the staging tokens that the commit holds the changes of.
+            from_staging: whether its changes are those of the tokens, not of another commit.
 
         Raises:
             LostRace: the branch cannot follow: it has commits that were never pushed.
@@ -212,7 +219,10 @@ def _try(
         metadata=draft.metadata,
     )
     publisher = repository.publisher
-    if publisher is not None and not publisher.publish(branch, commit, kind=kind, sealed=sealed):
+    from_staging = not must_be_clean
+    if publisher is not None and not publisher.publish(
+        branch, commit, kind=kind, sealed=sealed, from_staging=from_staging
+    ):
         return None
     if publisher is None:
         lake.surroundings.on_step("move")
@@ -221,7 +231,15 @@ def _try(
             del has_asked
             with lake.kv.write() as txn:
                 check_none_sent(txn, repository, branch.name, ignores_stale=True)
-                _move(txn, repository, branch, commit, kind=kind, sealed=sealed)
+                _move(
+                    txn,
+                    repository,
+                    branch,
+                    commit,
+                    kind=kind,
+                    sealed=sealed,
+                    from_staging=from_staging,
+                )
 
         try:
             once_settled(repository, move)
@@ -292,6 +310,7 @@ def _move(
     *,
     kind: str,
     sealed: tuple[StagingToken, ...],
+    from_staging: bool,
 ) -> None:
     refs = RefStore(txn, repository.key)
     before = branch_at(repository, txn, built_from.name)
@@ -300,7 +319,7 @@ def _move(
     after = replace(before, commit_id=commit.id, sealed_tokens=_newer_than(before, sealed))
     refs.put_commit(commit)
     refs.put_branch(after)
-    follow_head(txn, before, after)
+    follow_head(txn, before, after, has_seen=from_staging)
     operations.append(
         txn, repository, kind=kind, refs=[operations.branch_change(before, after)], sealed=sealed
     )
@@ -333,6 +352,7 @@ def land(
     branch: str,
     kind: str,
     sealed: Sequence[StagingToken],
+    from_staging: bool,
 ) -> None:
     """Move a branch here to a commit that it moved to in the bucket; repeating it does nothing.
 
@@ -347,6 +367,7 @@ def land(
         branch: its name.
         kind: of the operation, as the log shows it.
         sealed: the staging tokens that the commit holds the changes of.
+        from_staging: whether its changes are those of the tokens, not of another commit.
     """
     refs = RefStore(txn, repository.key)
     before = refs.find_branch(branch)
@@ -361,7 +382,7 @@ def land(
     head = commit.id if moves else before.commit_id
     after = replace(before, commit_id=head, sealed_tokens=kept)
     refs.put_branch(after)
-    follow_head(txn, before, after)
+    follow_head(txn, before, after, has_seen=from_staging)
     operations.append(
         txn,
         repository,
@@ -373,24 +394,24 @@ def land(
 
 
 def follow_head(
-    txn: WriteTransaction, before: Branch, after: Branch, *, is_ours: bool = True
+    txn: WriteTransaction, before: Branch, after: Branch, *, has_seen: bool = True
 ) -> None:
     """Count what stays staged on a branch as seen with its new head, where nothing came between.
 
     That is so for areas without changes, and for those that were written to on top of what has
     just been committed. Other changes keep the commit they were started on: committing them looks
-    at what happened since.
+    at what happened since. What is staged while a merge or an import runs has not seen its result.
 
     Args:
         txn: the transaction that moves the branch.
         before: the branch before.
         after: the branch now.
-        is_ours: whether the new head was made here, not fetched.
+        has_seen: whether the new head holds only what staged changes could be written on top of.
     """
     from lakecli.staging import area
 
     for token in (after.staging_token, *after.sealed_tokens):
         if area.is_empty(txn, token):
             tokens.move_on(txn, token, after.commit_id)
-        elif is_ours:
+        elif has_seen:
             tokens.move_on(txn, token, after.commit_id, since=before.commit_id)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.errors import DirtyBranch, NothingToDo
+from lakecli.errors import ConflictError, DirtyBranch, NothingToDo
 from lakecli.repository import branch
 from lakecli.repository.clean import MAX_LISTED
 from lakecli.repository.commit import commit
@@ -223,6 +223,30 @@ def test_a_commit_of_no_change_takes_off_what_is_staged(repository: Repository) 
     assert not read(repository, "main")
     undo(repository)
     assert not staged(repository)
+
+
+@pytest.mark.parametrize("sync", [False, True], ids=["manual", "auto"])
+def test_commit_refuses_what_was_staged_while_a_merge_changed_the_same_path(
+    tmp_path: Path, *, sync: bool
+) -> None:
+    def stage_once(step: str) -> None:
+        if step == "build" and not _has_staged(repository, b"a"):
+            stage(repository, "main", {b"a": b"staged meanwhile", b"d": b"by nobody else"})
+
+    with Clones.make(tmp_path, "ada") as clones:
+        (repository,) = clones.repositories
+        prepare(repository)
+        sharing = synchronise(repository, "ada") if sync else None
+        lake = repository.lake
+        lake.surroundings = lake.surroundings._replace(on_step=stage_once)
+        head = _merge(repository)
+        if sharing is not None:
+            sharing.end()
+        lake.surroundings = lake.surroundings._replace(on_step=lambda _name: None)
+        with pytest.raises(ConflictError) as refused:
+            commit(repository, "main", message="over the merge", committer="me")
+        assert refused.value.paths == (b"a",)
+        assert branch.show(repository, "main").commit_id == head.id
 
 
 def test_a_change_that_an_undo_left_meanwhile_is_committed(tmp_path: Path) -> None:

@@ -102,8 +102,15 @@ def settle(txn: WriteTransaction, repository: Repository, begun: Begun, result: 
 
         commit = RefStore(txn, repository.key).get_commit(intent.after)
         sealed = [StagingToken(bytes.fromhex(token)) for token in begun.local["sealed"]]
-        kind = begun.local["operation"]
-        land(txn, repository, commit, branch=intent.name, kind=kind, sealed=sealed)
+        land(
+            txn,
+            repository,
+            commit,
+            branch=intent.name,
+            kind=begun.local["operation"],
+            sealed=sealed,
+            from_staging=begun.local.get("from_staging", True),  # as earlier versions took it
+        )
 
 
 def _load(fields: Mapping[str, Any]) -> Begun:
