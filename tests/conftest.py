@@ -32,6 +32,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write tests/cli/golden/ instead of comparing"
     )
+    mutants = parser.getgroup("mutants", "tests/mutants")
+    mutants.addoption("--mutants-since", metavar="COMMIT", help="first what changed since, whole")
+    mutants.addoption(
+        "--mutants-of", metavar="PATTERN", default="*", help="modules, as in lakecli/"
+    )
+    mutants.addoption("--mutants-minutes", metavar="N", type=float, default=90, help="at most")
+    mutants.addoption("--mutants-seed", metavar="N", type=int, default=0, help="of the sample")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,0 +1,182 @@
+"""The critical modules, and the tests that have to kill the mutants of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+PACKAGE = PROJECT / "lakecli"
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Modules and their tests.
+
+    Attributes:
+        title: the capability.
+        modules: below `lakecli`.
+        tests: below `tests`, the fastest first: a mutant is dead at the first failure.
+    """
+
+    title: str
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+SUITES = (
+    Suite(
+        "garbage collection",
+        (
+            "pipeline/gc/roots.py",
+            "pipeline/gc/reach.py",
+            "pipeline/gc/marks.py",
+            "pipeline/gc/sweep.py",
+            "pipeline/gc/lease.py",
+            "pipeline/gc/rules.py",
+            "pipeline/gc/packs.py",
+            "pipeline/gc/run.py",
+            "remote/collection.py",
+        ),
+        (
+            "pipeline/gc/test_roots.py",
+            "pipeline/gc/test_dates.py",
+            "pipeline/gc/test_lease.py",
+            "pipeline/gc/test_gc.py",
+            "pipeline/gc/test_forged.py",
+            "pipeline/gc/test_ways_in.py",
+            "pipeline/gc/test_crashes.py",
+            "pipeline/gc/test_interleaving.py",
+        ),
+    ),
+    Suite(
+        "use of collected objects",
+        ("repository/reuse.py", "repository/gate.py"),
+        (
+            "repository/test_reuse.py",
+            "pipeline/gc/test_ways_in.py",
+            "pipeline/gc/test_gc.py",
+            "repository/test_rearrange.py",
+            "repository/test_branch.py",
+        ),
+    ),
+    Suite(
+        "moving a branch",
+        (
+            "repository/transaction.py",
+            "repository/clean.py",
+            "repository/commit.py",
+            "repository/merge.py",
+            "repository/pick.py",
+            "repository/tokens.py",
+            "repository/sharing/under_way.py",
+        ),
+        (
+            "repository/test_clean_moves.py",
+            "repository/test_under_way.py",
+            "repository/test_commit.py",
+            "repository/test_merge.py",
+            "repository/test_op_undo.py",
+            "repository/test_overtaken.py",
+            "repository/test_housekeeping.py",
+            "repository/test_meetings.py",
+        ),
+    ),
+    Suite(
+        "sync",
+        (
+            "repository/sync.py",
+            "repository/follow.py",
+            "repository/sharing/unsent.py",
+            "repository/sharing/publish.py",
+            "repository/sharing/intents.py",
+        ),
+        (
+            "repository/test_sync.py",
+            "repository/test_sync_owners.py",
+            "repository/test_publish.py",
+            "repository/test_rollback.py",
+            "repository/test_push.py",
+            "repository/test_pull.py",
+            "repository/test_share.py",
+            "repository/test_sharing.py",
+        ),
+    ),
+    Suite(
+        "refs in the bucket",
+        ("remote/move.py",),
+        (
+            "remote/test_move.py",
+            "remote/test_reflog.py",
+            "remote/test_move_law.py",
+            "remote/test_refs.py",
+        ),
+    ),
+    Suite(
+        "S3",
+        (
+            "objectstore/s3/direct.py",
+            "objectstore/s3/plain.py",
+            "objectstore/s3/multipart.py",
+            "objectstore/s3/store.py",
+        ),
+        (
+            "objectstore/test_s3_plain.py",
+            "objectstore/test_s3_errors.py",
+            "objectstore/test_s3_direct.py",
+            "objectstore/test_s3.py",
+        ),
+    ),
+    Suite(
+        "directories as stores",
+        (
+            "objectstore/local/batch.py",
+            "objectstore/local/directory.py",
+            "objectstore/local/nursery.py",
+            "objectstore/local/leftovers.py",
+            "objectstore/local/store.py",
+        ),
+        (
+            "objectstore/test_nursery.py",
+            "objectstore/test_leftovers.py",
+            "objectstore/test_local.py",
+            "repository/test_ingest.py",
+        ),
+    ),
+    Suite(
+        "tables",
+        ("sstable/reader.py", "sstable/block.py"),
+        (
+            "sstable/test_roundtrip.py",
+            "sstable/test_damage.py",
+            "sstable/test_golden.py",
+        ),
+    ),
+    Suite(
+        "point reads",
+        ("committed/points.py",),
+        (
+            "committed/test_points.py",
+            "committed/test_threads.py",
+            "committed/test_damage.py",
+        ),
+    ),
+    Suite(
+        "the local store",
+        ("kv/environment.py",),
+        (
+            "kv/test_env.py",
+            "kv/test_pages.py",
+            "kv/test_processes.py",
+        ),
+    ),
+    Suite(
+        "validation",
+        ("validation.py", "ids.py"),
+        (
+            "test_validation.py",
+            "test_ids.py",
+            "remote/test_records.py",
+        ),
+    ),
+)

@@ -1,0 +1,168 @@
+"""Defects put into the critical modules are found by their tests."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.mutants.mutations import OPERATORS, Mutation, mutations, source
+from tests.mutants.suites import PACKAGE, PROJECT, SUITES, Suite
+from tests.mutants.survivors import survivors
+from tests.mutants.workbench import Workbench
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+GOAL = 0.95
+CANARY = "raise RuntimeError('a test imports this')\n"
+
+
+@dataclass(slots=True)
+class Score:
+    """What became of the mutants of a module."""
+
+    killed: int = 0
+    accepted: int = 0
+    survived: list[Mutation] = field(default_factory=list)
+
+    @property
+    def tried(self) -> int:
+        return self.killed + self.accepted + len(self.survived)
+
+
+def changed_since(commit: str) -> set[str]:
+    """Return the modules below `lakecli` that differ from a commit."""
+    command = ["git", "diff", "--name-only", "--relative=lakecli", commit, "--", "lakecli"]
+    found = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
+    return set(found.stdout.splitlines())
+
+
+def in_turn(modules: list[str], random: Random) -> Iterator[Mutation]:
+    """Yield the mutants of modules, one of each in turn, those of a module in random order."""
+    left = {module: mutations(module) for module in modules}
+    for found in left.values():
+        random.shuffle(found)
+    while any(left.values()):
+        for found in left.values():
+            if found:
+                yield found.pop()
+
+
+def chosen(config: pytest.Config, modules: list[str]) -> Iterator[Mutation]:
+    """Yield mutants in the order in which they are to be tried: changed modules first, whole."""
+    random = Random(config.getoption("--mutants-seed"))
+    since = config.getoption("--mutants-since")
+    changed = changed_since(since) if since else set()
+    yield from in_turn([module for module in modules if module in changed], random)
+    yield from in_turn([module for module in modules if module not in changed], random)
+
+
+def show(capfd: pytest.CaptureFixture[str], text: str) -> None:
+    with capfd.disabled():
+        print(text, flush=True)
+
+
+def described(mutation: Mutation) -> str:
+    place = f"lakecli/{mutation.module}:{mutation.number}: {mutation.operator}"
+    return f"{place}\n    - {mutation.line}\n    + {mutation.becomes()}"
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(0)
+def test_the_tests_kill_mutants(
+    request: pytest.FixtureRequest, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pattern = request.config.getoption("--mutants-of")
+    deadline = time.monotonic() + 60 * request.config.getoption("--mutants-minutes")
+    suite_of = {
+        module: suite for suite in SUITES for module in suite.modules if fnmatch(module, pattern)
+    }
+    assert suite_of, f"no critical module matches {pattern}"
+    accepted = survivors()
+    scores: dict[str, Score] = defaultdict(Score)
+    limits: dict[Suite, float] = {}
+    with Workbench(tmp_path) as bench:
+        for mutation in chosen(request.config, list(suite_of)):
+            if time.monotonic() > deadline:
+                break
+            suite, score = suite_of[mutation.module], scores[mutation.module]
+            if any(survivor.is_of(mutation) for survivor in accepted):
+                score.accepted += 1
+                continue
+            if suite not in limits:
+                sound = bench.run(suite.tests, seconds=1800)
+                assert sound.passed, f"fails without a mutant:\n{sound.output}"
+                limits[suite] = 3 * sound.seconds + 30
+            if not score.tried:
+                canary = bench.mutate(mutation.module, CANARY, suite.tests, seconds=limits[suite])
+                assert not canary.passed, f"the tests of {mutation.module} do not use it"
+            limit = limits[suite]
+            trial = bench.mutate(mutation.module, mutation.apply(), suite.tests, seconds=limit)
+            if trial.passed:
+                score.survived.append(mutation)
+                show(capfd, f"survived: {described(mutation)}")
+            else:
+                score.killed += 1
+    report(scores, capfd)
+    for suite in SUITES:
+        of_suite = [scores[module] for module in suite.modules if module in scores]
+        killed = sum(score.killed for score in of_suite)
+        survived = [mutation for score in of_suite for mutation in score.survived]
+        listed = "\n".join(map(described, survived))
+        assert killed >= GOAL * (killed + len(survived)), f"{suite.title}:\n{listed}"
+
+
+def report(scores: dict[str, Score], capfd: pytest.CaptureFixture[str]) -> None:
+    """Show the counts of each module."""
+    show(
+        capfd, f"\n{'module':44}{'mutants':>9}{'tried':>7}{'killed':>8}{'accepted':>10}{'left':>6}"
+    )
+    for module, score in scores.items():
+        show(
+            capfd,
+            f"{module:44}{len(mutations(module)):9}{score.tried:7}{score.killed:8}"
+            f"{score.accepted:10}{len(score.survived):6}",
+        )
+
+
+def test_the_critical_modules_and_their_tests_exist() -> None:
+    modules = [module for suite in SUITES for module in suite.modules]
+    assert len(modules) == len(set(modules))
+    missing = [module for module in modules if not (PACKAGE / module).is_file()]
+    tests = {test for suite in SUITES for test in suite.tests}
+    missing += [test for test in sorted(tests) if not (PROJECT / "tests" / test).is_file()]
+    assert missing == []
+
+
+def test_every_accepted_survivor_is_a_mutant_and_has_its_reason() -> None:
+    for survivor in survivors():
+        assert len(survivor.reason) > 20, survivor
+        assert any(survivor.is_of(each) for each in mutations(survivor.module)), (
+            f"{survivor.module} has changed: remove or rewrite the entry\n{survivor}"
+        )
+
+
+def test_a_mutant_differs_from_its_module_by_its_operator() -> None:
+    critical = [module for suite in SUITES for module in suite.modules]
+    used = {each.operator for module in critical for each in mutations(module)}
+    assert used == set(OPERATORS)
+    removed = next(each for each in mutations("remote/move.py") if each.operator == "RemoveCall")
+    before, after = source(removed.module).splitlines(), removed.apply().splitlines()
+    assert (after[removed.number - 1].strip(), removed.becomes()) == ("pass", "pass")
+    assert before[: removed.number - 1] == after[: removed.number - 1]
+
+
+def test_a_test_that_fails_kills_and_one_that_passes_does_not(tmp_path: Path) -> None:
+    tests = ["test_ids.py"]
+    with Workbench(tmp_path) as bench:
+        assert bench.run(tests, seconds=200).passed
+        assert not bench.mutate("ids.py", CANARY, tests, seconds=200).passed
+        assert bench.run(tests, seconds=200).passed
