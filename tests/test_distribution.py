@@ -65,3 +65,41 @@ def test_no_command_looks_for_the_name_unless_it_is_needed() -> None:
     code = "import sys, lakecli.cli.app, lakecli.pipeline.java; print('tomllib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def version(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
+
+
+def lowest() -> dict[str, tuple[int, ...]]:
+    lines = (PROJECT / ".ci" / "lowest.txt").read_text().splitlines()
+    return {name: version(number) for name, _, number in (line.partition("==") for line in lines)}
+
+
+def test_the_lowest_versions_are_those_that_ci_installs() -> None:
+    script = PROJECT / ".ci" / "lowest.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert (PROJECT / ".ci" / "lowest.txt").read_text() == done.stdout
+    assert ".ci/lowest.txt" in (PROJECT / ".ci" / "run").read_text()
+
+
+WITHOUT_KNOWN_HOLES = {
+    "azure-identity": "1.16.1",  # CVE-2024-35255
+    "certifi": "2024.7.4",  # CVE-2024-39689
+    "cryptography": "46.0.5",  # CVE-2026-26007
+    "idna": "3.7",  # CVE-2024-3651
+    "lmdb": "0.98",  # CVE-2019-16224 to 16228
+    "protobuf": "5.29.6",  # CVE-2025-4565, CVE-2026-0994
+    "pyarrow": "14.0.1",  # CVE-2023-47248
+    "pyasn1": "0.6.2",  # CVE-2026-23490
+    "pyjwt": "2.10.1",  # CVE-2024-53861
+    "pyspark": "4.0.1",  # CVE-2025-54920
+    "requests": "2.32.4",  # CVE-2024-47081
+    "urllib3": "2.6.3",  # CVE-2025-66418, CVE-2025-66471, CVE-2026-21441
+}
+
+
+def test_no_lowest_version_has_a_known_hole() -> None:
+    declared = lowest()
+    for name, fixed in WITHOUT_KNOWN_HOLES.items():
+        assert declared[name] >= version(fixed), name
