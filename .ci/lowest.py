@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -31,4 +32,4 @@ def minima() -> dict[str, str]:
 
 if __name__ == "__main__":
     for name, version in sorted(minima().items()):
-        print(f"{name}=={version}")
+        sys.stdout.write(f"{name}=={version}\n")

@@ -13,7 +13,6 @@ from lakecli.cli.messages import check_message
 from lakecli.cli.params import (
     NO_CONF,
     NO_METADATA,
-    AllowEmptyCommit,
     Completes,
     Conf,
     DryRun,
@@ -99,7 +98,9 @@ def import_(
         bool, typer.Option("--allow-empty-message", help="Commit without a message")
     ] = True,
     metadata: Metadata = NO_METADATA,
-    allow_empty_commit: AllowEmptyCommit = False,
+    allow_empty_commit: Annotated[
+        bool, typer.Option("--allow-empty-commit", help="Commit even if nothing changes")
+    ] = False,
     dry_run: DryRun = False,
     engine: Engine = EngineName.AUTO,
     master: Master = "",
