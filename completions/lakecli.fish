@@ -284,7 +284,6 @@ function __lakecli_options
         case 'import'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Import an empty directory or prefix' \
-                '--allow-empty' 'Commit even if nothing changes' \
                 '--allow-empty-commit' 'Commit even if nothing changes' \
                 '--allow-empty-message' 'Commit without a message' \
                 '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
