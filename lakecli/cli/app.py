@@ -18,7 +18,7 @@ from lakecli.cli.tree import COMMANDS, GROUPS, PROGRAM, find_command, is_prefix
 from lakecli.errors import ErrorKind, LakeError, UsageError, is_interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lakecli.cli.build import Built
     from lakecli.cli.output import Output
@@ -129,19 +129,20 @@ def _parse(argv: Sequence[str], given: Globals) -> Callable[[Context], int]:
     Raises:
         UsageError: the line makes no sense; the global options on it were taken all the same.
     """
+    topic: Topic | None = None
     words, rest = split(argv, given, is_prefix=is_prefix)
     if not words and rest[:1] == ["help"]:
         given.help = True
         words, rest = split(rest[1:], given, is_prefix=is_prefix)
-        topic = _find_topic(rest, given) if not words else None
-        if topic is not None:
-            return lambda context: _show_topic(context, topic)
+        topic = _find_topic(words, rest, given)
+        if topic is not None and not words:
+            return lambda context: _show_help(context, (), topic)
     if given.version:
         words, rest = ("version",), []
     joined = " ".join(words)
     if joined not in COMMANDS:
         if not rest and (given.help or not words):
-            return lambda context: _show_group(context, joined)
+            return lambda context: _show_group(context, joined, topic)
         normalise(rest, given, ())
         find_command(words, rest[0] if rest else None)
     from lakecli.cli.build import build
@@ -149,51 +150,52 @@ def _parse(argv: Sequence[str], given: Globals) -> Callable[[Context], int]:
     built = build(COMMANDS[joined].load(), joined)
     arguments = normalise(rest, given, built.option_syntax())
     if given.help:
-        return lambda context: _show_command(context, built)
+        return lambda context: _show_command(context, built, topic)
     if given.problem is not None:
         raise given.problem
     return lambda context: built.run(context, arguments)
 
 
-def _find_topic(rest: list[str], given: Globals) -> Topic | None:
+def _find_topic(words: Sequence[str], rest: list[str], given: Globals) -> Topic | None:
+    """Return the topic that ``help`` names; a command or a group may have the same name."""
     from lakecli.cli.topics import find_topic
 
-    typed = [word for word in normalise(rest, given, ()) if word != "--"]
+    typed = [*words, *(word for word in normalise(rest, given, ()) if word != "--")]
     return find_topic(typed[0]) if len(typed) == 1 else None
 
 
-def _show_topic(context: Context, topic: Topic) -> int:
+def _show_help(context: Context, lines: Iterable[str], topic: Topic | None) -> int:
+    """Print the help of a command or group, and the topic of the same name behind it."""
     from lakecli.cli.help import topic_help
 
-    lines = list(topic_help(topic))
-    context.out.emit({"help": lines}, text=lambda: lines)
+    shown = list(lines)
+    if topic is not None:
+        shown += [*([""] if shown else []), *topic_help(topic)]
+    context.out.emit({"help": shown}, text=lambda: shown)
     return 0
 
 
-def _show_command(context: Context, built: Built) -> int:
+def _show_command(context: Context, built: Built, topic: Topic | None) -> int:
     from lakecli.cli.describe import describe
     from lakecli.cli.help import command_help
 
-    lines = list(command_help(describe(built)))
-    context.out.emit({"help": lines}, text=lambda: lines)
-    return 0
+    return _show_help(context, command_help(describe(built)), topic)
 
 
-def _show_group(context: Context, group: str) -> int:
+def _show_group(context: Context, group: str, topic: Topic | None) -> int:
     from lakecli.cli.describe import describe_all
     from lakecli.cli.help import group_help, root_help
 
     commands = describe_all()
     if group:
         inside = [item for item in commands if item.words.startswith(group + " ")]
-        lines = list(group_help(group, GROUPS[group], inside))
+        lines = group_help(group, GROUPS[group], inside)
     else:
         from lakecli.cli.topics import find_topic, topic_names
 
         found = [topic for name in topic_names() if (topic := find_topic(name)) is not None]
-        lines = list(root_help(commands, GROUPS, {each.name: each.summary for each in found}))
-    context.out.emit({"help": lines}, text=lambda: lines)
-    return 0
+        lines = root_help(commands, GROUPS, {each.name: each.summary for each in found})
+    return _show_help(context, lines, topic)
 
 
 def _report(error: BaseException, context: Context, *, interrupted: bool) -> int:

@@ -54,7 +54,7 @@ def root_help(
 
 def topic_help(topic: Topic) -> Iterator[str]:
     """Yield a topic, line by line."""
-    yield from textwrap.wrap(topic.summary + ".", _WIDTH)
+    yield from _filled(topic.summary + ".")
     last = "paragraph"
     for block in topic.blocks:
         if not (block.kind == last == "item"):
@@ -65,11 +65,21 @@ def topic_help(topic: Topic) -> Iterator[str]:
         elif block.kind == "code":
             yield from (f"    {line}".rstrip() for line in block.text.splitlines())
         elif block.kind == "item":
-            yield from textwrap.wrap(
-                block.text, _WIDTH, initial_indent="- ", subsequent_indent="  "
-            )
+            yield from _filled(block.text, first="- ", others="  ")
         else:
-            yield from textwrap.wrap(block.text, _WIDTH)
+            yield from _filled(block.text)
+
+
+def _filled(text: str, *, first: str = "", others: str = "") -> list[str]:
+    """Return lines broken at blanks only: names of commands and options have hyphens."""
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def group_help(group: str, summary: str, commands: Sequence[CommandHelp]) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,7 +144,7 @@ def test_dask_in_processes(refs: dict[str, int]) -> None:
     assert refs
 
 
-def test_the_example_of_the_readme(fs: LakeFileSystem, tmp_path: Path) -> None:
+def test_the_example_of_the_manual(fs: LakeFileSystem, tmp_path: Path) -> None:
     with lakes.lake(fs.home) as held:
         repo.create(held.lake, "sales", str(tmp_path / "sales"))
     for rows in (10, 12):
@@ -150,9 +152,10 @@ def test_the_example_of_the_readme(fs: LakeFileSystem, tmp_path: Path) -> None:
             "lakefs://sales/main/orders.parquet"
         )
         fs.commit("lakefs://sales/main", f"{rows} rows")
-    text = (Path(__file__).parents[2] / "README.md").read_text()
-    section = text[text.index("## From pandas, pyarrow, DuckDB and Dask") :]
-    code = section.partition("```python\n")[2].partition("```")[0]
+    page = Path(__file__).parents[2] / "lakecli" / "cli" / "topics" / "python.md"
+    section = page.read_text().partition("## pandas, pyarrow, DuckDB and Dask")[2]
+    [code] = re.findall(r"^    import duckdb.*?(?=^\S)", section, re.DOTALL | re.MULTILINE)
+    code = textwrap.dedent(code)
     names: dict[str, Any] = {}
     exec(code.replace("main@{2026-11-01}", "main@{1}"), names)
     assert (len(names["before"]), len(names["orders"])) == (10, 12)

@@ -19,7 +19,7 @@ def repo_create(
         str,
         typer.Argument(
             metavar="NAMESPACE",
-            help="s3://BUCKET/PREFIX, local:///DIRECTORY or an absolute path",
+            help="s3://BUCKET/PREFIX, gs://…, az://…, local:///DIRECTORY or an absolute path",
         ),
         Completes(Kind.DIRECTORY),
     ],

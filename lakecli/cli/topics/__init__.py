@@ -3,6 +3,8 @@
 A topic is a file ``NAME.md`` in this directory, and nothing else: it becomes the manual page
 ``lakecli-NAME(7)`` and what ``lakecli help NAME`` shows. The first line is ``# SUMMARY``; then come
 headings (``## …``), paragraphs, lists (``- …``) and indented lines that are shown as they are.
+A line ``@NAME`` is replaced by one of the `tables` made from the code. A test runs every indented
+line that begins with ``$`` (``tests/cli/test_examples.py``).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 _DIRECTORY = Path(__file__).parent
 _CODE = "    "
 _ITEM = "- "
+_TABLE = "@"
 
 
 class Block(NamedTuple):
@@ -58,25 +61,29 @@ def find_topic(name: str) -> Topic | None:
 
 
 def _blocks(body: str) -> Iterator[Block]:
-    for part in body.split("\n\n"):
+    for part in filter(str.strip, body.split("\n\n")):
         lines = part.strip("\n").split("\n")
-        if not part.strip():
-            continue
         if lines[0].startswith("## "):
             yield Block("heading", lines[0].removeprefix("## "))
             lines = lines[1:]
-        if not lines:
-            continue
-        if lines[0].startswith(_CODE):
-            yield Block("code", "\n".join(line.removeprefix(_CODE) for line in lines))
-            continue
-        if not lines[0].startswith(_ITEM):
-            yield Block("paragraph", " ".join(line.strip() for line in lines))
-            continue
+        if lines:
+            yield from _text_blocks(lines)
+
+
+def _text_blocks(lines: list[str]) -> Iterator[Block]:
+    """Yield the blocks of lines with no empty one between them."""
+    if lines[0].startswith(_CODE):
+        yield Block("code", "\n".join(line.removeprefix(_CODE) for line in lines))
+    elif lines[0].startswith(_TABLE):
+        from lakecli.cli.topics.tables import TABLES
+
+        yield from (Block("item", item) for item in TABLES[lines[0]]())
+    elif lines[0].startswith(_ITEM):
         items: list[list[str]] = []
         for line in lines:
             if line.startswith(_ITEM):
                 items.append([])
             items[-1].append(line.removeprefix(_ITEM).strip())
-        for item in items:
-            yield Block("item", " ".join(item))
+        yield from (Block("item", " ".join(item)) for item in items)
+    else:
+        yield Block("paragraph", " ".join(line.strip() for line in lines))

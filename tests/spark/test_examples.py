@@ -1,9 +1,10 @@
-"""The Python of the README's section "Spark", run as it stands there."""
+"""The Python of the topic ``python`` about Spark, run as it stands there."""
 
 from __future__ import annotations
 
 import os
 import re
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "lakecli" / "cli" / "topics" / "python.md"
 URI = "lakefs://sales/main/orders/"
 
 
 def blocks() -> list[str]:
-    text = README.read_text(encoding="utf-8")
-    section = text.split("\n## Spark\n")[1].split("\n## ")[0]
-    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    section = PAGE.read_text(encoding="utf-8").partition("\n## Spark tables\n")[2]
+    found = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", section, re.MULTILINE)
+    return [textwrap.dedent(block) for block in found]
 
 
 @pytest.fixture
@@ -48,16 +49,21 @@ def _ids(uri: str, spark: Any) -> list[int]:
 
 
 @pytest.mark.parametrize(("amount", "ids"), [(30.0, [1, 2, 3]), (-1.0, [1, 2])])
-def test_write_audit_publish(sales: None, spark: Any, amount: float, ids: list[int]) -> None:
+def test_write_audit_publish(
+    sales: None, spark: Any, tmp_path: Path, amount: float, ids: list[int]
+) -> None:
     [example] = [block for block in blocks() if '"audit", source="main"' in block]
-    assert len([line for line in example.splitlines() if line and "import" not in line]) <= 10
+    assert len([line for line in example.splitlines() if line and "import" not in line]) <= 11
     schema = "id int, amount double, day string"
     new_orders = spark.createDataFrame([(3, amount, "2026-11-02")], schema)
     exec(example, {"spark": spark, "new_orders": new_orders})
     assert _ids(URI, spark) == ids
     with open_home(None) as lake:
         repository: Repository = lake.repository("sales")
-        assert [each.name for each in branch.iter_branches(repository)] == ["main"]
+        # A failed audit leaves its branch to be looked at; the other one is published.
+        kept = [] if len(ids) == 3 else ["audit"]
+        assert [each.name for each in branch.iter_branches(repository)] == [*kept, "main"]
+        assert len(list((tmp_path / "namespace/_lakecli/refs").rglob("main"))) == 1 - len(kept)
         with log(repository, "main", LogOptions()) as commits:
             assert ("Merge" in next(commits).message) == (len(ids) == 3)
 
@@ -69,7 +75,7 @@ def test_reading_and_writing_tables(sales: None, spark: Any) -> None:
     )
     write_table(later, URI, mode="overwrite_partitions", partition_by=["day"])
     assert _ids(URI, spark) == [2, 4]
-    # The repository is younger than the date that the README speaks of.
+    # The repository is younger than the date that the page speaks of.
     assert "main@{2026-11-01}" in example
     exec(example.replace("main@{2026-11-01}", "main~1"), {"spark": spark})
     assert _ids(URI, spark) == [1, 2]

@@ -1,0 +1,47 @@
+"""Parts of topics that are made from the tables of the code; each stands for a line ``@NAME``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lakecli.cli.exit_codes import MEANINGS
+from lakecli.cli.schemas import ANSWERS, RECORDS, TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def _exit_codes() -> Iterator[str]:
+    for code, meaning in MEANINGS.items():
+        yield f"{int(code)}: {meaning}."
+
+
+def _types() -> Iterator[str]:
+    for name, meaning in TYPES.items():
+        yield f"{name}: {meaning}."
+
+
+def _answers() -> Iterator[str]:
+    for words, answers in ANSWERS.items():
+        for answer in answers:
+            option = f" {answer.option}" if answer.option else ""
+            how = f"one {answer.record} a line" if answer.each else answer.record
+            yield f"{words}{option}: {how}"
+
+
+def _records() -> Iterator[str]:
+    for record, fields in RECORDS.items():
+        named = (
+            f"{name} ({kind}: {meaning})" if meaning else f"{name} ({kind})"
+            for name, (kind, meaning) in fields.items()
+        )
+        yield f"{record}: {', '.join(named)}."
+
+
+TABLES: Final[dict[str, Callable[[], Iterator[str]]]] = {
+    "@answers": _answers,
+    "@exit-codes": _exit_codes,
+    "@records": _records,
+    "@types": _types,
+}
+"""What writes the items of a table, by the line that stands for it."""

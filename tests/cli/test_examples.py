@@ -1,0 +1,172 @@
+"""Every example of README and of the topics, run as it is printed.
+
+A console example has a line ``$ COMMAND`` for each command, or ``NAME$ COMMAND`` where several
+machines are shown. A comment ``# exits with N`` says that it does, else it must exit with 0. The
+lines below a command must be among what it prints, in this order; IDs may differ. One shell runs a
+page from its beginning to its end.
+
+Buckets named ``s3://my-bucket`` are a directory, or an S3 server where `SERVED` says so.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from lakecli.cli.topics import topic_names
+from tests.support.servers import new_bucket
+from tests.support.tools import require_tool
+
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    "README": ROOT / "README.md",
+    **{name: ROOT / "lakecli" / "cli" / "topics" / f"{name}.md" for name in topic_names()},
+}
+
+SERVED = {"README", "clouds", "handoff"}
+"""Pages that speak of what only a bucket has: an endpoint, presigned URLs, a check before use."""
+
+PREPARED = {
+    "security": (
+        "lakecli repo create lakefs://sales s3://my-bucket/sales",
+        "lakecli push lakefs://sales",
+    ),
+}
+"""What has to be there before the first command of a page."""
+
+ENDPOINT = "https://storage.example.com"
+"""What stands for the endpoint of a store."""
+
+INSTALLS = ("-q . && .venv/bin/lakecli quickstart", "-m pytest")
+"""The ends of README's two commands, which make an environment; `test_distribution` installs."""
+
+_PROMPT = re.compile(r"(?P<machine>\w*)\$ (?P<command>.*)")
+_FAILS = re.compile(r"# exits with (\d+)")
+_ID = re.compile(r"[0-9a-f]{64}|[0-9a-f]{12}…?")
+_MARK = "\x01"
+
+
+class Typed(NamedTuple):
+    """A command of a page, and what is shown of its answer."""
+
+    machine: str
+    command: str
+    exit_code: int
+    shown: list[str]
+
+
+def blocks(name: str) -> list[str]:
+    """Return the examples of a page: fenced in README, indented in topics."""
+    text = PAGES[name].read_text(encoding="utf-8")
+    if name == "README":
+        return re.findall(r"^```\w+\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    found = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", text, re.MULTILINE)
+    return [textwrap.dedent(block) for block in found]
+
+
+def is_console(block: str) -> bool:
+    return _PROMPT.match(block) is not None
+
+
+def typed_commands(name: str) -> list[Typed]:
+    found: list[Typed] = []
+    for block in filter(is_console, blocks(name)):
+        for line in filter(None, block.splitlines()):
+            prompt = _PROMPT.fullmatch(line)
+            if prompt is None:
+                found[-1].shown.append(line)
+                continue
+            fails = _FAILS.search(line)
+            code = int(fails[1]) if fails else 0
+            found.append(Typed(prompt["machine"], prompt["command"], code, []))
+    return found
+
+
+def script(commands: list[Typed], homes: Path) -> str:
+    """Return a script that runs the commands and marks the end of each with its exit code."""
+    lines = []
+    for typed in commands:
+        if typed.machine:
+            lines.append(f"export LAKECLI_HOME={shlex.quote(str(homes / typed.machine))}")
+        lines += [typed.command, f"printf '{_MARK}%s{_MARK}' $?"]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if any(map(is_console, blocks(name)))])
+def test_the_commands_of_a_page(
+    name: str,
+    tmp_path: Path,
+    home: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replaced = {"s3://my-bucket": str(tmp_path / "my-bucket")}
+    if name in SERVED:
+        endpoint = request.getfixturevalue("moto_endpoint")
+        request.getfixturevalue("aws_environment")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        replaced = {"my-bucket": new_bucket(endpoint), ENDPOINT: endpoint}
+    monkeypatch.setenv("LAKECLI_USER_NAME", "Ada Lovelace")
+    monkeypatch.setenv("LAKECLI_USER_EMAIL", "ada@example.com")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    before = [Typed("", command, 0, []) for command in PREPARED.get(name, ())]
+    commands = [*before, *typed_commands(name)]
+    text = script(commands, home)
+    for old, new in replaced.items():
+        text = text.replace(old, new)
+    done = subprocess.run(
+        [require_tool("bash"), "-c", text],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    *answers, rest = done.stdout.split(_MARK)
+    assert rest == ""
+    for typed, answer, code in zip(commands, answers[::2], answers[1::2], strict=True):
+        assert int(code) == typed.exit_code, (typed, answer)
+        lines = iter(_ID.sub("ID", answer).splitlines())
+        for line in typed.shown:
+            assert _ID.sub("ID", line) in lines, (typed, answer)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_example_is_of_a_known_kind(name: str) -> None:
+    """Commands run above; policies are JSON; Python is run by the tests of its library, too."""
+    for block in blocks(name):
+        if is_console(block) or (name == "README" and block.rstrip().endswith(INSTALLS[0])):
+            continue
+        if name == "README" and INSTALLS[1] in block:
+            continue
+        if block.startswith("{"):
+            assert json.loads(block)
+            continue
+        assert any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(block).body)
+
+
+def test_the_example_of_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.support.golden import Cli
+
+    monkeypatch.chdir(tmp_path)
+    Path("2026.csv").write_text("id,amount\n")
+    assert Cli(tmp_path)("repo", "create", "lakefs://sales", str(tmp_path / "lake")).exit_code == 0
+    [example] = [block for block in blocks("python") if "upload_file" in block]
+    names: dict[str, bytes] = {}
+    exec(example, names)
+    assert names["data"] == b"id,amount\n"
+
+
+def test_readme_is_short() -> None:
+    assert len(PAGES["README"].read_text(encoding="utf-8").splitlines()) <= 220
