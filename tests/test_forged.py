@@ -432,6 +432,22 @@ def test_a_sound_namespace_is_read_by_every_command(prison: Prison) -> None:
     assert ExitCode.USAGE not in prison.codes, refused
 
 
+def test_fsck_tells_of_a_damaged_tree_that_a_forged_list_calls_expired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKECLI_HOME", str(tmp_path / "home"))
+    forged = Namespace()
+    forged.expires_tree = True
+    forged.metarange_properties["writer"] = b"somebody"  # so its name is not the digest
+    for key, body in forged.objects().items():
+        path = tmp_path / "namespace" / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+    cli = Cli(tmp_path)
+    cli.ok("clone", tmp_path / "namespace", "lakefs://demo")
+    assert cli("fsck", "lakefs://demo").exit_code == ExitCode.INTEGRITY
+
+
 CHOSEN = 2
 SLICES = 8
 ALWAYS = (

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
-from lakecli.layout import REPOSITORY
+from lakecli.layout import REPOSITORY, sstable_key
+from lakecli.objectstore.base import ObjectNotFound
 from lakecli.objectstore.leftovers import clear_temporaries
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.store import RefStore
@@ -315,7 +316,7 @@ class _Checker:
         self._metaranges.add(tree)
         self.counts.metaranges += 1
         records, problems = check_metarange(self._repository.trees, tree)
-        if problems and tree in self._expired:
+        if problems and tree in self._expired and self._is_gone(tree):
             return  # garbage collection let it go, as the retention rules say
         for problem in problems:
             yield from self.tell(_finding("metarange", problem, name, commit))
@@ -337,6 +338,14 @@ class _Checker:
                     yield from self.tell(_finding(kind, item, name, commit))
                 else:
                     yield from self._check_entry(item, name, commit.id, index)
+
+    def _is_gone(self, tree: MetarangeId) -> bool:
+        """Return whether the object is missing; one that is damaged did not expire."""
+        try:
+            self._store.head(sstable_key(tree))
+        except ObjectNotFound:
+            return True
+        return False
 
     def _check_entry(
         self, entry: CheckedEntry, name: str, commit_id: CommitId | None, index: DataIndex
