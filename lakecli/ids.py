@@ -12,12 +12,6 @@ from typing import ClassVar, Self
 
 from lakecli.errors import IntegrityError
 
-DIGEST_HEX_SIZE = 64
-"""Hex digits of a SHA-256 or BLAKE3 digest."""
-
-RANDOM_HEX_SIZE = 32
-"""Hex digits of 16 random bytes."""
-
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _DIGEST_OR_EMPTY = re.compile(r"(?:[0-9a-f]{64})?")
 _RANDOM = re.compile(r"[0-9a-f]{32}")

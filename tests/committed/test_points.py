@@ -99,6 +99,9 @@ def test_answers_do_not_depend_on_the_room(room: int) -> None:
         assert find(trees, tree, key(number)) == expected
         assert find(trees, tree, key(number) + b"!") is None
     assert trees.points.blocks_size <= max(room, 20_000)  # one block always stays
+    blocks = [block for each in trees.points._open.values() for block in each.blocks.values()]
+    held = sum(len(path) + len(found) for block in blocks for path, found in block.items())
+    assert held <= trees.points.blocks_size
 
 
 def test_many_ranges_do_not_stay_open_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

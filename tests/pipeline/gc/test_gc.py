@@ -343,6 +343,21 @@ def test_a_missing_range_stops_everything(shared: Shared) -> None:
         shared.collect(ben)
 
 
+def test_tables_that_unpushed_work_has_lost_are_reported_and_stop_nobody(shared: Shared) -> None:
+    ada, ben = shared.clones
+    upload(ben, b"left", b"left")
+    pushed = shared.tables
+    made = make_commit(ada, {b"a": b"a"})
+    (range_key,) = shared.tables - pushed - {sstable_key(made.metarange_id)}
+    shared.time.pass_by(LONG)
+    assert shared.collect(ada, dry_run=True).lost == ()
+    shared.store.delete([range_key])
+    assert shared.collect(ada, dry_run=True).lost == (range_key.rpartition("/")[2],)
+    shared.store.delete([sstable_key(made.metarange_id)])
+    report = shared.collect(ada)
+    assert (report.lost, report.action) == ((made.metarange_id,), Action.CONDEMNED)
+
+
 def test_the_answer_no(shared: Shared) -> None:
     ada, ben = shared.clones
     upload(ben, b"left", b"left")
