@@ -11,7 +11,11 @@ Layers, each importing only what stands below it (a test enforces it)::
     sstable | kv | objectstore   the file format | LMDB | buckets; cloud SDKs only here
     config_file                  the configuration file
     config | home | layout | uri settings | places on a machine | keys in a bucket | lakefs:// URIs
-    model, identity, errors      records, digests, the error tree (and distribution, its name)
+    model                        records
+    validation                   what a record out of a bucket may hold
+    ids | identity | parsing     IDs that are checked | digests | JSON and TOML within bounds
+    errors | distribution        the error tree | the name of the distribution
+    proto                        lakeFS's protobuf messages
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
 ``repository/transaction.py`` seals the branch's staging area → ``staging/overlay.py`` gives the

@@ -11,11 +11,15 @@
     points       point reads of open ranges, shared between threads
     recent       what was used last, up to a size
     store        `TreeStore`: opens and writes tables by their ID
+    bulk         many entries encoded at once
+    naming       the ID that a table must have
+    keys         intervals of keys; ranges: the records of one range
     writer       `TreeWriter`: the one way a tree comes to be, and why trees are canonical
     cursor       the two-level cursor: step into a range or block, or skip it unread
     apply        tree + changes -> tree (commit)
-    diff         two trees -> their differences
+    diff         two trees -> their differences; pairs: records that differ
     merge        three trees -> tree, or conflicts; `compare` tells beforehand
+    threeway     three trees side by side
     scan         point reads, scans and the ranges of a tree
     listing      prefix and delimiter over any sorted stream of records
     check        verification of what the bucket holds, for fsck

@@ -1,5 +1,14 @@
 """Lakes as Spark DataFrames; the public functions are imported from here.
 
+::
+
+    source, types      the data source and its columns; filters: pushed down
+    snapshot           what a ref reads as, pinned on the driver
+    entries, decode    entries on executors; history: commits, refs, differences
+    table, layout      reading tables, from directories; remote and fetch: from buckets
+    files              the files of a table
+    write, sink        writing tables: the driver, the executors
+
 `register` makes the data source ``lakefs`` known to a session, `read_table` gives the data of a
 table at any ref, `write_table` commits a DataFrame to a branch.
 """

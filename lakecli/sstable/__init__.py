@@ -1,5 +1,13 @@
 """The file format of ranges, metaranges and commit packs: bytes in, bytes out.
 
+::
+
+    format      the layout of the file and its constants
+    writer      makes a file; reader: reads one; source: where its bytes are
+    block       one block; index: of the blocks; properties: of the table; directory: finds these
+    framing     lakeFS's framing of values; varint: numbers
+    errors      what can be wrong
+
 `format` describes the file, `writer.TableWriter` makes one, `reader.Table` reads one through a
 `source`; `block` and `index` are their parts. Imports nothing of lakecli but ``errors``.
 """

@@ -1,1 +1,9 @@
-"""Google Cloud Storage: `store` is the adapter."""
+"""Google Cloud Storage.
+
+::
+
+    store        the adapter; client: the SDK
+    credentials  application default credentials; access: which are in use
+    streams      bodies; uploads: uploads in parts; presign: signed URLs
+    errors       the SDK's errors in lakecli's
+"""

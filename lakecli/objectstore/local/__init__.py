@@ -1,1 +1,8 @@
-"""A directory of this machine: `store` is the adapter."""
+"""A directory of this machine.
+
+::
+
+    store      the adapter; directory: its files
+    batch      many files made durable by two syncs
+    nursery    staging directories of unfinished files; leftovers: those of killed processes
+"""

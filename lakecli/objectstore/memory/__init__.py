@@ -1,1 +1,6 @@
-"""A bucket in memory, for tests and for trying things out: `store` is the adapter."""
+"""A bucket in memory, for tests and for trying things out.
+
+::
+
+    store      the adapter; uploads: uploads in parts
+"""

@@ -1,1 +1,8 @@
-"""What `lakecli doctor` tries on a store: `run` goes through the checks."""
+"""What `lakecli doctor` tries on a store.
+
+::
+
+    run         goes through the checks; check: the result of one
+    objects     permissions and consistency; conditions: conditional writes
+    url         presigned URLs; scratch: objects that are removed in the end
+"""
