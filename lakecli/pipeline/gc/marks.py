@@ -191,6 +191,8 @@ def add_expired(store: ObjectStore, epoch: int, trees: Iterable[str]) -> None:
     key = f"{EXPIRED}{epoch}"
     noted = set(read_expired(store, key))
     new = set(trees) - noted
+    for info in store.list(f"{key}-"):
+        new.difference_update(read_expired(store, info.key))
     if not new:
         return
     body = pack_ids(new | noted)

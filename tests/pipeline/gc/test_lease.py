@@ -12,6 +12,7 @@ from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.pipeline.gc.lease import LONGEST_DELETE, RENEW_AFTER, SweepTooSlow
+from lakecli.pipeline.gc.marks import add_expired
 from lakecli.pipeline.gc.run import Action, status, undo
 from lakecli.remote.collection import (
     LEASE,
@@ -235,6 +236,20 @@ def test_a_deletion_that_is_not_permitted_ends_the_sweep(shared: Shared) -> None
         shared.collect(ada)
     assert read_state(shared.store).phase is Phase.IDLE
     assert LEFT in shared.data
+
+
+def test_expired_trees_that_one_list_cannot_hold_go_into_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("lakecli.pipeline.gc.marks", "lakecli.remote.collection"):
+        monkeypatch.setattr(f"{module}.MAX_EXPIRED_SIZE", 64)
+    store = MemoryStore(MemoryBucket(), "ns/")
+    a, b, c, d, e = (digit * 64 for digit in "abcde")
+    for trees in ([a], [a, b], [c, d], [c, e], [d]):  # the later ones by sweeps that go on
+        add_expired(store, 1, trees)
+    assert sorted(iter_expired(store)) == [a, b, c, d, e]
+    lists = sorted((info.key.rpartition("/")[2], info.size) for info in store.list())
+    assert lists == [("1", 64), (f"1-{c}", 64), (f"1-{e}", 32)]
 
 
 def test_a_sweep_that_goes_on_forgets_no_expired_tree(
