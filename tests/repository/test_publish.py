@@ -30,7 +30,7 @@ from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import references
 from lakecli.repository.sharing.pending import State, finish_pending
 from lakecli.repository.sharing.publish import OtherRepository
-from lakecli.repository.sharing.references import NotInBucket
+from lakecli.repository.sharing.references import SAMPLE, NotInBucket
 from lakecli.repository.stage import Stager
 from lakecli.repository.view import view_of_branch
 from tests.support.clones import machine, make_commit, position
@@ -303,6 +303,10 @@ def put_data(bucket: FaultyStore, path: bytes, body: bytes | None = None) -> Non
 
 def test_old_data_that_is_gone_is_never_pushed(repository: Repository, bucket: FaultyStore) -> None:
     add(repository, b"young", days_old=1)
+    for number in range(SAMPLE):
+        path = b"younger-%d" % number
+        add(repository, path)
+        put_data(bucket, path)
     push(repository, "main", options=ME)  # nobody can have collected it
     for path in (b"old-1", b"old-2", b"other-size"):
         add(repository, path, days_old=8)
@@ -316,6 +320,22 @@ def test_old_data_that_is_gone_is_never_pushed(repository: Repository, bucket: F
     put_data(bucket, b"old-1")
     put_data(bucket, b"other-size")
     assert push(repository, "main", options=ME).state is Pushing.UPDATED
+
+
+def test_young_data_is_not_trusted_once_the_youngest_is_gone(
+    repository: Repository, bucket: FaultyStore
+) -> None:
+    """A backup was restored between upload and commit: no ref and no table shows that."""
+    add(repository, b"young", days_old=1)
+    for number in range(SAMPLE):
+        add(repository, b"younger-%02d" % number)
+    for number in range(1, SAMPLE):
+        put_data(bucket, b"younger-%02d" % number)
+    before = there(repository)
+    with pytest.raises(NotInBucket) as raised:
+        push(repository, "main", options=ME)
+    assert raised.value.paths == (b"young", b"younger-00")
+    assert there(repository) == before
 
 
 def collect(bucket: FaultyStore, phase: Phase, epoch: int) -> None:

@@ -10,6 +10,8 @@ from lakecli.committed.values import encode_entry
 from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.model import Entry
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import housekeeping, repo
 from lakecli.repository.lake import Home, Lake, Surroundings
 from lakecli.repository.stage import Stager
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.lake import Repository
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -76,12 +79,23 @@ def unclaimed(changes: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, Claim
 
 
 def stage(repository: Repository, branch: str, contents: Mapping[bytes, bytes | None]) -> None:
-    """Stage contents by path, ``None`` for a deletion, without writing their data."""
+    """Stage contents by path, ``None`` for a deletion; write their data, uncounted."""
+    for data in contents.values():
+        if data is not None:
+            _put_data(repository.store, data)
     stage_entries(
         repository,
         branch,
         {path: None if data is None else entry_of(data) for path, data in contents.items()},
     )
+
+
+def _put_data(store: ObjectStore, data: bytes) -> None:
+    key = data_key(h(data).hex())
+    if isinstance(store, MemoryStore):
+        MemoryStore.put(store, key, data, ANY)  # nothing is counted, and nothing fails
+    else:
+        store.put(key, data, ANY)
 
 
 def stage_entries(

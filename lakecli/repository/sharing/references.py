@@ -7,7 +7,7 @@ new commits have and their parents lack, and the data objects of the entries tha
 
 from __future__ import annotations
 
-from heapq import merge
+from heapq import merge, nlargest
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from lakecli.model import Commit, Difference, MetarangeId
+    from lakecli.model import Commit, Difference, Entry, MetarangeId
     from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.data_index import DataIndex
     from lakecli.repository.lake import Repository
@@ -31,6 +31,9 @@ T = TypeVar("T")
 
 PARALLELISM: Final = 16
 """Objects looked for at a time."""
+
+SAMPLE: Final = 16
+"""Young data objects looked for before others of their age are trusted."""
 
 BATCH: Final = 10_000
 """Data objects looked for one by one, at most; for more the namespace is listed."""
@@ -67,8 +70,8 @@ def check_references(
         repository: whose.
         commits: new ones, which the bucket's refs do not reach; their parents are trusted where
             they are not among them.
-        older_than: data objects of entries made later are trusted too, since nobody collects what
-            is that young; ``None``: none is.
+        older_than: data objects of entries made later are trusted too, but for a sample, since
+            nobody collects what is that young; ``None``: none is.
 
     Raises:
         NotInBucket: listing the paths whose objects are missing.
@@ -83,6 +86,8 @@ def check_references(
                 hint="a clone that has them in its cache can push them; see what needs them: "
                 f"lakecli fsck {repository.uri}",
             )
+    if older_than is not None and _lost(repository.store, _youngest(repository, commits)):
+        older_than = None
     while lacking := _missing_data(repository, _wanted(repository, commits, older_than)):
         sent = restoring.data({item.key: item.size for item in lacking})
         paths = [item.path for item in lacking if item.key not in sent]
@@ -144,6 +149,21 @@ def _wanted(
     repository: Repository, commits: Sequence[Commit], older_than: datetime | None
 ) -> Iterator[_Wanted]:
     """Yield the data objects that commits brought in, some maybe more than once."""
+    for entry, path in _entries(repository, commits):
+        if older_than is None or entry.modified_at < older_than:
+            yield _Wanted(entry.physical_address, entry.size, path)
+
+
+def _youngest(repository: Repository, commits: Sequence[Commit]) -> list[_Wanted]:
+    """Return the data of the youngest entries that commits brought in, `SAMPLE` at most."""
+    entries = _entries(repository, commits)
+    young = nlargest(SAMPLE, entries, key=lambda item: item[0].modified_at)
+    wanted = {(entry.physical_address, entry.size): path for entry, path in young}
+    return [_Wanted(*item, path) for item, path in wanted.items()]
+
+
+def _entries(repository: Repository, commits: Sequence[Commit]) -> Iterator[tuple[Entry, bytes]]:
+    """Yield the entries, with their paths, that commits brought in and that have data here."""
     from lakecli.committed.values import decode_entry
     from lakecli.repository.address import is_external
 
@@ -151,9 +171,8 @@ def _wanted(
         for change in _brought(repository, parents, commit.metarange_id):
             assert change.right is not None
             entry = decode_entry(change.right)
-            is_young = older_than is not None and entry.modified_at >= older_than
-            if not is_young and not is_external(entry):
-                yield _Wanted(entry.physical_address, entry.size, change.path)
+            if not is_external(entry):
+                yield entry, change.path
 
 
 def _brought(
