@@ -20,6 +20,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.committed.sources import MissingTable
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError
 from lakecli.filesystem import LakeFileSystem, lakes
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.model import Commit
+    from lakecli.repository.lake import Repository
     from tests.meetings.world import Machines, Reply
 
 PEOPLE: Final = ("ada", "bob", "eve")
@@ -207,29 +209,38 @@ class Team:
             for name in places.keys() - heads.keys():
                 del places[name]
             for name, head in heads.items():
-                with open_view(repository, name) as view:
-                    read = {
-                        path.decode(): decode_entry(value).checksum for path, value in view.scan()
-                    }
+                read = self._read(repository, name, head)
                 place = places.setdefault(name, Place(head))
+                place.head = head
+                if read is None or head not in self.trees:
+                    continue
                 if takes_over:
                     place.staged = _difference(self.trees[head], read)
-                place.head = head
                 expected = {**self.trees[head], **place.staged}
                 present = {path: each for path, each in expected.items() if each is not None}
                 assert read == present, f"{person}/{name}\n{self.story()}"
 
-    def _learn(self, repository: object, commit: Commit) -> None:
-        """Remember what a commit holds; it must come from its parents or from what was staged."""
-        if commit.id in self.trees:
-            return
-        from lakecli.repository.lake import Repository
-
-        assert isinstance(repository, Repository)
-        with open_view(repository, commit.id) as view:
-            tree = {path.decode(): decode_entry(value).checksum for path, value in view.scan()}
-        self.trees[commit.id] = tree
+    def _learn(self, repository: Repository, commit: Commit) -> None:
+        """Remember what a commit holds."""
         self.parents[commit.id] = tuple(map(str, commit.parents))
+        if commit.id not in self.trees and (tree := self._read(repository, commit.id)) is not None:
+            self.trees[commit.id] = tree
+
+    def _read(self, repository: Repository, ref: str, head: str = "") -> Tree | None:
+        """Return what a ref holds; ``None`` where the bucket may have lost its tree.
+
+        Args:
+            repository: whose.
+            ref: a branch, or a commit's ID.
+            head: the commit on which the branch stands.
+        """
+        try:
+            with open_view(repository, ref) as view:
+                return {path.decode(): decode_entry(value).checksum for path, value in view.scan()}
+        except MissingTable:
+            lost = (self.went_back or self.swept) and (head or ref) not in self.pushed
+            assert lost, f"{ref} cannot be read\n{self.story()}"
+            return None
 
     # -- the bucket --------------------------------------------------------------------------
 
