@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -67,8 +68,8 @@ evaluates, decorators taken away, and the same comparison changed in six more wa
 OPERATORS: dict[str, Any] = {name: get_operator(f"core/{name}")() for name in NAMES}
 OPERATORS["RemoveCall"] = RemoveCall()
 
-WITHOUT_EFFECT = ("if TYPE_CHECKING", "@dataclass", '"""')
-"""Lines whose mutants no test can tell: imports for types, and records written to."""
+WITHOUT_EFFECT = re.compile(r"if TYPE_CHECKING|@dataclass|\"\"\"|.*\bon_step\(")
+"""Lines whose mutants do no harm: imports for types, records written to, steps named for tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,6 @@ def mutations(module: str) -> list[Mutation]:
         positions = [begin for node in nodes for begin, _ in operator.mutation_positions(node)]
         for occurrence, (number, _) in enumerate(positions):
             line = lines[number - 1].strip()
-            if not line.startswith(WITHOUT_EFFECT):
+            if not WITHOUT_EFFECT.match(line):
                 found.append(Mutation(module, name, occurrence, number, line))
     return found

@@ -29,6 +29,9 @@ SUITES = (
         "garbage collection",
         (
             "pipeline/gc/roots.py",
+            "pipeline/gc/positions.py",
+            "pipeline/gc/own.py",
+            "pipeline/gc/mark.py",
             "pipeline/gc/reach.py",
             "pipeline/gc/marks.py",
             "pipeline/gc/sweep.py",
@@ -56,8 +59,6 @@ SUITES = (
             "repository/test_reuse.py",
             "pipeline/gc/test_ways_in.py",
             "pipeline/gc/test_gc.py",
-            "repository/test_rearrange.py",
-            "repository/test_branch.py",
         ),
     ),
     Suite(
@@ -92,6 +93,7 @@ SUITES = (
             "repository/sharing/intents.py",
         ),
         (
+            "repository/test_clean_moves.py",
             "repository/test_sync.py",
             "repository/test_sync_owners.py",
             "repository/test_publish.py",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.mutants.defects import DEFECTS
 from tests.mutants.mutations import OPERATORS, Mutation, mutations, source
 from tests.mutants.suites import PACKAGE, PROJECT, SUITES, Suite
 from tests.mutants.survivors import survivors
@@ -118,6 +119,39 @@ def test_the_tests_kill_mutants(
         survived = [mutation for score in of_suite for mutation in score.survived]
         listed = "\n".join(map(described, survived))
         assert killed >= GOAL * (killed + len(survived)), f"{suite.title}:\n{listed}"
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(0)
+def test_the_tests_find_known_defects(
+    request: pytest.FixtureRequest, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pattern = request.config.getoption("--mutants-of")
+    tests = {module: suite.tests for suite in SUITES for module in suite.modules}
+    passed: dict[tuple[str, ...], float] = {}
+    missed = []
+    with Workbench(tmp_path) as bench:
+        for defect in DEFECTS:
+            if not fnmatch(defect.module, pattern):
+                continue
+            suite = tests[defect.module]
+            if suite not in passed:
+                sound = bench.run(suite, seconds=1800)
+                assert sound.passed, f"fails without a defect:\n{sound.output}"
+                passed[suite] = sound.seconds
+            code = source(defect.module).replace(defect.old, defect.new)
+            trial = bench.mutate(defect.module, code, suite, seconds=3 * passed[suite] + 30)
+            show(capfd, f"{'missed' if trial.passed else 'found'}: {defect.title}")
+            if trial.passed:
+                missed.append(defect.title)
+    assert missed == []
+
+
+def test_every_known_defect_can_be_made() -> None:
+    critical = {module for suite in SUITES for module in suite.modules}
+    assert {defect.module for defect in DEFECTS} <= critical
+    made = {defect.title: source(defect.module).count(defect.old) for defect in DEFECTS}
+    assert [title for title, count in made.items() if count != 1] == []
 
 
 def report(scores: dict[str, Score], capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,155 @@
+"""Defects that some tests once did not find, or that would lose data: all of them are tried.
+
+They are texts of a module, not places in it, as cosmic-ray has no operator that makes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GC = "pipeline/gc/"
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """A text of a module replaced by another.
+
+    Attributes:
+        title: what is wrong then.
+        module: below `lakecli`.
+        old: occurs once.
+        new: instead of it.
+    """
+
+    title: str
+    module: str
+    old: str
+    new: str
+
+
+DEFECTS = (
+    Defect(
+        "where a ref moved from is no root",
+        f"{GC}positions.py",
+        "update((move.before, move.after))",
+        "update((move.after,))",
+    ),
+    Defect(
+        "what is sealed is no root",
+        f"{GC}own.py",
+        "tokens.update((branch.staging_token, *branch.sealed_tokens))",
+        "tokens.add(branch.staging_token)",
+    ),
+    Defect(
+        "what a commit took is no root",
+        f"{GC}own.py",
+        "        tokens.update(operation.sealed)\n",
+        "",
+    ),
+    Defect(
+        "moves that were begun are no roots",
+        f"{GC}own.py",
+        "for begun in intents.iter_begun(txn, repository):",
+        "for begun in list(intents.iter_begun(txn, repository))[:0]:",
+    ),
+    Defect(
+        "objects are condemned an hour early",
+        f"{GC}mark.py",
+        "self.grace - 2 * STALE_AFTER",
+        "self.grace - STALE_AFTER",
+    ),
+    Defect(
+        "the sweep begins an hour early",
+        f"{GC}run.py",
+        "if age < max(state.grace, self._options.grace) + STALE_AFTER:",
+        "if age < max(state.grace, self._options.grace):",
+    ),
+    Defect(
+        "a grace period above the reflog's is not kept",
+        f"{GC}roots.py",
+        "max(REFLOG_KEPT, grace)",
+        "REFLOG_KEPT",
+    ),
+    Defect(
+        "trees go after what they refer to",
+        f"{GC}sweep.py",
+        "            self._spared += delete(_garbage(trees))\n"
+        '            self._spared += delete(_garbage(each for each in others if each.kind != "meta'
+        'range"))\n',
+        '            self._spared += delete(_garbage(each for each in others if each.kind != "meta'
+        'range"))\n'
+        "            self._spared += delete(_garbage(trees))\n",
+    ),
+    Defect(
+        "a sweep does not look at keeps",
+        f"{GC}sweep.py",
+        "if not info.is_old} | self._keep()",
+        "if not info.is_old}",
+    ),
+    Defect(
+        "what was sent again before the sweep goes",
+        f"{GC}sweep.py",
+        "if name in reached or not tables[name].is_old:",
+        "if name in reached:",
+    ),
+    Defect(
+        "a commit drops another one that came before it",
+        "repository/transaction.py",
+        "present.commit_id == head and (*newer, *sealed) == present.sealed_tokens",
+        "(*newer, *sealed) == present.sealed_tokens",
+    ),
+    Defect(
+        "a commit takes what another one took",
+        "repository/transaction.py",
+        "present.commit_id == head and (*newer, *sealed) == present.sealed_tokens",
+        "present.commit_id == head",
+    ),
+    Defect(
+        "sealed work goes with a branch deleted elsewhere",
+        "repository/follow.py",
+        "areas = (before.staging_token, *before.sealed_tokens)",
+        "areas = (before.staging_token,)",
+    ),
+    Defect(
+        "what is still to be sent follows the bucket",
+        "repository/follow.py",
+        "        unsent.find_unsent(txn, repository, *key) is not None\n        or unsent",
+        "        unsent",
+    ),
+    Defect(
+        "a refused condition counts as created",
+        "objectstore/s3/direct.py",
+        "HTTPStatus.PRECONDITION_FAILED: False",
+        "HTTPStatus.PRECONDITION_FAILED: True",
+    ),
+    Defect(
+        "only the first of a few files is synced",
+        "objectstore/local/batch.py",
+        "for temporary in temporaries:\n            descriptor",
+        "for temporary in temporaries[:1]:\n            descriptor",
+    ),
+    Defect(
+        "the names of new directories are not synced",
+        "objectstore/local/directory.py",
+        "    if sync:\n        sync_names(parent)\n    return os.open",
+        "    return os.open",
+    ),
+    Defect(
+        "LMDB commits without a sync",
+        "kv/environment.py",
+        "max_readers=_MAX_READERS, mode=0o700)",
+        "max_readers=_MAX_READERS, mode=0o700, sync=False)",
+    ),
+    Defect(
+        "a point read believes a damaged block",
+        "sstable/reader.py",
+        "            verify(stored, size)\n            return find_value",
+        "            return find_value",
+    ),
+    Defect(
+        "a page of deletes is too large",
+        "objectstore/s3/store.py",
+        "PAGE_SIZE = 1_000",
+        "PAGE_SIZE = 1_001",
+    ),
+)
