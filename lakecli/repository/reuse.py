@@ -227,7 +227,7 @@ class Guard:
             if all(info.key != STATE_KEY for info in self._store.list(STATE_KEY)):
                 return
         except PermissionDenied:
-            pass
+            raise error from None  # it says best what is missing: maybe all credentials
         raise PermissionDenied(
             f"not allowed to read whether garbage is collected: {self._store.uri}/{STATE_KEY}",
             hint="allow reading it, and listing the namespace; see what is missing: lakecli doctor "

@@ -44,6 +44,7 @@ SETTINGS = [
     "presign.expires",
     "sync",
     "transfer.parallelism",
+    "trust.addresses",
     "user.email",
     "user.name",
 ]
