@@ -58,6 +58,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
         ["fs", "cp", f"{REPOSITORY}/v1/t/1", f"{REPOSITORY}/main/t/1"],
         ["fs", "cp", "-r", f"{REPOSITORY}/dev/t/", f"{REPOSITORY}/main/t/"],
     ],
+    "fs download": [["fs", "download", f"{REPOSITORY}/main/t/1", "{files}/downloaded"]],
     "fs stage": [
         [
             *("fs", "stage", f"{REPOSITORY}/main/staged"),

@@ -3,6 +3,13 @@
 The outcome has to be one that the two could have had one after the other, in either order; or one
 of them may have been turned away with an error that says so, and then nothing of it may be left.
 What each serial order comes to is not modelled but run, in the same world.
+
+Two kinds of outcome are neither, and promised all the same:
+
+- A command that changes many paths leaves alone what somebody else staged of them meanwhile. So
+  each path, not the whole, is as one of the orders has it.
+- What is staged while a merge runs stays staged on top of it. If both changed a path, `commit`
+  refuses and names it.
 """
 
 from __future__ import annotations
@@ -192,7 +199,14 @@ class Matrix:
         self.begin(meeting.situation)
         met = self._meet(meeting, step)
         allowed = list(self._allowed(meeting, met))
-        if not any(_agree(met, each) for each in allowed):
+        if not (
+            any(_agree(met, each) for each in allowed)
+            or (_is_recursive(meeting) and self._agree_path_by_path(meeting, met, allowed))
+            or (
+                any(_agree(met, each, ignores_contents=True) for each in allowed)
+                and self._is_conflict(meeting, step)
+            )
+        ):
             return _explain(meeting, met, allowed)
         if met.state not in self._sound:
             for machine in MACHINES:
@@ -223,6 +237,34 @@ class Matrix:
             )
         (answer,) = second
         return Outcome(first, answer, self._settled(sync=meeting.sync))
+
+    def _agree_path_by_path(self, meeting: Meeting, met: Outcome, allowed: list[Outcome]) -> bool:
+        """Whether refs are as in one order, and each path as an order or one alone has it.
+
+        A command leaves alone what the other brought after it had looked which paths there are.
+        """
+        mine = _without_contents(met)
+        if not any(_same_codes(met, each) and mine == _without_contents(each) for each in allowed):
+            return False
+        alone = [
+            self._in_order(meeting, ((machine, line),))
+            for machine, line in (("ada", meeting.first), (meeting.machine, meeting.second))
+        ]
+        found = [_contents(each) for each in (*allowed, *alone)]
+        contents = _contents(met)
+        places = set(contents).union(*found)
+        return all(contents.get(each) in [tree.get(each) for tree in found] for each in places)
+
+    def _is_conflict(self, meeting: Meeting, step: int) -> bool:
+        """Whether committing what is staged after a meeting is refused as a conflict."""
+        self.begin(meeting.situation)
+        self._meet(meeting, step)
+        line = ["commit", f"{REPOSITORY}/main", "-m", "what was staged meanwhile"]
+        codes = [
+            self.world(machine, line, sync=meeting.sync).exit_code
+            for machine in dict.fromkeys(("ada", meeting.machine))
+        ]
+        return ExitCode.CONFLICT in codes
 
     def _allowed(self, meeting: Meeting, met: Outcome) -> Iterator[Outcome]:
         assert met.first is not None
@@ -360,11 +402,43 @@ class Hook:
         return watched
 
 
-def _agree(met: Outcome, allowed: Outcome) -> bool:
-    return met.state == allowed.state and all(
+def _agree(met: Outcome, allowed: Outcome, *, ignores_contents: bool = False) -> bool:
+    if not _same_codes(met, allowed):
+        return False
+    if met.state == allowed.state:
+        return True
+    return ignores_contents and _without_contents(met) == _without_contents(allowed)
+
+
+def _same_codes(met: Outcome, allowed: Outcome) -> bool:
+    return all(
         mine is not None and theirs is not None and mine.exit_code == theirs.exit_code
         for mine, theirs in ((met.first, allowed.first), (met.second, allowed.second))
     )
+
+
+def _without_contents(outcome: Outcome) -> Any:
+    state = json.loads(outcome.state)
+    for machine in MACHINES:
+        for repository in state[machine]["repositories"].values():
+            del repository["contents"]
+    return state
+
+
+def _contents(outcome: Outcome) -> dict[tuple[str, ...], str]:
+    """Return what each path of each branch holds."""
+    state = json.loads(outcome.state)
+    return {
+        (machine, name, branch, path): checksum
+        for machine in MACHINES
+        for name, repository in state[machine]["repositories"].items()
+        for branch, tree in repository["contents"].items()
+        for path, checksum in tree.items()
+    }
+
+
+def _is_recursive(meeting: Meeting) -> bool:
+    return "-r" in (*meeting.first, *meeting.second)
 
 
 def _explain(meeting: Meeting, met: Outcome, allowed: list[Outcome]) -> str:

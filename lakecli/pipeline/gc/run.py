@@ -256,7 +256,11 @@ class _Run:
             if seen.state.phase is Phase.CONDEMNED:
                 # While nobody has to wait for it; where it fails, all stays as it is.
                 repository.lake.surroundings.on_step("gc:prepare")
-                sweep.prepare()
+                try:
+                    sweep.prepare()
+                except LostMarks as error:
+                    self._check_unmoved(seen, error)
+                    raise
             taken_at = options.elapsed()
             state = move_state(repository, seen, phase=Phase.SWEEPING)
             lease = Lease(
@@ -283,6 +287,14 @@ class _Run:
                 raise
         self._end(lease.state)
         return report._replace(status=status(repository, grace=options.grace))
+
+    def _check_unmoved(self, seen: Seen, error: LostMarks) -> None:
+        """Tell lists that are lost from those that whoever ended this collection has deleted."""
+        if collection.look(self._store).version != seen.version:
+            raise collection.StateMoved(
+                f"another garbage collection of {self._store.uri} ended meanwhile",
+                hint=f"look at it: lakecli gc status {self._repository.uri}",
+            ) from error
 
     def _check_age(self, state: GcState) -> None:
         """Refuse lists that were not written a grace period ago, whatever the state says."""
