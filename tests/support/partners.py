@@ -32,6 +32,8 @@ class FileServer:
         objects: by key, without the slash that paths begin with.
         has_ranges: answer ranges, instead of everything again.
         statuses: what to answer instead, by key.
+        answers: the body of an answer in `statuses`, by key.
+        etags: what the ETag header says, by key.
         cuts: how often to cut an answer off in the middle, by key.
         requests: (key, Range header or ``""``), as they came.
         gate: where set, what every answer waits for after its first byte.
@@ -41,6 +43,8 @@ class FileServer:
         self.objects = dict(objects)
         self.has_ranges = True
         self.statuses: dict[bytes, int] = {}
+        self.answers: dict[bytes, bytes] = {}
+        self.etags: dict[bytes, str] = {}
         self.cuts: dict[bytes, int] = {}
         self.requests: list[tuple[bytes, str]] = []
         self.gate: threading.Event | None = None
@@ -81,7 +85,7 @@ class FileServer:
             cut = self.cuts.get(key, 0)
             self.cuts[key] = cut - 1
         if status != 200:
-            body = b"<Error>refused</Error>"
+            body = self.answers.get(key, b"<Error>refused</Error>")
         elif wanted and self.has_ranges:
             start = int(wanted.removeprefix("bytes=").removesuffix("-"))
             status = 206 if start < len(body) else 416
@@ -90,6 +94,10 @@ class FileServer:
         if status == 206:
             total = len(self.objects[key])
             handler.send_header("Content-Range", f"bytes {total - len(body)}-{total - 1}/{total}")
+        if status == 416:
+            handler.send_header("Content-Range", f"bytes */{len(self.objects[key])}")
+        if key in self.etags:
+            handler.send_header("ETag", f'"{self.etags[key]}"')
         handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
         if cut > 0:

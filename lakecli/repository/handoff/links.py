@@ -73,6 +73,7 @@ class Link:
         checksum: 64 hex digits of BLAKE3, or the ETag of what was imported.
         url: a secret.
         expires_at: when it really ends.
+        etag: that the store sends with the object, where that is known: what was imported.
     """
 
     path: bytes
@@ -81,6 +82,7 @@ class Link:
     checksum: str
     url: str
     expires_at: datetime
+    etag: str = ""
 
 
 @dataclass(slots=True)
@@ -145,7 +147,15 @@ class Handoff:
                 self.failures.append((path, signed.message))
                 continue
             name = path[len(below) :]
-            link = Link(path, name, entry.size, entry.checksum, signed.url, signed.expires_at)
+            link = Link(
+                path,
+                name,
+                entry.size,
+                entry.checksum,
+                signed.url,
+                signed.expires_at,
+                entry.checksum.strip('"') if is_external(entry) else "",
+            )
             self.totals.add(link)
             self.totals.outside += is_external(entry)
             yield link

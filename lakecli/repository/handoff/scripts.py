@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,12 +24,19 @@ if TYPE_CHECKING:
 CHUNK: Final = 1_024
 """Objects that a shell takes in at a time: it keeps them all in memory, once for every worker."""
 
+_MD5_ETAG: Final = re.compile(r"[0-9a-f]{32}(-[0-9]{1,5})?")
+"""ETags of S3's form; others are not compared, since stores have several for one object."""
+
 _PARTNER: Final = Path(__file__).with_name("partner")
 _ID_SIZE: Final = 8
 
 
 def _source(name: str) -> str:
     return (_PARTNER / name).read_text(encoding="ascii")
+
+
+def _is_md5_etag(etag: str) -> bool:
+    return _MD5_ETAG.fullmatch(etag) is not None
 
 
 def _part_id(link: Link) -> str:
@@ -76,13 +84,15 @@ class ShellScript:
             return f"d '{shell_word(link.name[:-1])}'"
         checksum = link.checksum if is_blake3(link.checksum) else "-"
         name, url = shell_word(link.name), url_text(link.url)
-        return f"o {_part_id(link)} {link.size} {checksum} '{name}' '{url}'"
+        etag = f" {link.etag}" if _is_md5_etag(link.etag) else ""
+        return f"o {_part_id(link)} {link.size} {checksum} '{name}' '{url}'{etag}"
 
     def head(self, header: Header, totals: Totals) -> bytes:
         """Return the program."""
         about = "".join(f"# {line}\n" for line in _about(header, totals))
         expires = "" if totals.expires_at is None else f"{totals.expires_at:%Y%m%d%H%M%S}"
-        settings = f"total={self._count}\nexpires={expires}\nparts={PARTS}\n"
+        end = "" if totals.expires_at is None else time_text(totals.expires_at)
+        settings = f"total={self._count}\nexpires={expires}\nexpires_text={end}\nparts={PARTS}\n"
         python = _source("blake3.py") + _PRINT_BLAKE3
         assert "'" not in python
         return (
@@ -160,6 +170,8 @@ class PythonScript:
                 "checksum": link.checksum if is_blake3(link.checksum) else None,
                 "url": url_text(link.url),
             }
+            if _is_md5_etag(link.etag):
+                fields["etag"] = link.etag
         return f"#: {json.dumps(fields)}\n".encode("ascii")
 
     def head(self, header: Header, totals: Totals) -> bytes:

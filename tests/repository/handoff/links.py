@@ -83,10 +83,16 @@ DATA = {name: name * 7 for name in ODD_NAMES}
 
 
 def link_to(
-    name: bytes, data: bytes, url: str, *, checksum: str | None = None, expires_at: datetime = END
+    name: bytes,
+    data: bytes,
+    url: str,
+    *,
+    checksum: str | None = None,
+    expires_at: datetime = END,
+    etag: str = "",
 ) -> Link:
     digest = h(data).hex() if checksum is None else checksum
-    return Link(PREFIX + name, name, len(data), digest, url, expires_at)
+    return Link(PREFIX + name, name, len(data), digest, url, expires_at, etag)
 
 
 def links_to(server: FileServer) -> list[Link]:

@@ -231,7 +231,7 @@ def test_other_bytes_are_not_taken(
     script = script_for(kind, links, tmp_path)
     done = machine.run(script)
     assert done.returncode == 1
-    assert "bad: what came is not what was meant to" in done.stderr
+    assert "bad: what came has another checksum: the object has changed" in done.stderr
     assert machine.files() == {b"good": b"good"}
     server.objects[b"bad"] = b"bad!"
     assert machine.run(script).returncode == 0
@@ -268,10 +268,84 @@ def test_links_that_have_ended_are_told(
     done = machine.run(script_for(kind, links, tmp_path))
     assert done.returncode == 1
     assert "by the clock of this machine these links have ended" in done.stderr
-    assert "b: the server refuses it (403)" in done.stderr
-    assert "c: the server refuses it (404)" in done.stderr
+    assert (
+        "b: the server refuses it (403): its link has ended (2020-03-01T12:00:00Z)" in done.stderr
+    )
+    assert "c: the object is gone at its source (404)" in done.stderr
     assert {name for name in machine.files() if name != b"a"} == set()
     assert len(server.asked(b"b")) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_refusal_before_the_end_of_the_link_does_not_blame_its_age(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"a": b"1", b"b": b"2", b"c": b"3"}
+    server.statuses = {b"a": 403, b"b": 412, b"c": 410}
+    machine = partner(kind)
+    done = machine.run(script_for(kind, links_to(server), tmp_path))
+    assert done.returncode == 1
+    assert "a: the server refuses it (403), though its link works until 2096-03-01" in done.stderr
+    assert "b: the object has changed at its source since this script was made" in done.stderr
+    assert "c: the object is gone at its source (410)" in done.stderr
+    assert "ended" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (403, b"<Code>AccessDenied</Code><Message>Request has expired</Message>"),
+        (400, b"<Code>ExpiredToken</Code><Message>Invalid argument.</Message>"),
+        (403, b"Signature not valid in the specified time frame: Start [...]"),
+    ],
+)
+def test_python_believes_the_words_of_a_store_about_a_link_that_ended(
+    partner: NewPartner, server: FileServer, tmp_path: Path, status: int, words: bytes
+) -> None:
+    server.objects = {b"a": b"1"}
+    server.statuses, server.answers = {b"a": status}, {b"a": words}
+    done = partner("python").run(script_for("python", links_to(server), tmp_path))
+    assert f"a: the server refuses it ({status}): its link has ended" in done.stderr
+
+
+@pytest.mark.parametrize("size", [3, 9])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_object_of_another_size_has_changed(
+    kind: str, size: int, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    server.objects = {b"a": b"12345", b"good": b"1"}
+    links = links_to(server)
+    server.objects[b"a"] = b"x" * size
+    machine = partner(kind)
+    done = machine.run(script_for(kind, links, tmp_path))
+    assert done.returncode == 1
+    assert "a: the object has changed at its source since this script was made" in done.stderr
+    told = f"it has {size} bytes, not 5" if kind == "python" else "than 5 bytes"
+    assert told in done.stderr
+    assert machine.directory.joinpath("good").read_bytes() == b"1"
+    assert not machine.directory.joinpath("a").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_imported_object_with_another_etag_has_changed(
+    kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
+    before, after = "0" * 32, "1" * 32 + "-2"
+    server.objects = {b"changed": b"12345", b"same": b"12345", b"opaque": b"12345"}
+    server.etags = {b"changed": after, b"same": before, b"opaque": "0x8DC0FFEE"}
+    links = [
+        link_to(name, data, server.url(name), checksum=before, etag=before)
+        for name, data in server.objects.items()
+    ]
+    machine = partner(kind)
+    done = machine.run(script_for(kind, links, tmp_path))
+    assert done.returncode == 1
+    assert "changed: the object has changed at its source" in done.stderr
+    assert "its ETag is another one" in done.stderr
+    assert {path.name for path in machine.directory.iterdir() if path.is_file()} == {
+        "same",
+        "opaque",
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -356,7 +430,7 @@ def test_b3sum_verifies(partner: NewPartner, server: FileServer, tmp_path: Path)
     for _ in range(2):
         done = machine.run(script)
         assert done.returncode == 1
-        assert "bad: what came is not" in done.stderr
+        assert "bad: what came has another checksum" in done.stderr
         assert machine.files() == {b"good": BIG, b"it's\\\n": b"odd"}
     assert len(server.asked(b"good")) == 1
 

@@ -13,9 +13,11 @@ run.
 
 import argparse
 import contextlib
+import email.utils
 import http.client
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,7 +38,9 @@ PATIENCE = 20
 PIECE = 1 << 20
 TIMEOUT = 60
 SMALL = 4 << 20  # what is hashed without a process of its own
-REFUSED = {400, 401, 403, 404, 410}
+GONE = {404, 410}
+REFUSED = {400, 401, 403, 412} | GONE
+CHANGED = "the object has changed at its source since this script was made"
 NOT_IN_WINDOWS = set('<>:"|?*\\') | {chr(code) for code in range(32)}
 DEVICES = {"con", "prn", "aux", "nul", "conin$", "conout$"}
 DEVICES |= {kind + digit for kind in ("com", "lpt") for digit in "0123456789"}
@@ -223,6 +227,51 @@ class Connections(threading.local):
         self.open.clear()
 
 
+def refusal(status: int, headers: Any, body: bytes) -> str:
+    """Return why a server refuses an object: it is gone, it changed, or its link has ended."""
+    if status in GONE:
+        return "the object is gone at its source (%d): ask for a new script" % status
+    if status == 412:
+        return "%s (%d): ask for a new one" % (CHANGED, status)
+    if has_ended(headers, body):
+        return "the server refuses it (%d): its link has ended (%s); ask for a new one" % (
+            status,
+            EXPIRES,
+        )
+    return (
+        "the server refuses it (%d), though its link works until %s: the object is gone at its "
+        "source, or access to it was taken away" % (status, EXPIRES)
+    )
+
+
+def has_ended(headers: Any, body: bytes) -> bool:
+    """Whether a refusal means that the link has ended, by its words or by the server's date."""
+    words = body.lower()
+    if b"expired" in words or b"not valid in the specified time frame" in words:
+        return True
+    date = email.utils.parsedate(headers.get("Date", ""))
+    return after_end(time.gmtime() if date is None else date)
+
+
+def after_end(moment: Any) -> bool:
+    """Whether the first of the links has ended at a moment."""
+    return bool(EXPIRES) and time.strftime("%Y-%m-%dT%H:%M:%SZ", moment) > EXPIRES
+
+
+def change_of(item: Dict[str, Any], status: int, headers: Any) -> str:
+    """Return what tells that an answer is of another object than was listed, or nothing."""
+    if status == 200 and not headers.get("Content-Encoding"):
+        size = headers.get("Content-Length", "")
+    else:
+        size = headers.get("Content-Range", "").rpartition("/")[2]
+    if status in (200, 206, 416) and size.isdigit() and int(size) != item["size"]:
+        return "it has %s bytes, not %d" % (size, item["size"])
+    etag = headers.get("ETag", "").strip('"')
+    if item.get("etag") and re.match(r"[0-9a-f]{32}(-[0-9]+)?$", etag) and etag != item["etag"]:
+        return "its ETag is another one"
+    return ""
+
+
 class Download:
     """Everything that is to be fetched into one directory."""
 
@@ -266,7 +315,10 @@ class Download:
         self.fetch(item, part)
         if item["checksum"] and digest_of(part, self.hasher) != item["checksum"]:
             os.remove(part)
-            raise Failed("what came is not what was meant to; run this again to fetch it anew")
+            raise Failed(
+                "what came has another checksum: the object has changed at its source, or was "
+                "damaged on the way; run this again, and if that does not help ask for a new script"
+            )
         make_way(self.root, name)
         if os.path.isdir(path):
             raise Failed("a directory has its name")
@@ -289,7 +341,7 @@ class Download:
                 os.remove(part)
                 have = 0
             try:
-                self.fetch_rest(item["url"], part, have)
+                self.fetch_rest(item, part, have)
             except (OSError, http.client.HTTPException):
                 self.connections.drop(item["url"])
                 if not left:
@@ -298,15 +350,16 @@ class Download:
         if size_of(part) != item["size"]:
             raise Failed("the transfer broke off")
 
-    def fetch_rest(self, url: str, part: str, have: int) -> None:
+    def fetch_rest(self, item: Dict[str, Any], part: str, have: int) -> None:
         """Append what follows after so many bytes, by one request."""
-        answer = self.connections.get(url, have)
+        answer = self.connections.get(item["url"], have)
         status = answer.status if hasattr(answer, "status") else answer.code
         if status in REFUSED:
-            answer.read()
-            raise Failed(
-                "the server refuses it (%d); its link may have ended: ask for a new one" % status
-            )
+            raise Failed(refusal(status, answer.headers, answer.read()))
+        problem = change_of(item, status, answer.headers)
+        if problem:
+            self.connections.drop(item["url"])  # nobody reads the rest
+            raise Failed("%s: %s; ask for a new one" % (CHANGED, problem))
         if status == 416:
             answer.read()
             os.remove(part)
@@ -347,7 +400,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
         return 0
     if given.jobs < 1:
         parser.error("--jobs is a number from 1")
-    if EXPIRES and time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()) > EXPIRES:
+    if after_end(time.gmtime()):
         tell("by the clock of this machine these links have ended: ask for new ones")
     progress = Progress()
     download = Download(given.directory, progress)

@@ -2,6 +2,8 @@ set -u
 LC_ALL=C
 export LC_ALL
 
+changed="the object has changed at its source since this script was made"
+
 warn() { printf '%s\n' "$*" >&2; }
 
 stop() {
@@ -29,7 +31,11 @@ case $(uname 2>/dev/null) in
 CYGWIN* | MINGW* | MSYS*) windows=yes ;;
 *) windows= ;;
 esac
-if expr "x$(date -u +%Y%m%d%H%M%S)" '>' "x$expires" >/dev/null; then
+after_end() { # whether the first of the links has ended, by the clock of this machine
+    expr "x$(date -u +%Y%m%d%H%M%S)" '>' "x$expires" >/dev/null
+}
+
+if after_end; then
     warn "by the clock of this machine these links have ended: ask for new ones"
 fi
 
@@ -60,8 +66,9 @@ present() { # of lines of ID, blank, name: lines of digest, two blanks, ID
     esac
 }
 
-# Every object is one call of `o`: its ID, size, checksum or -, name, URL. `each` has the objects of
-# one worker go through one step after the other: suspect, survey, plan, sift, place.
+# Every object is one call of `o`: its ID, size, checksum or -, name, URL, and its ETag where that is
+# known. `each` has the objects of one worker go through one step after the other: suspect, survey,
+# plan, sift, place.
 
 o() {
     number=$((number + 1))
@@ -150,10 +157,33 @@ plan() { # prints what curl is to fetch
     elif [ "$size" -ne "$2" ] && { [ "$round" -gt 1 ] || [ -z "$head" ]; }; then
         [ -n "$head" ] || printf '%s\n' fail silent globoff 'continue-at = -' 'retry = 3' \
             retry-connrefused 'connect-timeout = 30' 'speed-limit = 1' 'speed-time = 60' \
-            'write-out = "%{filename_effective}:%{http_code}\n"'
+            'write-out = "%{filename_effective}:%{http_code}:%header{etag}\n"'
         head=printed
         printf 'url = "%s"\noutput = "%s"\n' "$5" "$parts/$1"
     fi
+}
+
+refusal() { # says why a server refuses an object: it is gone, it changed, or its link has ended
+    case $code in
+    404 | 410) why="the object is gone at its source ($code): ask for a new script" ;;
+    412) why="$changed ($code): ask for a new one" ;;
+    *)
+        why="the server refuses it ($code)"
+        if after_end; then
+            why="$why: its link has ended ($expires_text); ask for a new one"
+        else
+            why="$why, though its link works until $expires_text: the object is gone at its \
+source, or access to it was taken away"
+        fi
+        ;;
+    esac
+}
+
+is_other() { # whether an ETag that came is another one than is listed; old curls tell none
+    case $etag in
+    "" | "\"$1\"" | *[!0-9a-f\"-]*) return 1 ;;
+    esac
+    [ -n "$1" ]
 }
 
 sift() { # what has come, and what to do about the rest
@@ -162,21 +192,38 @@ sift() { # what has come, and what to do about the rest
     *) return ;;
     esac
     measure "$parts/$1"
+    code=000 etag=
+    for answer in $codes; do
+        case $answer in
+        */"$1":*) answer=${answer##*/"$1":} code=${answer%%:*} etag=${answer#*:} ;;
+        esac
+    done
+    if is_other "${6-}"; then
+        rm -f "$parts/$1"
+        fail "$4" "$changed: its ETag is another one; ask for a new one"
+        return
+    fi
     if [ "$size" -eq "$2" ]; then
         full="$full$1 "
         return
     fi
-    code=000
-    for answer in $codes; do
-        case $answer in
-        */"$1":*) code=${answer##*:} ;;
-        esac
-    done
-    case $round:$code in
-    *:400 | *:401 | *:403 | *:404 | *:410)
-        fail "$4" "the server refuses it ($code); its link may have ended: ask for a new one"
+    case $code in
+    400 | 401 | 403 | 404 | 410 | 412)
+        refusal
+        fail "$4" "$why"
         return
         ;;
+    20[06])
+        [ "$size" -lt "$2" ] || {
+            rm -f "$parts/$1"
+            fail "$4" "$changed: it has more than $2 bytes; ask for a new one"
+            return
+        }
+        ;;
+    # It was asked for what follows after the bytes that came, and there is nothing.
+    416) [ "$size" -gt "$2" ] || shorter="$shorter$1 " ;;
+    esac
+    case $round:$code in
     1:000)
         [ -z "$unreachable" ] || {
             fail "$4" "the server cannot be reached"
@@ -184,7 +231,12 @@ sift() { # what has come, and what to do about the rest
         }
         ;;
     4:000) fail "$4" "the server cannot be reached" ;;
-    4:*) fail "$4" "the transfer broke off (status $code)" ;;
+    4:*)
+        case $shorter in
+        *" $1 "*) fail "$4" "$changed: it has fewer than $2 bytes; ask for a new one" ;;
+        *) fail "$4" "the transfer broke off (status $code)" ;;
+        esac
+        ;;
     # A server that cannot go on in the middle has to send everything again.
     3:200 | 3:416) rm -f "$parts/$1" ;;
     esac
@@ -204,7 +256,8 @@ place() { # gives files their names, if they are what they should be
         *"$3  $1"*) ;;
         *)
             rm -f "$parts/$1"
-            fail "$4" "what came is not what was meant to; run this again to fetch it anew"
+            fail "$4" "what came has another checksum: the object has changed at its source, or was \
+damaged on the way; run this again, and if that does not help ask for a new script"
             return
             ;;
         esac ;;
@@ -221,7 +274,7 @@ place() { # gives files their names, if they are what they should be
 }
 
 work() {
-    me=$1 good=0 bad=0 unchecked=0 todo=' ' full=' ' codes= round=0 curl=
+    me=$1 good=0 bad=0 unchecked=0 todo=' ' full=' ' shorter=' ' codes= round=0 curl=
     trap '[ -z "$curl" ] || kill "$curl" 2>/dev/null; exit 143' INT TERM HUP
     known=$(each suspect | present)
     each survey
