@@ -56,7 +56,7 @@ __lakecli_options() {
     'gc set-config') REPLY='-f --filename' ;;
     'gc status') REPLY='' ;;
     'gc undo') REPLY='--force' ;;
-    'import') REPLY='--allow-empty --allow-empty-commit --allow-empty-message --conf --copy --dry-run --engine --follow --from -m --manifest --master --message --meta --mode --no-progress -p --parallelism --skip --to' ;;
+    'import') REPLY='--allow-empty --allow-empty-commit --allow-empty-message --conf --copy --dry-run --engine --follow --from -m --manifest --master --message --meta --mode --no-progress -p --parallelism --pin-versions --skip --to' ;;
     'log') REPLY='--after --amount --at-op --dot --first-parent --graph --limit --no-merges --objects --prefixes --show-meta-range-id --since --stop-at' ;;
     'merge') REPLY='--allow-empty --dry-run --force -m --message --meta --squash --strategy' ;;
     'op log') REPLY='--amount' ;;

@@ -301,6 +301,7 @@ function __lakecli_options
                 '--no-progress' 'Show no progress' \
                 '-p' 'Objects moved at a time; default: transfer.parallelism' \
                 '--parallelism' 'Objects moved at a time; default: transfer.parallelism' \
+                '--pin-versions' 'Record the current version of each object (S3)' \
                 '--skip' 'Leave out symbolic links and special files' \
                 '--to' 'lakefs://REPOSITORY/BRANCH/[PREFIX]'
         case 'log'

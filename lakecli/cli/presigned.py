@@ -56,13 +56,13 @@ def presigned(
     Raises:
         Unsupported: the storage namespace has no URLs.
     """
-    from lakecli.repository.address import is_external
+    from lakecli.repository.address import may_change
     from lakecli.repository.objects import presign_entry
 
     wanted = lifetime(context, asked)
     start = context.now()
     signed = presign_entry(repository, entry, path, expires_in=wanted, inline=inline)
     warn_of_early_end(context, start + wanted, signed.expires_at, what="the URL ends")
-    if is_external(entry):
+    if may_change(entry):
         warn_of_outside(context, 1, repository.uri)
     return signed

@@ -11,6 +11,7 @@
     contents       objects named by their contents; parallel_batch: many of them
     copying        copies made by the store; renewing: a new date; deleting: only a known version
     presigning     what presigned URLs share; dates: the store's clock
+    versions       reading one version of an object
     leftovers      temporary files of killed processes
     access         which credentials are in use; wording: an SDK's errors in lakecli's
 

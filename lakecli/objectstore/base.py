@@ -17,6 +17,7 @@ What only some stores can do is asked for by functions of other modules:
   of the version that was looked at
 - `renewing.renew`: a new time for an object, at once where the store can
 - `copying.copy_across`: copies between namespaces of one kind
+- `versions.at_version`: reading one version of an object, and listing the current versions
 """
 
 from __future__ import annotations

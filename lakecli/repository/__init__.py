@@ -11,6 +11,7 @@ re-exports nothing. Start at `lakecli.repository.lake`. Which module is about wh
     reading           view: what a ref reads as, for log, diff, objects, find_merge_base, rev_parse;
                       read, address, presign: the bytes of an object;
                       places: where they may lie outside the namespace;
+                      pins: addresses of one version of an object;
                       outside: where they do; external: whether they changed there
     staging           stage: the one way into a staging area, for rearrange (rm, cp, mv) and deposit
     bytes             upload, download; transfer: what both are made of

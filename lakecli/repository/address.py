@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import IntegrityError, LakeError, UsageError
 from lakecli.objectstore.uri import is_local
+from lakecli.objectstore.versions import at_version
+from lakecli.repository.pins import is_pinned, split_pin
 from lakecli.repository.places import OutsideAddress, bucket_of, real_path
 
 if TYPE_CHECKING:
@@ -30,6 +32,11 @@ MAX_OPEN: Final = 64
 def is_external(entry: Entry) -> bool:
     """Tell whether an entry's bytes lie outside the repository's own namespace layout."""
     return is_outside(entry.physical_address)
+
+
+def may_change(entry: Entry) -> bool:
+    """Tell whether an entry's bytes may be others tomorrow: outside, and of no fixed version."""
+    return is_external(entry) and not is_pinned(entry.physical_address)
 
 
 def is_outside(address: str) -> bool:
@@ -60,7 +67,10 @@ class Resolver:
     def locate(self, address: str) -> tuple[ObjectStore, str]:
         """Return the store and the key of the bytes at an address.
 
+        The store of a pinned address reads the version that the address names; see `pins`.
+
         Raises:
+            Unsupported: a pinned address in a store whose versions lakecli cannot read.
             IntegrityError: a relative address that leads out of the namespace.
             OutsideAddress: it lies in a place that this user has not allowed, or in no store.
         """
@@ -71,7 +81,7 @@ class Resolver:
         if is_local(bucket):
             parent, _, key = real_path(f"{bucket}/{key}").rpartition("/")
             bucket = f"local://{parent}"
-        return self._open(bucket), key
+        return at_version(self._open(bucket), split_pin(address).version_id), key
 
     def check(self, address: str) -> tuple[str, str] | None:
         """Refuse an address as `locate` does, without opening a store.
@@ -84,7 +94,7 @@ class Resolver:
             check_key(address)
             return None
         try:
-            bucket, key = split_address(address)
+            bucket, key = split_address(split_pin(address).uri)
         except UsageError as error:
             raise OutsideAddress(
                 f"never followed: an address of no store: {address!r}",
@@ -152,7 +162,8 @@ def locate(repository: Repository, entry: Entry) -> tuple[ObjectStore, str]:
 def split_address(address: str) -> tuple[str, str]:
     """Return the URI of the bucket of an external address, and the key in it.
 
-    Of a file it is the directory and the name. The key is taken as it is, slashes at its beginning
+    Of a file it is the directory and the name. Of an entry's address, give what `pins.split_pin`
+    says is the URI. The key is taken as it is, slashes at its beginning
     and double ones included. What this returns is not checked against the allowed places.
 
     Raises:

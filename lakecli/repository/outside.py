@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.committed.check import Problem, check_metarange, check_range
 from lakecli.errors import LakeError, UsageError
 from lakecli.repository.address import is_outside, split_address
+from lakecli.repository.pins import split_pin
 from lakecli.repository.places import trust_of
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Outside(NamedTuple):
 def place_of(address: str) -> str:
     """Return the bucket or directory of an address outside the namespace."""
     try:
-        return split_address(address)[0]
+        return split_address(split_pin(address).uri)[0]
     except UsageError:
         return NO_STORE
 

@@ -158,7 +158,7 @@ def aws_environment(monkeypatch: pytest.MonkeyPatch, sdk_models: Loader) -> pyte
     return monkeypatch
 
 
-def new_bucket(endpoint: str) -> str:
+def new_bucket(endpoint: str, *, keeps_versions: bool = False) -> str:
     """Create a bucket with a name of its own and return the name."""
     from botocore.config import Config
     from botocore.session import Session
@@ -173,6 +173,8 @@ def new_bucket(endpoint: str) -> str:
     )
     name = f"bucket-{uuid4().hex}"
     client.create_bucket(Bucket=name)
+    if keeps_versions:
+        client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
     client.close()
     return name
 

@@ -84,6 +84,10 @@ def import_(
     manifest: Annotated[
         bool, typer.Option("--manifest", help="URI is a list of objects, whatever it is called")
     ] = False,
+    pin_versions: Annotated[
+        bool,
+        typer.Option("--pin-versions", help="Record the current version of each object (S3)"),
+    ] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Import what symbolic links in a directory point to")
     ] = False,
@@ -123,6 +127,14 @@ def import_(
     (the files of a directory are read once, to have one). Objects that are deleted or overwritten
     there are lost here too; --copy takes the bytes into the repository.
 
+    With --pin-versions each entry's address names the version that the object has now
+    (`s3://BUCKET/KEY?versionId=ID`), and reading, presigning and `fsck --external` use that
+    version: overwriting the object changes nothing here, only deleting the version does. This needs
+    an S3 bucket with versioning enabled; other stores, directories and buckets without versioning
+    are refused. Versions are listed a thousand per request, old ones and deletion markers included.
+    The address is part of an entry's identity, so an object with another version counts as changed
+    even if its bytes are the same. Only lakecli reads such addresses.
+
     A source is a directory; a prefix of a bucket; a manifest, which is a file of Parquet, CSV or
     JSON lines with the columns path, physical_address, size and checksum, and perhaps mtime and
     content_type; or the manifest.json of an S3 Inventory. A manifest is known by its suffix
@@ -135,6 +147,7 @@ def import_(
         lakecli import --from s3://bucket/raw/ --to lakefs://demo/main/raw/
         lakecli import --from ./export --to lakefs://demo/main/export --dry-run
         lakecli import --from s3://bucket/new/ --to lakefs://demo/main/raw/ --mode merge --copy
+        lakecli import --from s3://bucket/raw/ --to lakefs://demo/main/raw/ --pin-versions
         lakecli import --from listing.parquet --to lakefs://demo/main/ -m "All of it"
         lakecli import --from s3://inv/b/daily/2026-03-01T01-00Z/manifest.json --to \
 lakefs://demo/main/
@@ -142,6 +155,8 @@ lakefs://demo/main/
     if not source or target is None:
         missing = "--to" if source else "--from"
         raise UsageError(f"{missing} is missing", hint="lakecli import --from URI --to PATH")
+    if copy and pin_versions:
+        raise UsageError("--copy and --pin-versions exclude each other", hint="give one of them")
     if follow and skip:
         raise UsageError("--follow and --skip exclude each other", hint="give one of them")
     check_message(message, allow_empty=allow_empty_message)
@@ -168,6 +183,7 @@ lakefs://demo/main/
         options = job.ImportOptions(
             replaces=mode is Mode.REPLACE and not merge,
             copies=copy,
+            pins=pin_versions,
             message=message,
             metadata=metadata,
             allow_empty=allow_empty_commit,

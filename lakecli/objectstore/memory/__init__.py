@@ -2,5 +2,5 @@
 
 ::
 
-    store      the adapter; uploads: uploads in parts
+    store      the adapter; uploads: uploads in parts; versions: kept versions
 """

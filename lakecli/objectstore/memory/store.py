@@ -33,11 +33,14 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
     from lakecli.objectstore.memory.uploads import MemoryUpload, MemoryUploads
+    from lakecli.objectstore.memory.versions import MemoryVersions
     from lakecli.objectstore.uri import NamespaceUri
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class Stored:
+    """An object."""
+
     body: bytes
     info: ObjectInfo
 
@@ -48,14 +51,25 @@ class MemoryBucket:
     Args:
         clock: the store's clock. By default it starts in 2001 and advances one second with every
             write, so that tests see the same times in every run.
+        keeps_versions: keep every version of every object.
     """
 
-    def __init__(self, *, clock: Callable[[], datetime] | None = None) -> None:
-        self.objects: dict[str, _Stored] = {}
+    def __init__(
+        self, *, clock: Callable[[], datetime] | None = None, keeps_versions: bool = False
+    ) -> None:
+        self.objects: dict[str, Stored] = {}
+        self.versions: dict[tuple[str, str], Stored] = {}
+        self.keeps_versions = keeps_versions
         self.uploads: dict[str, MemoryUpload] = {}
         self.lock = RLock()
         self.writes = 0
         self._clock = clock
+
+    def keep(self, full: str, stored: Stored) -> None:
+        """Make an object the current one of its key."""
+        self.objects[full] = stored
+        if self.keeps_versions:
+            self.versions[full, stored.info.version] = stored
 
     def now(self) -> datetime:
         """Return the store's time, of whole seconds."""
@@ -152,7 +166,7 @@ class MemoryStore:
                 content_type=content_type,
                 metadata=dict(metadata or {}),
             )
-            bucket.objects[self._prefix + key] = _Stored(data, info)
+            bucket.keep(self._prefix + key, Stored(data, info))
         return version
 
     def uploads(self) -> MemoryUploads:
@@ -160,6 +174,12 @@ class MemoryStore:
         from lakecli.objectstore.memory.uploads import MemoryUploads
 
         return MemoryUploads(self, self._bucket, self._prefix)
+
+    def versions(self) -> MemoryVersions:
+        """Return what reads versions; see `versions.versions_of`."""
+        from lakecli.objectstore.memory.versions import MemoryVersions
+
+        return MemoryVersions(self, self._bucket, self._prefix)
 
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key is there; tell whether it was absent."""
@@ -223,7 +243,7 @@ class MemoryStore:
                 content_type=stored.info.content_type,
                 metadata=stored.info.metadata,
             )
-            bucket.objects[self._prefix + key] = _Stored(stored.body, info)
+            bucket.keep(self._prefix + key, Stored(stored.body, info))
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Refuse: memory has no URLs."""
@@ -243,7 +263,7 @@ class MemoryStore:
         if self._missing:
             raise BucketNotFound(f"no such bucket: {self.uri}")
 
-    def _find(self, key: str) -> _Stored:
+    def _find(self, key: str) -> Stored:
         self._check_bucket()
         try:
             return self._bucket.objects[self._prefix + key]

@@ -58,6 +58,7 @@ def presign(
     region: str,
     now: datetime,
     keys_end: datetime | None = None,
+    version_id: str = "",
 ) -> PresignedUrl:
     """Sign the URL of an object.
 
@@ -68,6 +69,7 @@ def presign(
         region: of the bucket.
         now: the moment of signing.
         keys_end: when the keys end, if they are temporary and it is known.
+        version_id: of the version that the URL reads; ``""`` for the current object.
 
     Raises:
         UsageError: a method other than GET and PUT, or no time at all.
@@ -102,6 +104,8 @@ def presign(
     }
     if keys.token:
         query["X-Amz-Security-Token"] = keys.token
+    if version_id:
+        query["versionId"] = version_id
     for name, value in response_headers(request).items():
         query[f"response-{name}"] = value
     encoded = "&".join([f"{name}={quote(query[name], safe='~')}" for name in sorted(query)])

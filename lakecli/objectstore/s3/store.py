@@ -28,6 +28,7 @@ from lakecli.objectstore.base import (
     Version,
     check_range,
 )
+from lakecli.objectstore.s3 import versions
 from lakecli.objectstore.s3.conditions import headers_of, version_of
 from lakecli.objectstore.s3.config import S3Connection
 from lakecli.objectstore.s3.errors import Translator, status_of
@@ -119,26 +120,30 @@ class S3Store:
         self._connection.move(learned)
         return learned
 
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """Return a range of an object; see `ObjectStore.get`.
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> bytes:
+        """Return a range of an object or of a version of it; see `ObjectStore.get`.
 
         Raises:
             Unsupported: the server does not know ranges.
         """
         check_range(start, length)
         if length == 0:
-            self.head(key)
+            self.head(key, version_id=version_id)
             return b""
-        return self._get(key, start, length)[0]
+        return self._get(key, start, length, version_id)[0]
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version."""
         return self._get(key, 0, length)
 
-    def open(self, key: str) -> BinaryIO:
-        """Open an object for one pass of reading."""
+    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+        """Open an object, or a version of it, for one pass of reading."""
         with self.translated(key) as full:
-            answer = self._connection.client().get_object(Bucket=self._bucket, Key=full)
+            answer = self._connection.client().get_object(
+                Bucket=self._bucket, Key=full, **versions.wanted(version_id)
+            )
         return cast("BinaryIO", AnswerStream(answer["Body"], self._translator, full))
 
     def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
@@ -189,11 +194,13 @@ class S3Store:
                 return self._put_whole(key, read_exactly(body, size), conditions, attributes)
             return self._put_whole(key, body, conditions, attributes)
 
-    def head(self, key: str) -> ObjectInfo:
-        """Describe one object."""
+    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+        """Describe one object, or a version of it."""
         try:
             with self.translated(key) as full:
-                answer = self._connection.client().head_object(Bucket=self._bucket, Key=full)
+                answer = self._connection.client().head_object(
+                    Bucket=self._bucket, Key=full, **versions.wanted(version_id)
+                )
         except ObjectNotFound:
             self._check_bucket()
             raise
@@ -238,6 +245,39 @@ class S3Store:
             if not page.get("IsTruncated"):
                 return
             start = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def versions(self) -> S3Store:
+        """Return what reads versions, which is this store; see `versions.versions_of`."""
+        return self
+
+    def check_versions(self) -> None:
+        """Make sure that the bucket has versioning enabled; see `versions.VersionedStore`."""
+        with self.translated():
+            status = versions.status_of(self._connection.client(), self._bucket)
+        if status != versions.ENABLED:
+            raise versions.kept_no_more(f"s3://{self._bucket}", status)
+
+    def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
+        """Yield the current versions and their IDs; see `versions.VersionedStore`.
+
+        A page has a thousand versions, old ones and marks of deletions included.
+        """
+        marker: dict[str, str] | None = {"KeyMarker": self._start + after} if after else {}
+        while marker is not None:
+            with self.translated():
+                page = self._connection.client().list_object_versions(
+                    Bucket=self._bucket, Prefix=self._start, MaxKeys=PAGE_SIZE, **marker
+                )
+            for item in versions.current(page, after=self._start + after):
+                info = ObjectInfo(
+                    key=item["Key"][len(self._start) :],
+                    size=item["Size"],
+                    modified_at=item["LastModified"].replace(microsecond=0),
+                    version=version_of(item),
+                    etag=version_of(item),
+                )
+                yield info, item["VersionId"]
+            marker = versions.next_page(page)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects, many by one request; a missing one is fine."""
@@ -298,7 +338,9 @@ class S3Store:
             kept = attributes or {name: head[name] for name in ("ContentType", "Metadata")}
             Multipart(client, target, kept).copy(where, head["ContentLength"])
 
-    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+    def presign(
+        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
+    ) -> PresignedUrl:
         """Sign a URL offline; see `presign.presign`."""
         from lakecli.objectstore.s3.presign import find_keys, presign
 
@@ -310,7 +352,15 @@ class S3Store:
                 config = self._connection.config
                 keys, keys_end = find_keys(self._connection.session)
         url = config.object_url(self._bucket, self._full(key))
-        return presign(keys, request, url=url, region=config.region, now=now, keys_end=keys_end)
+        return presign(
+            keys,
+            request,
+            url=url,
+            region=config.region,
+            now=now,
+            keys_end=keys_end,
+            version_id=version_id,
+        )
 
     def access(self) -> Access:
         """Tell which credentials are in use, and where; see `lakecli.objectstore.access`."""
@@ -378,28 +428,35 @@ class S3Store:
                     return True
         raise AssertionError("the last delay ends the loop")
 
-    def _get(self, key: str, start: int, length: int | None) -> tuple[bytes, Version]:
+    def _get(
+        self, key: str, start: int, length: int | None, version_id: str = ""
+    ) -> tuple[bytes, Version]:
         from botocore.exceptions import IncompleteReadError, ResponseStreamingError
 
         with self.translated(key) as full:
             for _ in range(READ_TRIES - 1):
                 # The SDK repeats requests, but not the reading of an answer that breaks off.
                 with suppress(IncompleteReadError, ResponseStreamingError):
-                    return self._read(full, start, length)
-            return self._read(full, start, length)
+                    return self._read(full, start, length, version_id)
+            return self._read(full, start, length, version_id)
 
-    def _read(self, full: str, start: int, length: int | None) -> tuple[bytes, Version]:
+    def _read(
+        self, full: str, start: int, length: int | None, version_id: str
+    ) -> tuple[bytes, Version]:
         from botocore.exceptions import ClientError
 
         wanted: dict[str, str] = {}
         if start or length is not None:
             end = "" if start < 0 or length is None else str(start + length - 1)
             wanted["Range"] = f"bytes={start}" if start < 0 else f"bytes={start}-{end}"
-        found = self._requests.get(full, span=wanted.get("Range", ""))
-        if found is not None:
-            return found.body, version_of({"ETag": found.etag})
+        if not version_id:
+            found = self._requests.get(full, span=wanted.get("Range", ""))
+            if found is not None:
+                return found.body, version_of({"ETag": found.etag})
         try:
-            answer = self._connection.client().get_object(Bucket=self._bucket, Key=full, **wanted)
+            answer = self._connection.client().get_object(
+                Bucket=self._bucket, Key=full, **wanted, **versions.wanted(version_id)
+            )
         except ClientError as error:
             if status_of(error) == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                 return b"", Version("")

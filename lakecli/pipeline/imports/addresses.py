@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LakeError, Refused
 from lakecli.objectstore.uri import is_local
 from lakecli.repository.address import split_address
+from lakecli.repository.pins import MARK as PIN_MARK
+from lakecli.repository.pins import split_pin
 from lakecli.repository.places import Trust, check_host, lies_below
 
 if TYPE_CHECKING:
     from lakecli.pipeline.imports.part import Task
     from lakecli.pipeline.imports.rows import Failures, Rows
+
+
+MARK: Final = PIN_MARK.encode()
+PINNABLE: Final = ("s3://", "memory://")
+"""What addresses begin with that may name a version."""
 
 
 class Addresses:
@@ -61,7 +68,7 @@ class Addresses:
 
     def _is_known(self, address: bytes) -> bool:
         """Tell whether an address is of the same bucket or directory as the last one."""
-        if not address.startswith(self._root):
+        if not address.startswith(self._root) or MARK in address:
             return False
         return not self._is_directory or (
             b"/" not in address[len(self._root) :] and not address.endswith((b"/", b"/.", b"/.."))
@@ -70,12 +77,15 @@ class Addresses:
     def _problem(self, address: bytes) -> str:
         """Learn the place of an address; say what is wrong with it."""
         text = address.decode("utf-8", "surrogateescape")
+        text, version_id = split_pin(text)
         scheme, colon, rest = text.partition("://")
         if not colon:
             local = " (of a file: local:///…)" if text.startswith("/") else ""
             return f"its address is no URI: {text!r}{local}"
         try:
             place, key = split_address(text)
+            if version_id and not place.startswith(PINNABLE):
+                return f"it names a version, which lakecli reads of S3 alone: {text}"
             if is_local(place):
                 return self._problem_of_file(text, place, key)
             check_host(place)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.pipeline.imports.rows import Rows
+from lakecli.repository.pins import unpinned_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +72,10 @@ def normalised(batch: Any, layout: Layout, *, now: int) -> Any:  # noqa: ANN401 
         start = layout.scheme.encode() + b"://"
         buckets = bytes_of(_binary(batch, layout.bucket))
         address = pa.array(
-            [b"%b%b/%b" % (start, bucket, key) for bucket, key in zip(buckets, keys, strict=True)],
+            [
+                unpinned_bytes(b"%b%b/%b" % (start, bucket, key))
+                for bucket, key in zip(buckets, keys, strict=True)
+            ],
             pa.binary(),
         )
     if layout.content_type:

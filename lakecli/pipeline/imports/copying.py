@@ -15,7 +15,9 @@ from lakecli.errors import IntegrityError, LakeError
 from lakecli.layout import data_key
 from lakecli.model import CLIENT_MTIME, Entry
 from lakecli.objectstore.uri import is_local
+from lakecli.objectstore.versions import at_version
 from lakecli.pipeline.imports.addresses import Addresses
+from lakecli.repository.pins import split_pin
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import PIECE, Ingest, Ingested
 
@@ -110,12 +112,13 @@ def _copy(ingest: Ingest, rows: Rows, at: int, *, writes: bool) -> Ingested:
     from lakecli.repository.address import split_address
 
     address = rows.addresses[at].decode("utf-8", "surrogateescape")
-    uri, key = split_address(address)
+    plain, version_id = split_pin(address)
+    uri, key = split_address(plain)
     if is_local(uri):
         path = os.fsencode(f"{uri.removeprefix('local://').rstrip('/')}/{key}")
         done = ingest.file(path) if writes else ingest.look(path)
     else:
-        with _store_of(uri).open(key) as source:
+        with at_version(_store_of(uri), version_id).open(key) as source:
             done = ingest.stream(source) if writes else _read(source)
     if done.size != rows.sizes[at]:
         raise IntegrityError(f"it has {done.size} bytes instead of {rows.sizes[at]}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.errors import LakeError, NotFound
 from lakecli.pipeline.imports.part import Part
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
+from lakecli.repository.pins import unpinned_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,9 @@ class FilesSource(NamedTuple):
                 failures.add(task.prefix + file.name, problem)
                 continue
             rows.keys.append(file.name)
-            rows.addresses.append(start + file.name if task.copies else self._real(start, file))
+            rows.addresses.append(
+                unpinned_bytes(start + file.name) if task.copies else self._real(start, file)
+            )
             rows.sizes.append(size)
             rows.checksums.append(checksum.encode())
             rows.seconds.append(file.mtime_ns // 1_000_000_000)
@@ -72,7 +75,7 @@ class FilesSource(NamedTuple):
         path = os.path.join(self.root, file.name)
         real = os.path.realpath(path)
         plain = os.path.join(os.path.realpath(self.root), file.name)
-        return start + file.name if real == plain else b"local://" + real
+        return unpinned_bytes(start + file.name if real == plain else b"local://" + real)
 
     def identity(self) -> list[Any]:
         """Return the names, sizes and times of the files."""

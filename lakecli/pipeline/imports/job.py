@@ -17,7 +17,7 @@ from lakecli.errors import (
 from lakecli.objectstore.uri import is_local
 from lakecli.pipeline.imports.journal import Journal
 from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Tally, Task, import_item
-from lakecli.pipeline.imports.sources import Directory, Manifest, roots_of
+from lakecli.pipeline.imports.sources import Directory, Manifest, check_pinnable, roots_of
 from lakecli.pipeline.imports.stitch import stitch
 from lakecli.pipeline.site import Site
 from lakecli.pipeline.spark_runner import SparkRunner
@@ -77,6 +77,7 @@ class ImportOptions:
     Attributes:
         replaces: remove what the source lacks below the prefix.
         copies: copy the bytes into the namespace.
+        pins: record the current version of each object, where the source keeps versions.
         message: of the commit.
         metadata: of the commit.
         allow_empty: commit even if nothing changes.
@@ -85,6 +86,7 @@ class ImportOptions:
 
     replaces: bool = True
     copies: bool = False
+    pins: bool = False
     message: str = MESSAGE
     metadata: Mapping[str, str] = field(default_factory=dict)
     allow_empty: bool = False
@@ -245,6 +247,8 @@ class _Run:
         self._options = options
         self._prefix, self._high = destination(path)
         namespace = repository.record.storage_namespace
+        if options.pins:
+            check_pinnable(source)
         if isinstance(source, Directory) and not options.copies and not is_local(namespace):
             raise Refused(
                 f"files of this machine cannot be part of a namespace in a bucket: {namespace}",
@@ -265,10 +269,11 @@ class _Run:
             seconds=int(now.timestamp()),
             roots=roots_of(self._source),
             walks=isinstance(self._source, Directory),
+            pins=options.pins,
         )
         # What is counted depends on the base, so a part that was done for another does not do.
         identity: list[object] = [*task.site[:3], base, self._prefix.hex()]
-        identity += [options.replaces, options.copies, writes]
+        identity += [options.replaces, options.copies, options.pins, writes]
         journal = Journal(self._repository.lake.home.cache / "imports", identity)
         journal.open(now)
         done = _Done(self._repository, task, self._high, journal)

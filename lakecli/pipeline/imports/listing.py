@@ -12,8 +12,10 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.objectstore.base import key_bytes
+from lakecli.objectstore.versions import versions_of
 from lakecli.pipeline.imports.part import Part
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
+from lakecli.repository.pins import pinned_bytes, unpinned_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,13 +55,21 @@ class ListingSource(NamedTuple):
 
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
         """List the keys."""
-        del task, failures
+        del failures
         start = key_bytes(self.uri.rstrip("/") + "/")
-        for page in self._pages():
+        for listed in self._pages(pins=task.pins):
+            page = [info for info, _ in listed]
             keys = [key_bytes(info.key) for info in page]
+            if task.pins:
+                addresses = [
+                    pinned_bytes(start + key, version)
+                    for key, (_, version) in zip(keys, listed, strict=True)
+                ]
+            else:
+                addresses = [unpinned_bytes(start + key) for key in keys]
             yield Rows(
                 keys,
-                [start + key for key in keys],
+                addresses,
                 [info.size for info in page],
                 [_checksum(info) for info in page],
                 [int(info.modified_at.timestamp()) for info in page],
@@ -74,28 +84,41 @@ class ListingSource(NamedTuple):
         """A bucket may have other objects tomorrow."""
         return True
 
-    def _pages(self) -> Iterator[list[ObjectInfo]]:
+    def _pages(self, *, pins: bool) -> Iterator[list[tuple[ObjectInfo, str]]]:
         from lakecli.objectstore.registry import open_store
 
-        found = list_between(open_store(self.uri), self.low, self.high)
+        found = list_between(open_store(self.uri), self.low, self.high, pins=pins)
         # The prefix itself may be an object, as consoles make them for folders.
-        named = (info for info in found if info.key)
+        named = (item for item in found if item[0].key)
         while page := list(islice(named, ROWS_AT_ONCE)):
             yield page
 
 
-def list_between(store: ObjectStore, low: str, high: str) -> Iterator[ObjectInfo]:
-    """List a store from a key on, that key included, up to another one; ``""`` for no limit."""
+def list_between(
+    store: ObjectStore, low: str, high: str, *, pins: bool = False
+) -> Iterator[tuple[ObjectInfo, str]]:
+    """List a store from a key on, that key included, up to another one; ``""`` for no limit.
+
+    Args:
+        store: to list.
+        low: the first key.
+        high: the first key that is not listed any more.
+        pins: ask for the IDs of versions; otherwise each is ``""``.
+    """
     first, end = key_bytes(low), key_bytes(high)
     # Stores list what comes after a key, so this names one that comes right before `low`.
     last = low[-1:]
     before = low[:-1] + (chr(ord(last) - 1) + _LAST if "\0" < last <= "\x7f" else "")
-    for info in store.list(after=before):
+    if pins:
+        listed = versions_of(store).list_versions(after=before)
+    else:
+        listed = ((info, "") for info in store.list(after=before))
+    for info, version_id in listed:
         key = key_bytes(info.key)
         if end and key >= end:
             return
         if key >= first:
-            yield info
+            yield info, version_id
 
 
 def _checksum(info: ObjectInfo) -> bytes:

@@ -46,6 +46,7 @@ class Task(NamedTuple):
         seconds: the present, in unix seconds.
         roots: directories of this machine that the source names or lies in.
         walks: whether the source is the first of them, so that its files are named by the user.
+        pins: whether addresses name the current versions of objects.
     """
 
     site: Site
@@ -57,6 +58,7 @@ class Task(NamedTuple):
     seconds: int
     roots: tuple[str, ...] = ()
     walks: bool = False
+    pins: bool = False
 
 
 class PartSource(Protocol):
@@ -203,6 +205,7 @@ class Said:
             self._hasher.update(json.dumps(told).encode())
             self._hasher.update(b"".join(piece.keys))
             self._hasher.update(b" ".join(piece.checksums))
+            self._hasher.update(b" ".join(piece.addresses))
             yield piece
 
     def digest(self) -> str:

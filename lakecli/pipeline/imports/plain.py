@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.errors import IntegrityError
 from lakecli.pipeline.imports.arrow import TRUE, Layout, seconds_of, unquoted
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
+from lakecli.repository.pins import unpinned_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -126,7 +127,8 @@ def _row(value: Callable[[str], Any], layout: Layout, *, now: int) -> tuple[obje
     if layout.address:
         address = _present(value, layout.address)
     else:
-        address = b"%b://%b/%b" % (layout.scheme.encode(), _present(value, layout.bucket), key)
+        bucket = _present(value, layout.bucket)
+        address = unpinned_bytes(b"%b://%b/%b" % (layout.scheme.encode(), bucket, key))
     checksum = _present(value, layout.checksum).strip(b'"')
     content_type = _bytes(value(layout.content_type) or "") if layout.content_type else b""
     return (

@@ -235,6 +235,28 @@ def open_source(
     return Bucket(uri, may_be_empty)
 
 
+def check_pinnable(source: Source) -> None:
+    """Refuse a source whose listing cannot tell the versions of its objects.
+
+    Raises:
+        Unsupported: it is no prefix of a bucket, or the bucket keeps no versions.
+    """
+    from lakecli.objectstore.registry import open_store
+    from lakecli.objectstore.versions import versions_of
+
+    if isinstance(source, Manifest):
+        raise Unsupported(
+            "a manifest or inventory cannot be imported with --pin-versions",
+            hint="name the versions in the manifest: s3://BUCKET/KEY?versionId=ID",
+        )
+    if not isinstance(source, Bucket):
+        raise Unsupported(
+            "a directory keeps no versions of its files",
+            hint="copy the bytes into the repository instead: --copy",
+        )
+    versions_of(open_store(source.uri)).check_versions()
+
+
 def roots_of(source: Source) -> tuple[str, ...]:
     """Return the directory of this machine that a source is, or that its list lies in."""
     if isinstance(source, Directory):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.identity import DIGEST_SIZE
-from lakecli.repository.address import is_external
+from lakecli.repository.address import is_external, may_change
 from lakecli.repository.presign import Presigner
 from lakecli.repository.rearrange import directory
 from lakecli.repository.view import no_such_path, open_view
@@ -90,7 +90,7 @@ class Totals:
     """What all links come to.
 
     Attributes:
-        outside: how many of them lead to objects outside the storage namespace.
+        outside: how many of them lead to objects outside the storage namespace that may change.
         expires_at: the earliest end; ``None`` before the first link.
     """
 
@@ -157,7 +157,7 @@ class Handoff:
                 entry.checksum.strip('"') if is_external(entry) else "",
             )
             self.totals.add(link)
-            self.totals.outside += is_external(entry)
+            self.totals.outside += may_change(entry)
             yield link
         if is_empty:
             raise no_such_path(self._view.repository, self.header.ref, below)

@@ -1,0 +1,179 @@
+"""Reading one version of an object, in stores that keep the versions of their objects.
+
+A version ID is not a `base.Version`: on S3 the latter is an ETag, which two versions may share.
+
+- S3 keeps versions where the bucket has versioning enabled.
+- Google Cloud Storage and Azure have generations and version IDs; their adapters do not read old
+  ones yet, so they do not offer this.
+- Directories keep none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO, NoReturn, Protocol
+
+from lakecli.errors import Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from lakecli.objectstore.base import (
+        Batch,
+        Condition,
+        ObjectInfo,
+        ObjectStore,
+        PresignedUrl,
+        PresignRequest,
+        Version,
+    )
+
+
+class VersionedStore(Protocol):
+    """Reads versions of the objects of one store; safe to share between threads.
+
+    Stores that can have a method ``versions() -> VersionedStore``.
+    """
+
+    @property
+    def uri(self) -> str:
+        """The normalised URI of the namespace, without a trailing slash."""
+
+    def check_versions(self) -> None:
+        """Make sure that the bucket keeps the versions of its objects.
+
+        Raises:
+            Unsupported: it does not.
+        """
+
+    def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
+        """Yield objects like `ObjectStore.list`, each with the ID of its current version."""
+
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> bytes:
+        """Return a range of a version; see `ObjectStore.get`.
+
+        Raises:
+            ObjectNotFound: no such key, or no such version of it.
+        """
+
+    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+        """Open a version for one pass of reading; see `ObjectStore.open`."""
+
+    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+        """Describe a version; see `ObjectStore.head`."""
+
+    def presign(
+        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
+    ) -> PresignedUrl:
+        """Sign a URL of a version; see `ObjectStore.presign`."""
+
+
+def versions_of(store: ObjectStore) -> VersionedStore:
+    """Return what reads versions of a store's objects.
+
+    Raises:
+        Unsupported: the store cannot.
+    """
+    versions: Callable[[], VersionedStore] | None = getattr(store, "versions", None)
+    if versions is None:
+        raise Unsupported(
+            f"versions of objects cannot be read at {store.uri}: only S3 buckets are supported",
+            hint="copy the bytes into the repository instead: lakecli import --copy",
+        )
+    return versions()
+
+
+class AtVersion:
+    """A store that reads one version of whichever object it is asked for, and writes nothing.
+
+    Args:
+        store: that keeps versions.
+        version_id: of the version.
+    """
+
+    def __init__(self, store: VersionedStore, version_id: str) -> None:
+        self._store = store
+        self._version_id = version_id
+
+    @property
+    def uri(self) -> str:
+        """The URI of the namespace."""
+        return self._store.uri
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """Return a range of the version."""
+        return self._store.get(key, start=start, length=length, version_id=self._version_id)
+
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
+        """Return the version's bytes; they do not change between the two requests."""
+        return self.get(key, length=length), self.head(key).version
+
+    def open(self, key: str) -> BinaryIO:
+        """Open the version for one pass of reading."""
+        return self._store.open(key, version_id=self._version_id)
+
+    def head(self, key: str) -> ObjectInfo:
+        """Describe the version."""
+        return self._store.head(key, version_id=self._version_id)
+
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+        """Sign a URL of the version."""
+        if request.method != "GET":
+            self._refuse(key)
+        return self._store.presign(key, request, now=now, version_id=self._version_id)
+
+    def local_path(self, key: str) -> Path | None:
+        """Return ``None``: no directory keeps versions."""
+        del key
+        return None
+
+    def put(
+        self,
+        key: str,
+        body: bytes | BinaryIO,
+        condition: Condition,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Version:
+        """Refuse: versions do not change."""
+        del body, condition, content_type, metadata
+        self._refuse(key)
+
+    def put_new(self, key: str, body: bytes) -> bool:
+        """Refuse: versions do not change."""
+        del body
+        self._refuse(key)
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        """Refuse: a version ID is of one object."""
+        del after
+        self._refuse(prefix)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Refuse: versions do not change."""
+        self._refuse(", ".join(keys))
+
+    def copy(self, source: str, key: str) -> None:
+        """Refuse: versions do not change."""
+        del source
+        self._refuse(key)
+
+    def batch(self) -> Batch:
+        """Refuse: versions do not change."""
+        self._refuse("")
+
+    def _refuse(self, key: str) -> NoReturn:
+        raise Unsupported(f"a version of an object can only be read: {self.uri}/{key}")
+
+
+def at_version(store: ObjectStore, version_id: str) -> ObjectStore:
+    """Return `store` reading one version of its objects; with ``""``, `store` itself.
+
+    Raises:
+        Unsupported: the store cannot read versions.
+    """
+    return AtVersion(versions_of(store), version_id) if version_id else store

@@ -1,0 +1,79 @@
+"""Pinned addresses: the address of one version of an object outside the namespace.
+
+An address is a URI, with ``?versionId=ID`` at its end where it names one version of the object
+and not whatever its key holds now::
+
+    s3://bucket/key                  the current object
+    s3://bucket/key?versionId=ID     one version of it
+    s3://bucket/key?versionId=a?versionId=     the current object of the key "key?versionId=a"
+
+The form is the same for all schemes. An ID has letters, digits and ``._~-``, 1,024 at most. Where
+a key itself ends like a pinned address, an empty ID follows, so that every address has one meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from lakecli.errors import UsageError
+
+MARK: Final = "?versionId="
+
+_MARK: Final = MARK.encode()
+_ID: Final = r"[A-Za-z0-9._~-]{0,1024}"
+_PINNED: Final = re.compile(rf"\?versionId=({_ID})\Z")
+_PINNED_BYTES: Final = re.compile(rf"\?versionId=({_ID})\Z".encode())
+
+
+class Pin(NamedTuple):
+    """An address taken apart.
+
+    Attributes:
+        uri: of the object, as its key is written in the store.
+        version_id: of the version that is meant; ``""`` for the current object.
+    """
+
+    uri: str
+    version_id: str
+
+
+def pinned(uri: str, version_id: str) -> str:
+    """Return the address of one version of the object at a URI.
+
+    Raises:
+        UsageError: the ID is empty, or has characters that no ID in an address may have.
+    """
+    if not version_id or not re.fullmatch(_ID, version_id):
+        raise UsageError(f"not a version ID that an address can hold: {version_id!r}")
+    return f"{uri}{MARK}{version_id}"
+
+
+def pinned_bytes(uri: bytes, version_id: str) -> bytes:
+    """Return what `pinned` does, as bytes.
+
+    Raises:
+        UsageError: as `pinned`.
+    """
+    return uri + pinned("", version_id).encode()
+
+
+def unpinned(uri: str) -> str:
+    """Return the address of the current object at a URI."""
+    return uri + MARK if MARK in uri and _PINNED.search(uri) else uri
+
+
+def unpinned_bytes(uri: bytes) -> bytes:
+    """Return what `unpinned` does, as bytes."""
+    return uri + _MARK if _MARK in uri and _PINNED_BYTES.search(uri) else uri
+
+
+def split_pin(address: str) -> Pin:
+    """Take an address apart."""
+    found = _PINNED.search(address) if MARK in address else None
+    return Pin(address, "") if found is None else Pin(address[: found.start()], found[1])
+
+
+def is_pinned(address: str) -> bool:
+    """Tell whether an address names one version of an object outside the namespace."""
+    return "://" in address and bool(split_pin(address).version_id)

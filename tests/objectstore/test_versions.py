@@ -1,0 +1,193 @@
+"""Reading versions of objects: one contract, on every store that offers it."""
+
+from __future__ import annotations
+
+import urllib.request
+from datetime import timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from lakecli.cli.context import system_now
+from lakecli.errors import LakeError, Unsupported
+from lakecli.objectstore.base import ANY, ObjectNotFound, PresignRequest
+from lakecli.objectstore.local.store import LocalStore
+from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
+from lakecli.objectstore.s3.store import S3Store
+from lakecli.objectstore.versions import at_version, versions_of
+from tests.support.servers import new_bucket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lakecli.objectstore.base import ObjectStore
+
+
+class Make(Protocol):
+    def __call__(self, *, keeps: bool) -> ObjectStore: ...
+
+
+@pytest.fixture(params=["s3", "s3 without a prefix", "memory"])
+def make(
+    request: pytest.FixtureRequest,
+    aws_environment: pytest.MonkeyPatch,
+    moto_endpoint: str,
+) -> Make:
+    """Makes stores whose bucket keeps versions, or does not."""
+    if request.param == "memory":
+        return lambda *, keeps: MemoryStore(MemoryBucket(keeps_versions=keeps), "some/")
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    prefix = "some/pre fix" if request.param == "s3" else ""
+    return lambda *, keeps: S3Store(new_bucket(moto_endpoint, keeps_versions=keeps), prefix)
+
+
+@pytest.fixture
+def store(make: Make) -> ObjectStore:
+    return make(keeps=True)
+
+
+def listed(store: ObjectStore, after: str = "") -> dict[str, str]:
+    return {info.key: version for info, version in versions_of(store).list_versions(after=after)}
+
+
+def test_a_version_stays_what_it_was(store: ObjectStore) -> None:
+    store.put("k", b"first!", ANY)
+    before = store.head("k")
+    first = listed(store)["k"]
+    store.put("k", b"2nd", ANY)
+    second = listed(store)["k"]
+    store.delete(["k"])
+    assert listed(store) == {}
+    old = at_version(store, first)
+    assert old.uri == store.uri
+    assert old.get("k") == b"first!"
+    assert old.get("k", start=2) == b"rst!"
+    assert old.get("k", start=1, length=3) == b"irs"
+    assert old.get("k", start=-2) == b"t!"
+    assert old.get("k", start=6) == b""
+    assert old.get("k", start=1, length=0) == b""
+    assert old.get_versioned("k", length=2) == (b"fi", before.version)
+    with old.open("k") as source:
+        assert source.read() == b"first!"
+    assert (old.head("k").size, old.head("k").etag) == (6, before.etag)
+    assert at_version(store, second).get("k") == b"2nd"
+
+
+def test_without_a_version_it_is_the_store_itself(store: ObjectStore) -> None:
+    assert at_version(store, "") is store
+
+
+def test_a_version_of_another_object_is_not_there(store: ObjectStore) -> None:
+    store.put("a", b"1", ANY)
+    store.put("b", b"2", ANY)
+    old = at_version(store, listed(store)["a"])
+    for read in (old.get, old.head, old.open):
+        with pytest.raises(ObjectNotFound):
+            read("b")
+
+
+def test_current_versions_are_listed_in_order(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakecli.objectstore.s3.store.PAGE_SIZE", 4)
+    names = [f"{letter}/{number}" for letter in "aeé" for number in range(3)]
+    for _ in range(2):
+        for name in reversed(names):
+            store.put(name, name.encode(), ANY)
+    store.put("z", b"", ANY)
+    store.delete(["z", "e/1"])
+    expected = [name for name in names if name != "e/1"]
+    assert list(listed(store)) == expected
+    for after, following in pairwise(expected):
+        assert next(iter(listed(store, after))) == following
+    assert [info for info, _ in versions_of(store).list_versions()] == list(store.list())
+    for name, version in listed(store).items():
+        assert at_version(store, version).get(name) == name.encode()
+
+
+def test_a_bucket_that_keeps_no_versions_is_told(make: Make) -> None:
+    versions_of(make(keeps=True)).check_versions()
+    with pytest.raises(Unsupported, match="keeps no versions"):
+        versions_of(make(keeps=False)).check_versions()
+
+
+def test_versions_are_read_only(store: ObjectStore) -> None:
+    old = at_version(store, "v1")
+    request = PresignRequest("PUT", timedelta(hours=1))
+    attempts: list[Callable[[], object]] = [
+        lambda: old.put("k", b"", ANY),
+        lambda: old.put_new("k", b""),
+        lambda: old.delete(["k"]),
+        lambda: old.copy("k", "l"),
+        old.list,
+        old.batch,
+        lambda: old.presign("k", request, now=system_now()),
+    ]
+    for attempt in attempts:
+        with pytest.raises(Unsupported):
+            attempt()
+    assert list(store.list()) == []
+    assert old.local_path("k") is None
+
+
+def test_a_directory_has_no_versions(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="only S3") as caught:
+        at_version(LocalStore(str(tmp_path)), "v1")
+    assert "--copy" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("key", ["plain", "o d+d/é?versionId=x"])
+def test_a_signed_url_reads_the_version(
+    aws_environment: pytest.MonkeyPatch, moto_endpoint: str, key: str
+) -> None:
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    store = S3Store(new_bucket(moto_endpoint, keeps_versions=True))
+    store.put(key, b"first", ANY)
+    old = at_version(store, listed(store)[key])
+    store.put(key, b"second", ANY)
+    signed = old.presign(key, PresignRequest("GET", timedelta(hours=1)), now=system_now())
+    with urllib.request.urlopen(signed.url) as answer:
+        assert answer.read() == b"first"
+
+
+def test_the_signature_is_the_sdk_s(
+    aws_environment: pytest.MonkeyPatch, moto_endpoint: str
+) -> None:
+    from botocore.config import Config
+    from botocore.session import Session
+
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    store = S3Store("bucket")
+    now = system_now()
+    signed = at_version(store, "a.b_c~d-E").presign(
+        "k/e y", PresignRequest("GET", timedelta(hours=1)), now=now
+    )
+    client = Session().create_client(
+        "s3",
+        region_name="us-east-1",
+        endpoint_url=moto_endpoint,
+        config=Config(s3={"addressing_style": "path"}, signature_version="s3v4"),
+    )
+    theirs = client.generate_presigned_url(
+        "get_object",
+        Params={"Bucket": "bucket", "Key": "k/e y", "VersionId": "a.b_c~d-E"},
+        ExpiresIn=3600,
+    )
+    mine, other = (dict(_query(url)) for url in (signed.url, theirs))
+    if mine["X-Amz-Date"] == other["X-Amz-Date"]:  # else a second passed between the two
+        assert mine == other
+    assert mine.keys() == other.keys()
+
+
+def _query(url: str) -> list[tuple[str, str]]:
+    from urllib.parse import parse_qsl, urlsplit
+
+    return parse_qsl(urlsplit(url).query, strict_parsing=True)
+
+
+def test_errors_of_versions_are_lakecli_s(store: ObjectStore) -> None:
+    store.put("k", b"1", ANY)
+    with pytest.raises(LakeError):
+        at_version(store, "no.such.version").get("k")
