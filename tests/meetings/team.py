@@ -47,6 +47,9 @@ PREFIX: Final = "demo/"
 DEFECTS: Final = frozenset((ExitCode.UNEXPECTED, ExitCode.USAGE, ExitCode.INTEGRITY))
 """What no command may answer here: nobody asks for nonsense, and nothing is damaged."""
 
+STAGES: Final = frozenset(("fs", "undo", "redo", "op"))
+"""Commands after which more may be staged than before."""
+
 Tree = dict[str, str]
 """Checksums by path."""
 
@@ -73,6 +76,10 @@ class Team:
         self.places: dict[str, dict[str, Place]] = {person: {} for person in PEOPLE}
         self.known: dict[str, set[str]] = {person: set() for person in PEOPLE}
         self.pushed: set[str] = set()
+        self.stood: dict[str, str | None] = {}
+        """Where branches in the bucket stand."""
+        self.moved: set[tuple[str, str, str]] = set()
+        """Who moved which branch in the bucket to where."""
         self.told: list[str] = []
         """Every command with its exit code, for whoever has to read a failure."""
         world.ok("ada", "repo", "create", REPOSITORY, NAMESPACE, "--range-entries", "16")
@@ -87,7 +94,14 @@ class Team:
 
     # -- what is done ------------------------------------------------------------------------
 
-    def run(self, person: str, *argv: str, sync: bool, staged: Staged | None = None) -> Reply:
+    def run(
+        self,
+        person: str,
+        *argv: str,
+        sync: bool,
+        staged: Staged | None = None,
+        cleans: str = "",
+    ) -> Reply:
         """Run a command, and hold what it left against the model.
 
         Args:
@@ -95,7 +109,9 @@ class Team:
             argv: the command line.
             sync: whether sharing is automatic this time.
             staged: what it stages if it succeeds; ``None``: take over what is staged then.
+            cleans: the branch on which nothing is staged if it succeeds.
         """
+        before = {name: set(place.staged) for name, place in self.places[person].items()}
         reply = self.world(person, argv, sync=sync)
         mode = " (auto)" if sync else ""
         self.told.append(f"{person}{mode}: {' '.join(argv)} -> {reply.exit_code} {reply.stderr}")
@@ -106,6 +122,12 @@ class Team:
             branch, changes = staged
             self.places[person][branch].staged.update(changes)
         self._look(who=person, takes_over=staged is None)
+        if argv[0] not in STAGES:
+            for name in before.keys() & self.places[person].keys():
+                new = self.places[person][name].staged.keys() - before[name]
+                assert not new, f"staged by nobody on {name}: {new}\n{self.story()}"
+        if cleans and reply.exit_code == 0:
+            assert not self.places[person][cleans].staged, self.story()
         return reply
 
     def upload(self, person: str, branch: str, path: str, text: str, *, sync: bool) -> None:
@@ -189,7 +211,7 @@ class Team:
         for person in PEOPLE:
             changed = first or person == who
             self._look_at(person, takes_over=takes_over and changed)
-        self._check_bucket()
+        self._check_bucket(who)
 
     def _look_at(self, person: str, *, takes_over: bool) -> None:
         """Take over where refs stand; compare contents, or take over what is staged too."""
@@ -216,6 +238,11 @@ class Team:
                     continue
                 if takes_over:
                     place.staged = _difference(self.trees[head], read)
+                else:  # what is staged as the head has it is no change
+                    tree = self.trees[head]
+                    place.staged = {
+                        path: each for path, each in place.staged.items() if tree.get(path) != each
+                    }
                 expected = {**self.trees[head], **place.staged}
                 present = {path: each for path, each in expected.items() if each is not None}
                 assert read == present, f"{person}/{name}\n{self.story()}"
@@ -244,12 +271,29 @@ class Team:
 
     # -- the bucket --------------------------------------------------------------------------
 
-    def _check_bucket(self) -> None:
+    def _check_bucket(self, who: str) -> None:
+        self._check_moves(who)
         heads, moved = self._bucket_refs()
         reached = self._history(heads | moved)
         missing = self.pushed - reached
         assert not missing, f"pushed and reachable no more: {missing}\n{self.story()}"
         self.pushed |= self._history(heads)
+
+    def _check_moves(self, who: str) -> None:
+        """Nobody uses force: branches move forward, or back from where the mover moved them."""
+        stand: dict[str, str | None] = {}
+        for key, stored in self.world.bucket.objects.items():
+            name = key.removeprefix(PREFIX)
+            if name.startswith(f"{REFS}branches/"):
+                stand[name] = json.loads(stored.body)["commit_id"]
+        for name, after in stand.items():
+            before = self.stood.get(name)
+            if after is None or after == before:
+                continue
+            if before is not None and before not in self._history({after}):
+                assert (who, name, before) in self.moved, f"{name} went back\n{self.story()}"
+            self.moved.add((who, name, after))
+        self.stood = stand
 
     def check_from_scratch(self) -> None:
         """Clone the bucket anew: all that its refs reach has to be there, and sound."""
@@ -281,6 +325,7 @@ class Team:
     def rolled_back(self) -> None:
         """The bucket was restored from a backup: what was pushed since then is gone from it."""
         self.went_back = True
+        self.stood.clear()
         heads, moved = self._bucket_refs()
         self.pushed = self._history(heads) | {each for each in moved if each in self.pushed}
 

@@ -110,7 +110,7 @@ class LongTeam(RuleBasedStateMachine):
     def merge(self, *, person: str, sync: bool, back: bool) -> None:
         source, destination = ("main", "dev") if back else ("dev", "main")
         line = ("merge", self.uri(source), self.uri(destination), "--strategy", "source-wins")
-        self.team.run(person, *line, sync=sync)
+        self.team.run(person, *line, sync=sync, cleans="dev" if back else "main")
 
     @rule(person=WHO, sync=SYNC)
     def revert(self, *, person: str, sync: bool) -> None:
@@ -247,7 +247,6 @@ class LongTeam(RuleBasedStateMachine):
         self.team.rolled_back()
 
 
-@pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_a_short_life_of_a_team() -> None:
     run_state_machine_as_test(

@@ -1,0 +1,137 @@
+"""Mutants: each takes a fix out, and a short story of the team that shows it then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.repository import follow, transaction
+from lakecli.repository.clean import check_clean
+from lakecli.repository.reuse import Guard
+from lakecli.repository.sharing import references, rollback
+from lakecli.repository.view import branch_at, view_of_branch
+from tests.meetings.arguments import REPOSITORY
+from tests.meetings.team import Team, bucket_copy, days
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+    from lakecli.model import Branch
+    from lakecli.repository.lake import Repository
+
+MAIN: Final = f"{REPOSITORY}/main"
+
+
+class Mutant(NamedTuple):
+    """A fix taken out.
+
+    Attributes:
+        apply: takes it out.
+        story: what the team does; the model refuses it then, and only then.
+    """
+
+    apply: Callable[[pytest.MonkeyPatch], None]
+    story: Callable[[Team], None]
+
+
+def _change(team: Team, person: str, branch: str, path: str, text: str) -> None:
+    team.upload(person, branch, path, text, sync=False)
+    team.commit(person, branch, sync=False)
+
+
+def _stage_nothing_new(team: Team, person: str) -> None:
+    """Remove a file and upload it again as it was."""
+    team.run(person, "fs", "rm", f"{MAIN}/p/0", sync=False)
+    team.upload(person, "main", "p/0", "first", sync=False)
+
+
+def _no_seal(patch: pytest.MonkeyPatch) -> None:
+    def leave(repository: Repository, name: str, _seal: object) -> Branch:
+        with repository.lake.kv.read() as txn:
+            check_clean(view_of_branch(repository, txn, name))
+            return branch_at(repository, txn, name)
+
+    patch.setattr(transaction, "seal_clean", leave)
+
+
+def _merge_onto_clean(team: Team) -> None:
+    _change(team, "ada", "dev", "p/0", "fixed")
+    _stage_nothing_new(team, "ada")
+    line = ("merge", f"{REPOSITORY}/dev", MAIN)
+    team.run("ada", *line, sync=False, cleans="main")
+
+
+def _no_unstaging(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(follow, "unstage_unchanged", _nothing)
+
+
+def _follow_onto_clean(team: Team) -> None:
+    _stage_nothing_new(team, "bob")
+    _change(team, "ada", "main", "p/0", "fixed")
+    team.run("ada", "push", MAIN, sync=False)
+    team.run("bob", "status", REPOSITORY, sync=True)
+
+
+def _no_rollback(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(rollback, "went_back", lambda *_args: False)
+    _no_sample(patch)
+
+
+def _push_after_rollback(team: Team) -> None:
+    backup: Any = bucket_copy(team.world)
+    _change(team, "ada", "dev", "p/1", "lost")
+    team.run("ada", "push", f"{REPOSITORY}/dev", sync=False)
+    _restore(team, backup)
+    reply = team.run("ada", "fetch", REPOSITORY, sync=False)
+    assert "went back in time" in reply.stderr, team.story()
+
+
+def _no_sample(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(references, "_youngest", lambda *_args: [])
+
+
+def _commit_after_rollback(team: Team) -> None:
+    backup: Any = bucket_copy(team.world)
+    team.upload("bob", "main", "q/3", "lost", sync=False)
+    _restore(team, backup)
+    team.commit("bob", "main", sync=False)
+    team.run("bob", "push", MAIN, sync=False)
+
+
+def _restore(team: Team, backup: Any) -> None:
+    team.world.bucket.objects.clear()
+    team.world.bucket.objects.update(backup)
+    team.rolled_back()
+
+
+def _no_claim(patch: pytest.MonkeyPatch) -> None:
+    for name in ("_renew", "_refresh"):
+        patch.setattr(Guard, name, _nothing)
+    patch.setattr(Guard, "_keep", lambda *_args: True)
+
+
+def _use_of_garbage(team: Team) -> None:
+    team.upload("ada", "main", "p/1", "garbage", sync=False)
+    team.run("ada", "branch", "reset", MAIN, "-y", sync=False)
+    team.world.pass_time(days(40))
+    team.run("ada", "gc", "run", REPOSITORY, "-y", sync=False)
+    team.world.pass_time(days(0))
+    team.write_file("bob", "main", "p/1", "garbage", commits=True)
+    team.world.pass_time(days(15))
+    team.run("ada", "gc", "run", REPOSITORY, "-y", sync=False)
+    reply = team.run("bob", "push", MAIN, sync=False)
+    assert reply.exit_code == 0, team.story()  # what was used once condemned is kept
+
+
+def _nothing(*_args: object, **_kwargs: object) -> None:
+    pass
+
+
+MUTANTS: Final = {
+    "a merge leaves what is staged as the head has it": Mutant(_no_seal, _merge_onto_clean),
+    "following leaves what is staged as the head has it": Mutant(_no_unstaging, _follow_onto_clean),
+    "nobody notices that the bucket went back": Mutant(_no_rollback, _push_after_rollback),
+    "young data is trusted without a look": Mutant(_no_sample, _commit_after_rollback),
+    "garbage that is used again is not claimed": Mutant(_no_claim, _use_of_garbage),
+}
