@@ -4,7 +4,7 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='branch cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc import log merge op pull push quickstart redo reflog repo rev-parse show status tag undo version' ;;
+    '') REPLY='branch cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import log merge op pull push quickstart redo reflog repo rev-parse show status tag undo version' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download ls mv presign rm stage stat upload' ;;
@@ -81,6 +81,7 @@ __lakecli_options() {
     'tag show') REPLY='--at-op' ;;
     'undo') REPLY='--remote' ;;
     'version') REPLY='' ;;
+    'help') REPLY='' ;;
     *) REPLY= ;;
     esac
     REPLY+=' --base-uri -c --config -h --help --json --no-color -q --quiet --verbose'
@@ -291,6 +292,7 @@ __lakecli_argument() {
     'tag list 1') REPLY='repository' ;;
     'tag show 1') REPLY='tag' ;;
     'undo 1') REPLY='repository' ;;
+    'help 1') REPLY='=branch cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json layout log merge op pull push python quickstart redo reflog remotes repo rev-parse revisions security show status tag tutorial undo version' ;;
     *) REPLY=nothing ;;
     esac
 }

@@ -20,6 +20,7 @@ function __lakecli_words
                 'fs' 'Read and write objects' \
                 'fsck' 'Check that everything a repository refers to is there and is what it should be' \
                 'gc' 'Find garbage, and delete it a grace period later' \
+                'help' 'Show the help of a command, or a topic' \
                 'import' 'Import objects that lie elsewhere, in one commit' \
                 'log' 'Show the history of a ref, newest commit first' \
                 'merge' 'Merge a ref into a branch' \
@@ -821,6 +822,8 @@ function __lakecli_argument
             echo 'tag'
         case 'undo 1'
             echo 'repository'
+        case 'help 1'
+            echo '=branch cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json layout log merge op pull push python quickstart redo reflog remotes repo rev-parse revisions security show status tag tutorial undo version'
         case '*'
             echo nothing
     end

@@ -86,6 +86,22 @@ def test_the_map_of_a_package_names_nothing_else(package: str) -> None:
         assert named <= present  # there the first column are subjects
 
 
+def test_the_architecture_names_what_there_is() -> None:
+    from lakecli import layout
+    from lakecli.kv.env import Table
+
+    text = (PROJECT / ".github" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert {table.name for table in Table} == set(
+        re.findall(r"^\| `([A-Z_]+)` `", text, re.MULTILINE)
+    )
+    keys = {value for name, value in vars(layout).items() if name.isupper() and "/" in str(value)}
+    assert [key for key in keys if isinstance(key, str) and key not in text] == []
+    files = [path.as_posix() for path in (PROJECT / "lakecli").rglob("*.py")]
+    files += [path.as_posix() for path in (PROJECT / "tests").rglob("*.py")]
+    for name in re.findall(r"[\w/]+\.py\b", text):
+        assert any(file.endswith(f"/{name}") for file in files), name
+
+
 def test_the_top_level_is_fixed() -> None:
     tracked = subprocess.run(
         ["git", "ls-files"], cwd=PROJECT, capture_output=True, text=True, check=True

@@ -254,6 +254,7 @@ def test_words_as_readline_splits_them() -> None:
 def test_bash(bash: Callable[[str], list[str]]) -> None:
     assert bash("lakecli conf") == ["config"]
     assert bash("lakecli config ") == ["get", "list", "set", "unset"]
+    assert bash("lakecli help rev") == ["rev-parse", "revisions"]
     assert bash("lakecli --json -q config l") == ["list"]
     assert bash("lakecli --base-uri config config un") == ["unset"]
     assert bash("lakecli config list --sh") == ["--show-origin"]

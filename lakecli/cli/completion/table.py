@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.cli.describe import global_options
 from lakecli.cli.params import Kind
+from lakecli.cli.topics import topic_names
 from lakecli.cli.tree import GROUPS
 from lakecli.config import KEYS
 
@@ -82,6 +83,11 @@ def make_table(commands: Iterable[CommandHelp]) -> Table:
         ]
         if command.arguments and command.arguments[-1].repeatable:
             endless.add(command.words)
+    # `help` is no command: what it names has a page, and a group or a command may share its name.
+    named = dict.fromkeys([*topic_names(), *(name for name, _ in table.words[""])])
+    table.words[""].append(("help", "Show the help of a command, or a topic"))
+    table.options["help"] = []
+    table.arguments["help"] = [completer(None, sorted(named))]
     for words in table.words.values():
         words.sort()
     return table._replace(endless=frozenset(endless))
