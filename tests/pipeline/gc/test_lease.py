@@ -20,7 +20,9 @@ from lakecli.remote.collection import (
     StateMoved,
     SweepRunning,
     iter_expired,
+    iter_keeps,
     read_state,
+    write_keep,
 )
 from lakecli.repository import branch
 from lakecli.repository.push import PushOptions, push_deletion
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
-    from lakecli.objectstore.base import Version
+    from lakecli.objectstore.base import ObjectInfo, Version
     from lakecli.repository.lake import Repository
 
 MINUTE = timedelta(minutes=1)
@@ -236,6 +238,20 @@ def test_a_deletion_that_is_not_permitted_ends_the_sweep(shared: Shared) -> None
         shared.collect(ada)
     assert read_state(shared.store).phase is Phase.IDLE
     assert LEFT in shared.data
+
+
+def test_a_keep_that_goes_while_keeps_are_read_hides_no_other() -> None:
+    class Vanishing(MemoryStore):
+        def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+            found = [*super().list(prefix, after=after)]
+            self.delete([found[0].key])
+            return iter(found)
+
+    store = Vanishing(MemoryBucket(), "ns/")
+    write_keep(store, 1, "1" * 32, ["data/gone"])
+    write_keep(store, 2, "2" * 32, ["data/a", "data/b"])
+    write_keep(store, 2, "3" * 32, ["data/c"])
+    assert list(iter_keeps(store)) == ["data/a", "data/b", "data/c"]
 
 
 def test_expired_trees_that_one_list_cannot_hold_go_into_more(
