@@ -6,6 +6,7 @@ import textwrap
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
@@ -351,6 +352,22 @@ def test_nothing_slow_is_imported_before_a_store_is_opened() -> None:
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == ""
+
+
+def test_what_is_committed_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[lmdb.Environment] = []
+    open_lmdb = lmdb.open
+
+    def record(*args: Any, **options: Any) -> lmdb.Environment:
+        opened.append(open_lmdb(*args, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(lmdb, "open", record)
+    with LocalStore.open(tmp_path):
+        assert opened
+        for env in opened:
+            flags = env.flags()
+            assert (flags["sync"], flags["metasync"], flags["map_async"]) == (True, True, False)
 
 
 def test_usage_grows_with_what_is_written(tmp_path: Path) -> None:

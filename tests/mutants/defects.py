@@ -41,9 +41,10 @@ DEFECTS = (
         "tokens.add(branch.staging_token)",
     ),
     Defect(
-        "what a commit took is no root",
+        "what a commit took, and undo would stage again, is no root",
         f"{GC}own.py",
-        "        tokens.update(operation.sealed)\n",
+        "        tokens.update(operation.sealed)\n        for ref in operation.refs:\n"
+        "            tokens.update(_tokens_of(ref.before), _tokens_of(ref.after))\n",
         "",
     ),
     Defect(
@@ -61,8 +62,8 @@ DEFECTS = (
     Defect(
         "the sweep begins an hour early",
         f"{GC}run.py",
-        "if age < max(state.grace, self._options.grace) + STALE_AFTER:",
-        "if age < max(state.grace, self._options.grace):",
+        "sweep_at += max(state.grace, grace) + STALE_AFTER",
+        "sweep_at += max(state.grace, grace)",
     ),
     Defect(
         "a grace period above the reflog's is not kept",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import gc
 import os
 import signal
@@ -356,6 +357,41 @@ def test_content_is_durable_before_names_and_names_before_success(
         *["rename"] * count,
         "sync_file_system",
     ]
+
+
+@pytest.mark.parametrize("count", [1, 2, local_batch.FEW // 2])
+def test_every_file_of_a_few_and_every_new_name_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    root = tmp_path / "synced"
+    root.mkdir()
+    store = LocalStore(str(root))
+    store.put("data/00/x", b"", ANY)
+    synced: set[int] = set()
+    sync = os.fsync
+
+    def record(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    monkeypatch.delattr(fcntl, "F_FULLFSYNC", raising=False)
+    batch = store.batch()
+    for number in range(count):
+        batch.put_new(f"data/00/{number}", b"%d" % number)
+        temporary, spool = batch.spool()
+        with spool:
+            spool.write(b"%d" % number)
+        batch.adopt(f"data/00/spooled-{number}", temporary)
+    batch.flush()
+    files = [*(root / "data/00").iterdir()]
+    files.remove(root / "data/00/x")
+    assert len(files) == 2 * count
+    assert {path.stat().st_ino for path in (*files, root / "data/00")} <= synced
+    synced.clear()
+    store.put("new/one/file", b"1", ANY)
+    made = ("", "new", "new/one", "new/one/file")
+    assert {(root / path).stat().st_ino for path in made} <= synced
 
 
 def test_a_flush_that_failed_can_be_repeated(
