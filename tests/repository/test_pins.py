@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.errors import UsageError
+from lakecli.errors import Unsupported, UsageError
+from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.repository.address import Resolver
 from lakecli.repository.pins import (
     MARK,
     Pin,
@@ -17,6 +21,10 @@ from lakecli.repository.pins import (
     unpinned,
     unpinned_bytes,
 )
+from lakecli.repository.places import OutsideAddress, Trust
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 IDS = st.text("aZ09._~-", min_size=1, max_size=40)
 PIECES = st.sampled_from([MARK, "?", "=", "versionId", "a", "/", "é", "\n", " ", "%3F", "\udcff"])
@@ -51,3 +59,34 @@ def test_the_form_is_fixed() -> None:
 def test_what_no_address_can_hold_is_refused(version: str) -> None:
     with pytest.raises(UsageError):
         pinned("s3://b/k", version)
+
+
+@pytest.mark.parametrize(
+    ("address", "error"),
+    [
+        ("s3://other/x?versionId=1", OutsideAddress),
+        ("s3://169.254.169.254/x?versionId=1", OutsideAddress),
+        ("s3://prefixed/other?versionId=1", OutsideAddress),
+        ("s3://prefixed/in/../x?versionId=1", OutsideAddress),
+        ("local:///etc/passwd?versionId=", OutsideAddress),
+        ("local:///etc/passwd?versionId=1", OutsideAddress),
+        ("?versionId=1://x", OutsideAddress),
+        ("gs://allowed/x?versionId=1", Unsupported),
+    ],
+)
+def test_a_pin_leads_nowhere_else(address: str, error: type[Exception]) -> None:
+    trust = Trust("demo", "s3://own/ns", ("s3://prefixed/in", "gs://allowed"))
+    resolver = Resolver(MemoryStore, lambda: trust)
+    with pytest.raises(error):
+        resolver.locate(address)
+
+
+def test_a_link_is_followed_before_its_place_is_checked(tmp_path: Path) -> None:
+    """A name with an empty ID after it is checked as the file that is read."""
+    (tmp_path / "allowed").mkdir()
+    (tmp_path / "secret").write_text("canary")
+    (tmp_path / "allowed" / "link").symlink_to(tmp_path / "secret")
+    trust = Trust("demo", f"local://{tmp_path}/ns", (f"local://{tmp_path}/allowed",))
+    resolver = Resolver(MemoryStore, lambda: trust)
+    with pytest.raises(OutsideAddress):
+        resolver.locate(f"local://{tmp_path}/allowed/link?versionId=")

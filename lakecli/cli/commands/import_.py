@@ -129,9 +129,12 @@ def import_(
 
     With --pin-versions each entry's address names the version that the object has now
     (`s3://BUCKET/KEY?versionId=ID`), and reading, presigning and `fsck --external` use that
-    version: overwriting the object changes nothing here, only deleting the version does. This needs
-    an S3 bucket with versioning enabled; other stores, directories and buckets without versioning
-    are refused. Versions are listed a thousand per request, old ones and deletion markers included.
+    version: overwriting the object changes nothing here, only deleting the version does (lifecycle
+    rules may). This needs an S3 bucket with versioning enabled; other stores, directories,
+    manifests and buckets without versioning are refused. The import needs the permissions
+    s3:GetBucketVersioning and s3:ListBucketVersions, and whoever reads s3:GetObjectVersion.
+    Objects and versions are listed a thousand per request each, old versions and deletion markers
+    included.
     The address is part of an entry's identity, so an object with another version counts as changed
     even if its bytes are the same. Only lakecli reads such addresses.
 

@@ -196,6 +196,10 @@ class S3Store:
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
         """Describe one object, or a version of it."""
+        return self._head(key, version_id)[0]
+
+    def _head(self, key: str, version_id: str) -> tuple[ObjectInfo, str]:
+        """Describe one object, and return the ID of its version."""
         try:
             with self.translated(key) as full:
                 answer = self._connection.client().head_object(
@@ -205,7 +209,7 @@ class S3Store:
             self._check_bucket()
             raise
         self._bucket_exists = True
-        return ObjectInfo(
+        info = ObjectInfo(
             key=key,
             size=answer["ContentLength"],
             modified_at=answer["LastModified"].replace(microsecond=0),
@@ -214,6 +218,7 @@ class S3Store:
             content_type=answer.get("ContentType", ""),
             metadata=answer.get("Metadata", {}),
         )
+        return info, answer.get("VersionId", "null")
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """Yield objects in byte order, a page at a time.
@@ -258,10 +263,19 @@ class S3Store:
             raise versions.kept_no_more(f"s3://{self._bucket}", status)
 
     def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
-        """Yield the current versions and their IDs; see `versions.VersionedStore`.
+        """Yield the current versions and their IDs; see `versions.VersionedStore`."""
+        return versions.joined(
+            self.list(after=after), self._listed_versions(after), self._current_version
+        )
 
-        A page has a thousand versions, old ones and marks of deletions included.
-        """
+    def _current_version(self, key: str) -> tuple[ObjectInfo, str] | None:
+        try:
+            return self._head(key, "")
+        except ObjectNotFound:
+            return None
+
+    def _listed_versions(self, after: str) -> Iterator[tuple[ObjectInfo, str]]:
+        """Yield current versions as the store lists them, old ones and deletions among them."""
         marker: dict[str, str] | None = {"KeyMarker": self._start + after} if after else {}
         while marker is not None:
             with self.translated():

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import Unsupported
+from lakecli.objectstore.base import key_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from lakecli.objectstore.base import ObjectInfo
 
 ENABLED: Final = "Enabled"
 
@@ -42,6 +45,31 @@ def current(page: Mapping[str, Any], *, after: str) -> Iterator[Mapping[str, Any
     for item in page.get("Versions", ()):
         if item["IsLatest"] and item["Key"].encode("utf-8", "surrogateescape") > floor:
             yield item
+
+
+def joined(
+    objects: Iterator[ObjectInfo],
+    versions: Iterator[tuple[ObjectInfo, str]],
+    ask: Callable[[str], tuple[ObjectInfo, str] | None],
+) -> Iterator[tuple[ObjectInfo, str]]:
+    """Yield the current version of each object that a plain listing names.
+
+    Servers differ in what a listing of versions begins with, and one that left out an object would
+    take it away from a branch. So the plain listing says which objects there are.
+
+    Args:
+        objects: in order of their keys.
+        versions: with their IDs, in the same order.
+        ask: describes one object that is not among the versions, ``None`` if it is gone.
+    """
+    waiting = next(versions, None)
+    for info in objects:
+        name = key_bytes(info.key)
+        while waiting is not None and key_bytes(waiting[0].key) < name:
+            waiting = next(versions, None)
+        found = waiting if waiting and waiting[0].key == info.key else ask(info.key)
+        if found is not None:
+            yield found
 
 
 def next_page(page: Mapping[str, Any]) -> dict[str, str] | None:

@@ -16,6 +16,7 @@ from lakecli.identity import h
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.objectstore.registry import open_store
+from lakecli.objectstore.versions import versions_of
 from lakecli.pipeline.imports import listing, sources
 from lakecli.pipeline.imports.job import ImportOptions, ImportReport, import_objects
 from lakecli.pipeline.imports.listing import split
@@ -97,6 +98,51 @@ def test_zero_copy(repository: Repository, source: ObjectStore) -> None:
     assert entry.size == info.size
     assert entry.modified_at == info.modified_at.replace(microsecond=0)
     assert entry.content_type == ""
+
+
+def test_pinned_in_parts(
+    repository: Repository,
+    moto_endpoint: str,
+    bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Parts of a listing of versions are the whole of it, old versions and deletions left out."""
+    del bucket
+    store = open_store(f"s3://{new_bucket(moto_endpoint, keeps_versions=True)}/data")
+    for _ in range(2):
+        for key, body in OBJECTS.items():
+            store.put(key, body, ANY)
+    store.put("gone", b"", ANY)
+    store.delete(["gone"])
+    monkeypatch.setattr(listing, "FIRST_PAGES", 5)
+    monkeypatch.setattr(listing, "RECENT", 3)
+    monkeypatch.setattr(sources, "LISTING_PARTS", 6)
+    monkeypatch.setattr("lakecli.objectstore.s3.store.PAGE_SIZE", 7)
+    report = run(repository, store.uri, pins=True)
+    assert report.parts > 3
+    current = {info.key: version for info, version in versions_of(store).list_versions()}
+    assert current.keys() == OBJECTS.keys()
+    assert {path: entry.physical_address for path, entry in entries(repository).items()} == {
+        f"in/{key}": f"{store.uri}/{key}?versionId={version}" for key, version in current.items()
+    }
+
+
+def test_what_an_earlier_run_pinned_is_used_only_while_it_is_current(
+    repository: Repository, moto_endpoint: str, bucket: str
+) -> None:
+    del bucket
+    store = open_store(f"s3://{new_bucket(moto_endpoint, keeps_versions=True)}/data")
+    store.put("a", b"same", ANY)
+
+    def die(_tally: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(repository, store.uri, pins=True, on_part=die)
+    store.put("a", b"same", ANY)
+    assert run(repository, store.uri, pins=True).resumed == 0
+    ((_, version),) = versions_of(store).list_versions()
+    assert entries(repository)["in/a"].physical_address == f"{store.uri}/a?versionId={version}"
 
 
 def test_copies(repository: Repository, source: ObjectStore) -> None:
