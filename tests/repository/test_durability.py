@@ -1,0 +1,248 @@
+"""What is acknowledged outlives a power cut: the order of writes, syncs, names and staging."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.kv.env import LocalStore as Kv
+from lakecli.objectstore.base import ABSENT, ANY, Match
+from lakecli.objectstore.local import batch as local_batch
+from lakecli.objectstore.local.store import LocalStore
+from lakecli.pipeline.imports.job import ImportOptions, import_objects
+from lakecli.pipeline.imports.sources import Directory
+from lakecli.pipeline.runner import LocalRunner
+from lakecli.repository import branch, merge, repo, tag
+from lakecli.repository.commit import commit
+from lakecli.repository.deposit import deposit
+from lakecli.repository.fsck import fsck
+from lakecli.repository.merge import MergeOptions
+from lakecli.repository.push import PushOptions, push_all
+from lakecli.repository.transfer.ingest import SMALL
+from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.upload import UploadOptions, upload_file, upload_stream, upload_tree
+from tests.support.disk import Disk, after_each_commit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lakecli.repository.lake import Lake, Repository
+
+OPTIONS = UploadOptions()
+COUNTS = [1, 2, 3, local_batch.FEW, local_batch.FEW + 1, 100]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    directory = tmp_path / "namespace"
+    directory.mkdir(exist_ok=True)
+    return directory
+
+
+# The store itself
+
+
+def test_every_put_is_durable_when_it_returns(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(str(root))
+    disk = Disk(root, monkeypatch)
+    version = store.put("a/b/c/new", b"1", ABSENT)
+    disk.check("created in new directories")
+    version = store.put("a/b/c/new", b"2", Match(version))
+    disk.check("replaced")
+    store.put("a/b/d/stream", io.BytesIO(bytes(3 << 20)), ANY)
+    disk.check("a stream")
+    assert store.put_new("a/e/new", b"1")
+    disk.check("put_new")
+    store.copy("a/b/c/new", "f/g/copy")
+    disk.check("copied")
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("kind", ["put_new", "put_content", "spool", "all", "damaged"])
+@pytest.mark.parametrize("there", [True, False])
+def test_every_flush_makes_all_files_durable(
+    *, root: Path, monkeypatch: pytest.MonkeyPatch, count: int, kind: str, there: bool
+) -> None:
+    store = LocalStore(str(root))
+    if there:
+        for number in range(4):
+            store.put(f"data/0{number}/there", b"", ANY)
+    if kind == "damaged":
+        for number in range(count):
+            store.put(f"data/0{number % 4}/{number}", b"", ANY)
+    disk = Disk(root, monkeypatch)
+    batch = store.batch()
+    for number in range(count):
+        key = f"data/0{number % 4}/{number}"
+        if kind == "put_new" or (kind == "all" and number % 3 == 0):
+            batch.put_new(key, b"1" * number)
+        elif kind in {"put_content", "damaged"} or (kind == "all" and number % 3 == 1):
+            batch.put_content(key, b"body")
+        else:
+            temporary, stream = batch.spool()
+            with stream:
+                stream.write(b"2" * number)
+            batch.adopt(key, temporary)
+    batch.flush()
+    disk.check(f"{count} files flushed")
+    assert len(list(store.list())) == count + 4 * there
+    # A new name in a directory whose own name is durable by now.
+    batch.put_new("data/00/later", b"later")
+    batch.flush()
+    disk.check("another flush")
+
+
+def test_nothing_is_visible_before_its_contents_are_durable(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise somebody else could refer to what a power cut takes."""
+    import os
+
+    store = LocalStore(str(root))
+    disk = Disk(root, monkeypatch)
+    checked = []
+
+    def then_check(name: str) -> None:
+        real: Callable[..., None] = getattr(os, name)
+
+        def call(*args: object, **where: object) -> None:
+            real(*args, **where)
+            losses = [each for each in disk.losses() if each.startswith("the contents")]
+            assert not losses, losses
+            checked.append(name)
+
+        monkeypatch.setattr(os, name, call)
+
+    then_check("link")
+    then_check("rename")
+    for count in COUNTS:
+        batch = store.batch()
+        for number in range(count):
+            batch.put_content(f"data/{count}/{number}", b"1")
+            temporary, stream = batch.spool()
+            with stream:
+                stream.write(b"2")
+            batch.adopt(f"spools/{count}/{number}", temporary)
+        batch.flush()
+    store.put("a", b"1", ABSENT)
+    store.put("a", b"2", ANY)
+    assert set(checked) == {"link", "rename"}
+
+
+# Every path that acknowledges something
+
+
+def test_staging_and_refs_never_go_ahead_of_the_disk(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, source = tmp_path / "namespace", tmp_path / "source"
+    root.mkdir()
+    disk = Disk(root, monkeypatch)
+    repository = repo.create(lake, "demo", str(root), range_entries=16)
+    disk.check("repo create")
+
+    def check() -> None:
+        disk.check("a transaction of the local store")
+        missing = [each for each in fsck(repository) if each.kind in {"data", "range", "metarange"}]
+        assert missing == []
+
+    commits = after_each_commit(monkeypatch, check)
+    for what, act in actions(repository, source).items():
+        before = len(commits)
+        act()
+        disk.check(what)
+        assert len(commits) > before, f"{what} writes nothing"
+    assert list(fsck(repository, hash_data=True)) == []
+
+
+def actions(repository: Repository, source: Path) -> dict[str, Callable[[], object]]:
+    """Return what acknowledges something, in an order in which it can be done."""
+    for number in range(40):
+        path = source / f"{number % 5}" / f"{number}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(str(number))
+    (source / "large").write_bytes(bytes(3 * SMALL))
+    few = source / "3"
+    larger = SMALL + 5
+
+    def stream(path: bytes, size: int) -> object:
+        body = io.BytesIO(path * (size // len(path)))
+        return upload_stream(repository, "main", path, source=body, options=OPTIONS)
+
+    def store_commit(name: str, message: str) -> object:
+        return commit(repository, name, message=message, committer="me")
+
+    def merge_side() -> object:
+        stream(b"m", 30)
+        store_commit("main", "main")
+        upload_file(repository, "side", b"s", source=few / "3.txt", options=OPTIONS)
+        store_commit("side", "side")
+        return merge.merge(repository, "side", "main", MergeOptions(committer="me"))
+
+    def deposit_one() -> None:
+        body = io.BytesIO(b"nowhere else")
+        entry = deposit(repository, "main", b"d", source=body, options=OPTIONS)
+        assert repository.store.head(entry.physical_address).size == entry.size
+        stream(b"e", larger)
+
+    def import_all(path: bytes, *, copies: bool) -> None:
+        outside = source.with_name(path.decode())
+        outside.mkdir()
+        for number in range(300):
+            (outside / f"{number}").write_bytes(path * number)
+        report = import_objects(
+            repository,
+            "main",
+            path,
+            source=Directory(bytes(outside), LinkPolicy.FAIL),
+            runner=LocalRunner(),
+            committer="me",
+            options=ImportOptions(copies=copies),
+        )
+        assert report.ranges_written
+
+    return {
+        "upload of a small file": lambda: upload_file(
+            repository, "main", b"small", source=few / "8.txt", options=OPTIONS
+        ),
+        "upload of a large file": lambda: upload_file(
+            repository, "main", b"large", source=source / "large", options=OPTIONS
+        ),
+        "upload of a small stream": lambda: stream(b"a", 100),
+        "upload of a large stream": lambda: stream(b"b", larger),
+        "upload of a few files": lambda: upload_tree(
+            repository, "main", b"few", source=few, options=OPTIONS
+        ),
+        "upload of many files": lambda: upload_tree(
+            repository, "main", b"many", source=source, options=OPTIONS
+        ),
+        "the first commit": lambda: store_commit("main", "first"),
+        "branch create": lambda: branch.create(repository, "side", source="main"),
+        "tag create": lambda: tag.create(repository, "v1", "main"),
+        "merge": merge_side,
+        "push": lambda: push_all(repository, PushOptions(who="me")),
+        "import": lambda: import_all(b"imported", copies=False),
+        "import of copies": lambda: import_all(b"copied", copies=True),
+        "deposit": deposit_one,
+        "push again": lambda: (
+            store_commit("main", "again"),
+            push_all(repository, PushOptions(who="me")),
+        ),
+    }
+
+
+# The local store
+
+
+def test_the_local_store_syncs_what_it_commits(tmp_path: Path) -> None:
+    with Kv.open(tmp_path) as store:
+        flags = store._environment._lmdb.flags()
+    assert {name: flags[name] for name in ("sync", "metasync", "writemap", "map_async")} == {
+        "sync": True,
+        "metasync": True,
+        "writemap": False,
+        "map_async": False,
+    }

@@ -1,0 +1,138 @@
+"""What a disk would still have after a power cut, told from the calls that a program makes.
+
+Until it is synced, a file may lose what was written to it, and a directory the names that were
+given in it. `Disk` notes who writes, names and syncs below a directory, by inode, in this process.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakecli.objectstore.local import batch as local_batch
+from lakecli.objectstore.local import directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+
+class Disk:
+    """The disk below a directory, whose present state counts as durable.
+
+    Attributes:
+        root: of what is looked at.
+        written: inodes of files that hold bytes which no sync has made durable.
+        named: directories, by inode, with the names given in them since their last sync.
+        log: the calls in their order, for messages of failing tests.
+    """
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
+        self.written: set[int] = set()
+        self.named: dict[int, set[bytes]] = {}
+        self.log: list[str] = []
+        self._real = {name: getattr(os, name) for name in _CALLS}
+        for name in _CALLS:
+            monkeypatch.setattr(os, name, getattr(self, f"_{name}"))
+        real_sync: Callable[[int], None] = directory.sync_file_system
+
+        def sync_all(descriptor: int) -> None:
+            real_sync(descriptor)
+            self.log.append("syncfs")
+            self.written.clear()
+            self.named.clear()
+
+        monkeypatch.setattr(local_batch, "sync_file_system", sync_all)
+
+    def losses(self) -> list[str]:
+        """Return what a power cut could take of the objects that are visible now."""
+        lost = []
+        for place, _, names in os.walk(self.root):
+            if place.endswith("_lakecli/tmp"):
+                continue
+            inode = Path(place).stat().st_ino
+            pending = self.named.get(inode, set())
+            lost += [f"the name {place}/{os.fsdecode(name)}" for name in sorted(pending)]
+            for name in names:
+                path = f"{place}/{name}"
+                if Path(path).stat().st_ino in self.written:
+                    lost.append(f"the contents of {path}")
+        return [each for each in lost if "/_lakecli/tmp" not in each]
+
+    def check(self, when: str) -> None:
+        """Fail if a power cut now would take anything."""
+        losses = self.losses()
+        assert not losses, (when, losses, self.log[-30:])
+
+    def _name(self, name: Any, directory: int | None) -> None:
+        path = os.fsencode(name)
+        if directory is None:
+            whole = Path(os.fsdecode(path)).absolute()
+            inode, name = whole.parent.stat().st_ino, os.fsencode(whole.name)
+        else:
+            inode = os.fstat(directory).st_ino
+            assert b"/" not in path or path.count(b"/") == 1
+            if b"/" in path:  # a place in a nursery, and a file in it
+                above, path = path.split(b"/")
+                inode = os.stat(above, dir_fd=directory).st_ino
+            name = path
+        self.named.setdefault(inode, set()).add(bytes(name))
+        self.log.append(f"name {name!r} in {inode}")
+
+    def _open(self, path: Any, flags: int, *args: Any, dir_fd: int | None = None) -> int:
+        descriptor: int = self._real["open"](path, flags, *args, dir_fd=dir_fd)
+        if flags & os.O_EXCL:
+            self._name(path, dir_fd)
+        return descriptor
+
+    def _write(self, descriptor: int, data: Any) -> int:
+        self.written.add(os.fstat(descriptor).st_ino)
+        self.log.append(f"write {os.fstat(descriptor).st_ino}")
+        count: int = self._real["write"](descriptor, data)
+        return count
+
+    def _copy_file_range(self, source: int, target: int, *args: Any) -> int:
+        self.written.add(os.fstat(target).st_ino)
+        count: int = self._real["copy_file_range"](source, target, *args)
+        return count
+
+    def _fsync(self, descriptor: int) -> None:
+        self._real["fsync"](descriptor)
+        inode = os.fstat(descriptor).st_ino
+        self.log.append(f"fsync {inode}")
+        self.written.discard(inode)
+        self.named.pop(inode, None)
+
+    def _mkdir(self, path: Any, *args: Any, dir_fd: int | None = None) -> None:
+        self._real["mkdir"](path, *args, dir_fd=dir_fd)
+        self._name(path, dir_fd)
+
+    def _rename(self, source: Any, target: Any, **where: Any) -> None:
+        self._real["rename"](source, target, **where)
+        self._name(target, where.get("dst_dir_fd"))
+
+    def _link(self, source: Any, target: Any, **where: Any) -> None:
+        self._real["link"](source, target, **where)
+        self._name(target, where.get("dst_dir_fd"))
+
+
+_CALLS = ("open", "write", "copy_file_range", "fsync", "mkdir", "rename", "link")
+
+
+def after_each_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> list[int]:
+    """Call `act` after each transaction of a local store; return a list that grows with them."""
+    from lakecli.kv.environment import Environment
+
+    real = Environment.commit
+    commits: list[int] = []
+
+    def commit(self: Environment, txn: Any) -> None:
+        real(self, txn)
+        commits.append(len(commits))
+        act()
+
+    monkeypatch.setattr(Environment, "commit", commit)
+    return commits
