@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakecli.config import KEYS, Settings, find_key
+from lakecli.directories import make_private
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.parsing import Unparsable, parse_toml
 
@@ -169,7 +170,8 @@ def _write(path: Path, text: str) -> None:
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not target.parent.is_dir():  # it may be a directory of others, with more in it
+            make_private(target.parent)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -10,6 +10,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from lakecli.directories import make_private
 from lakecli.ids import HexId
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class SstableCache:
         if len(data) > self._size_limit:
             return
         with suppress(OSError):
-            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self._directory)
             self._write(path, data)
             self._used.add(table_id)
             self._evict(len(data))

@@ -18,6 +18,7 @@ from threading import Lock, get_ident
 from time import sleep
 from typing import TYPE_CHECKING, Final
 
+from lakecli.directories import make_private
 from lakecli.errors import LakeError
 from lakecli.kv import pages
 from lakecli.kv.mounts import MOUNT_TABLE, network_type
@@ -149,7 +150,9 @@ class Environment:
                 txn.put(_SCHEMA_KEY, b"%d" % SCHEMA_VERSION, overwrite=False)
         with self._lmdb.begin() as txn:
             self.check_schema(txn)
-        self._sentinel.keep()
+        if not self._sentinel.is_kept:
+            _sync_names(self.directory)
+            self._sentinel.keep()
 
     def translate(self, error: lmdb.Error) -> LakeError:
         """Return what an LMDB error means."""
@@ -182,7 +185,7 @@ def acquire(directory: Path, *, map_size: int) -> Environment:
     import lmdb
 
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(directory)
         status = directory.stat()
         identity = (status.st_dev, status.st_ino)
         _refuse_network(directory)
@@ -220,6 +223,17 @@ def _open_new(directory: Path, map_size: int, identity: tuple[int, int]) -> Envi
         shared.close()
         raise
     return shared
+
+
+def _sync_names(directory: Path) -> None:
+    """Make the names of a new store's files durable, and those of the directories above it."""
+    for above in (directory, *directory.parents[:3]):
+        with suppress(OSError):  # a directory of others, or a file system that knows no such thing
+            descriptor = os.open(above, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def _check_file(directory: Path, sentinel: Sentinel) -> None:

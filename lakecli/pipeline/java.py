@@ -14,6 +14,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lakecli.directories import make_private
 from lakecli.distribution import install_command
 from lakecli.errors import Unsupported
 
@@ -94,9 +95,8 @@ def _write_shim(java: Path, cache: Path) -> Path:
     program = home / "bin/java"
     text = _SHIM.format(java=shlex.quote(str(java)))
     if not program.exists() or program.read_text(encoding="utf-8") != text:
-        home.parent.mkdir(parents=True, exist_ok=True)
         for directory in (home, program.parent):
-            directory.mkdir(mode=0o700, exist_ok=True)
+            make_private(directory)
         # Another process may be starting it right now: it finds the old one or the new one.
         fresh = program.with_name(f"java.{os.getpid()}")
         fresh.write_text(text, encoding="utf-8")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lakecli.directories import make_private
 from lakecli.distribution import install_command
 from lakecli.errors import Unreachable, Unsupported, UsageError
 from lakecli.pipeline.java import java_settings
@@ -98,7 +99,7 @@ def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
         conf.set(name, value)
     try:
         if SparkContext._gateway is None:  # noqa: SLF001 - a JVM of an earlier session goes on
-            log.parent.mkdir(parents=True, exist_ok=True)
+            make_private(log.parent)
             with log.open("wb") as output:
                 # Its standard output is nobody's either: an answer of ours may be JSON.
                 streams = {"stdout": output, "stderr": output}

@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli import layout
+from lakecli.directories import make_private
 from lakecli.errors import (
     ConflictError,
     ErrorKind,
@@ -285,7 +286,7 @@ def _cache(directory: Path) -> Check:
     from tempfile import TemporaryFile
 
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(directory)
         with TemporaryFile(dir=directory) as file:
             file.write(b"can be written")
     except OSError as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
 
+from lakecli.directories import make_private
 from lakecli.errors import LostRace
 from lakecli.pipeline.imports.packed import pack_result, unpack_result
 
@@ -61,11 +62,11 @@ class Journal:
     def open(self, now: datetime) -> None:
         """Make the directory, and delete those of imports long abandoned."""
         self._oldest = now.timestamp() - KEPT_FOR
-        self._all.mkdir(parents=True, exist_ok=True)
+        make_private(self._all)
         for other in self._all.iterdir():
             if other != self.directory and not self._is_fresh(other):
                 shutil.rmtree(other, ignore_errors=True)
-        self.directory.mkdir(exist_ok=True)
+        make_private(self.directory)
 
     def _is_fresh(self, path: Path) -> bool:
         try:

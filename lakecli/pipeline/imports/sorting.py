@@ -12,6 +12,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lakecli.directories import make_private
 from lakecli.pipeline.imports.arrow import bytes_of, rows_of, schema
 from lakecli.pipeline.imports.journal import digest_of
 from lakecli.pipeline.imports.part import Part
@@ -95,7 +96,7 @@ class SortedSource(NamedTuple):
 
 def write_runs(spill: Spill, pieces: tuple[Piece, ...]) -> list[Run]:
     """Write some pieces of a listing as sorted runs, and return them."""
-    Path(spill.directory).mkdir(parents=True, exist_ok=True)
+    make_private(Path(spill.directory))
     name = digest_of([piece.identity() for piece in pieces])
     runs: list[Run] = []
     waiting: list[Any] = []
