@@ -116,6 +116,7 @@ def test_the_commands_of_a_page(
         request.getfixturevalue("aws_environment")
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         replaced = {"my-bucket": new_bucket(endpoint), ENDPOINT: endpoint}
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("LAKECLI_USER_NAME", "Ada Lovelace")
     monkeypatch.setenv("LAKECLI_USER_EMAIL", "ada@example.com")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
