@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from lakecli.repository.upload import UploadOptions, upload_file, upload_tree
 from tests.support.lakes import checksums, read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from lakecli.objectstore.uploads import Part
@@ -242,6 +243,45 @@ def test_damaged_parts_are_sent_again(repository: Repository, store: Bucket, sou
     checksum = upload(repository, source, UploadOptions(part_size=SMALL_PART))
     assert store.parts.sent == [2, 3, 8, 9, 10]
     assert h(store.get(data_key(checksum))).hex() == checksum
+
+
+@pytest.mark.parametrize("tells_checksums", [True, False])
+@pytest.mark.parametrize(("before", "after"), [(8, 11), (11, 8)])
+def test_another_part_size_begins_anew(
+    *,
+    repository: Repository,
+    store: Bucket,
+    source: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tells_checksums: bool,
+    before: int,
+    after: int,
+) -> None:
+    """Parts of one number and one size may hold other bytes: of 8 and 11 units, the second."""
+    unit = 1 << 17
+    (source / "large").write_bytes(os.urandom(19 * unit))
+    if not tells_checksums:
+        listed = Uploads.parts
+
+        def without(self: Uploads, key: str, upload: Any) -> Iterator[Part]:
+            return (replace(part, crc32c=None) for part in listed(self, key, upload))
+
+        monkeypatch.setattr(Uploads, "parts", without)
+    store.parts.before = fail_at(3 if before == 8 else 1, Unreachable("cut off"))
+    with pytest.raises(Unreachable):
+        upload(repository, source, UploadOptions(part_size=before * unit))
+    ((first, unfinished),) = store.bucket.uploads.items()
+    assert [each.upload for each in begun(repository)] == [first]
+    store.parts.sent.clear()
+    store.parts.before = lambda _number: None
+    checksum = upload(repository, source, UploadOptions(part_size=after * unit))
+    assert store.get(data_key(checksum)) == (source / "large").read_bytes()
+    assert h(store.get(data_key(checksum))).hex() == checksum
+    assert store.parts.sent == ([1, 2] if after == 11 else [1, 2, 3])
+    assert begun(repository) == []
+    # What the first run sent belongs to nobody now; it goes like any other leftover.
+    assert set(store.bucket.uploads) == {first}
+    assert unfinished.parts.keys() <= {1, 2}
 
 
 def test_parts_are_streamed_where_memory_is_short(
