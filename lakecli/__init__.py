@@ -15,6 +15,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     validation                   what a record out of a bucket may hold
     ids | identity | parsing     IDs that are checked | digests | JSON and TOML within bounds
     errors | distribution        the error tree | the name of the distribution
+    directories                  directories that only their owner may read (beside these two)
     proto                        lakeFS's protobuf messages
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →

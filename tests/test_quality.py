@@ -94,6 +94,11 @@ def test_the_architecture_names_what_there_is() -> None:
     assert {table.name for table in Table} == set(
         re.findall(r"^\| `([A-Z_]+)` `", text, re.MULTILINE)
     )
+    settings = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    table = text.partition("\n## Layers\n")[2].partition("\n\nThe docstring")[0]
+    rows = [re.findall(r"`(\w+)`", row.split("|")[1]) for row in table.splitlines() if "| `" in row]
+    assert [set(row) for row in rows] == [set(layer.split(" | ")) for layer in layers]
     keys = {value for name, value in vars(layout).items() if name.isupper() and "/" in str(value)}
     assert [key for key in keys if isinstance(key, str) and key not in text] == []
     files = [path.as_posix() for path in (PROJECT / "lakecli").rglob("*.py")]
