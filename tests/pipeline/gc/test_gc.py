@@ -343,6 +343,17 @@ def test_a_missing_range_stops_everything(shared: Shared) -> None:
         shared.collect(ben)
 
 
+def test_tables_of_old_unpushed_commits_of_this_clone_stay(shared: Shared) -> None:
+    ada, ben = shared.clones
+    upload(ben, b"left", b"left")
+    make_commit(ada, {b"a": b"a"})
+    tables = shared.tables
+    shared.time.pass_by(LONG)
+    assert shared.collect_all(ada).action is Action.SWEPT
+    assert shared.tables >= tables
+    assert key_of(b"left") not in shared.data
+
+
 def test_tables_that_unpushed_work_has_lost_are_reported_and_stop_nobody(shared: Shared) -> None:
     ada, ben = shared.clones
     upload(ben, b"left", b"left")
