@@ -88,12 +88,6 @@ DEFECTS = (
         "if not info.is_old}",
     ),
     Defect(
-        "what was sent again before the sweep goes",
-        f"{GC}sweep.py",
-        "if name in reached or not tables[name].is_old:",
-        "if name in reached:",
-    ),
-    Defect(
         "a commit drops another one that came before it",
         "repository/transaction.py",
         "present.commit_id == head and (*newer, *sealed) == present.sealed_tokens",
