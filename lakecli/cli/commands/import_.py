@@ -136,7 +136,7 @@ def import_(
     Objects and versions are listed a thousand per request each, old versions and deletion markers
     included.
     The address is part of an entry's identity, so an object with another version counts as changed
-    even if its bytes are the same. Only lakecli reads such addresses.
+    even if its bytes are the same. The form is lakecli's own: lakeFS may not find these objects.
 
     A source is a directory; a prefix of a bucket; a manifest, which is a file of Parquet, CSV or
     JSON lines with the columns path, physical_address, size and checksum, and perhaps mtime and
