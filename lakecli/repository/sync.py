@@ -186,12 +186,18 @@ class Synchroniser:
             tracked = TrackingStore(txn, repository.key).find(move.kind, move.name)
             there = None if tracked is None else tracked.commit_id
             verdict = unsent.judge(txn, repository, move, there)
-        if verdict is Verdict.SEND:
+        was_sent = verdict is Verdict.SEND
+        if was_sent:
             verdict, there = self._publish_unsent(move, there)
         with repository.lake.kv.write() as txn:
+            taken_back = None
+            if was_sent and verdict is Verdict.NOTHING:
+                taken_back = unsent.note_taken_back(txn, repository, move, by=self._id)
             unsent.forget(txn, repository, move)
         if verdict is Verdict.REFUSE:
             raise _not_sent(repository, move, there)
+        if taken_back is not None:
+            self._send(taken_back)
 
     def _publish_unsent(
         self, move: Unsent, there: CommitId | None

@@ -273,6 +273,11 @@ class Matrix:
         yield self._in_order(meeting, (one, other))
         swapped = self._in_order(meeting, (other, one))
         yield Outcome(swapped.second, swapped.first, swapped.state)
+        if _same_command(meeting.first) == _same_command(meeting.second):
+            # Both asked for the same: one of them did it, and both may say that it is done.
+            for each in (one, other):
+                alone = self._in_order(meeting, (each,))
+                yield Outcome(alone.first, alone.first, alone.state)
         if met.first.exit_code in TURNED_AWAY:
             alone = self._in_order(meeting, (other,))
             yield Outcome(met.first, alone.first, alone.state)
@@ -435,6 +440,11 @@ def _contents(outcome: Outcome) -> dict[tuple[str, ...], str]:
         for branch, tree in repository["contents"].items()
         for path, checksum in tree.items()
     }
+
+
+def _same_command(line: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a command line by the shorter of its names: `redo` is `op redo`."""
+    return line[1:] if line[0] == "op" else line
 
 
 def _is_recursive(meeting: Meeting) -> bool:

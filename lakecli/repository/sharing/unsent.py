@@ -176,6 +176,34 @@ def forget(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
         _put(txn, repository, present._replace(before=move.after))
 
 
+def note_taken_back(
+    txn: WriteTransaction, repository: Repository, move: Unsent, *, by: bytes
+) -> Unsent | None:
+    """Note the way back of a move that another process undid here while it was being sent.
+
+    Undoing a move that is still to be sent deletes its note, for then nothing is left to send. If
+    it was on its way by then, the bucket has it all the same.
+
+    Args:
+        txn: the transaction that settles the move.
+        repository: whose.
+        move: that the bucket has now.
+        by: the `Publisher.id` of the command that sent it.
+
+    Returns:
+        The note of the way back; ``None`` where the ref was not put back to where it began.
+    """
+    refs = RefStore(txn, repository.key)
+    found = refs.find_branch(move.name) if move.kind == "branch" else refs.find_tag(move.name)
+    here = None if found is None else found.commit_id
+    was_undone = move.is_known and here == move.before != move.after
+    if not was_undone or find_unsent(txn, repository, move.kind, move.name) is not None:
+        return None
+    back = move._replace(operation="undo", before=move.after, after=move.before, by=(by.hex(),))
+    _put(txn, repository, back)
+    return back
+
+
 def commit_of_ref(change: RefChange) -> tuple[CommitId | None, CommitId | None]:
     """Return where a change found a branch or a tag, and where it left it."""
     if change.kind not in ("branch", "tag"):
