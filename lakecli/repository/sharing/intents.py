@@ -97,9 +97,11 @@ def settle(txn: WriteTransaction, repository: Repository, begun: Begun, result: 
         operations.append(txn, repository, kind="push", metadata=metadata)
     elif intent.after is not None:
         # Another process may have settled it, or given it up for a move of its own: landing it
-        # once more does nothing, or what is still missing.
+        # once more does nothing, or what is still missing. But it may have been undone since.
         from lakecli.repository.transaction import land
 
+        if not is_new and _was_landed(txn, repository, begun):
+            return
         commit = RefStore(txn, repository.key).get_commit(intent.after)
         sealed = [StagingToken(bytes.fromhex(token)) for token in begun.local["sealed"]]
         land(
@@ -111,6 +113,18 @@ def settle(txn: WriteTransaction, repository: Repository, begun: Begun, result: 
             sealed=sealed,
             from_staging=begun.local.get("from_staging", True),  # as earlier versions took it
         )
+
+
+def _was_landed(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
+    """Tell whether an operation of the log has moved the branch here to what was sent."""
+    from lakecli.kv.operations import iter_operations
+
+    wanted = ("branch", begun.intent.name, begun.intent.after)
+    return any(
+        (change.kind, change.name, operations.commit_of(change.after)) == wanted
+        for operation in iter_operations(txn, repository.key)
+        for change in operation.refs
+    )
 
 
 def _load(fields: Mapping[str, Any]) -> Begun:

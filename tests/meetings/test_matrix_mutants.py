@@ -1,0 +1,119 @@
+"""The matrix finds defects that were fixed, once their fix is taken out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pytest
+
+from lakecli.repository import op_apply, transaction
+from lakecli.repository.sharing import unsent
+from tests.meetings.arguments import REPOSITORY
+from tests.meetings.matrix import Meeting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakecli.model import Branch
+    from tests.meetings.matrix import Matrix
+
+MAIN: Final = f"{REPOSITORY}/main"
+DEV: Final = f"{REPOSITORY}/dev"
+
+
+def _nothing(*_: object, **__: object) -> None:
+    """Do nothing: the check that stands here is taken out."""
+
+
+class Mutant(NamedTuple):
+    """A fix taken out, and where it shows.
+
+    Attributes:
+        apply: takes it out.
+        meeting: the cell of the matrix that shows it, at one of its steps at least.
+    """
+
+    apply: Callable[[pytest.MonkeyPatch], None]
+    meeting: Meeting
+
+
+def _moves_any_head(patch: pytest.MonkeyPatch) -> None:
+    """A branch is moved without comparing it with what the commit was built from."""
+    patch.setattr(transaction, "is_as_built", lambda *_: True)
+
+
+def _counts_all_as_seen(patch: pytest.MonkeyPatch) -> None:
+    """What is staged during a merge counts as written on top of it."""
+    follow_head = transaction.follow_head
+
+    def follow(txn: Any, before: Branch, after: Branch, *, has_seen: bool = True) -> None:
+        del has_seen
+        follow_head(txn, before, after)
+
+    patch.setattr(transaction, "follow_head", follow)
+
+
+def _moves_blindly(patch: pytest.MonkeyPatch) -> None:
+    """`fs mv` and `fs rm` stage without looking again at what they have read."""
+    patch.setattr("lakecli.repository.stage._is_as_seen", lambda *_: True)
+
+
+def _undoes_during_a_commit(patch: pytest.MonkeyPatch) -> None:
+    """`undo` does not look for a commit on its way to the bucket."""
+    patch.setattr(op_apply, "check_none_sent", _nothing)
+
+
+def _forgets_what_was_undone(patch: pytest.MonkeyPatch) -> None:
+    """A move that was undone while it was being sent stays in the bucket."""
+    patch.setattr(unsent, "note_taken_back", _nothing)
+
+
+def _blames_the_lists(patch: pytest.MonkeyPatch) -> None:
+    """A collection that another one ended takes the missing lists for damage."""
+    patch.setattr("lakecli.pipeline.gc.run._Run._check_unmoved", _nothing)
+
+
+def _meeting(situation: str, first: str, second: str, *, sync: bool = False) -> Meeting:
+    return Meeting(situation, sync, tuple(first.split()), tuple(second.split()), "ada")
+
+
+COMMIT: Final = f"commit {MAIN} --message m"
+MERGE: Final = f"merge {DEV} {MAIN} --message m"
+UPLOAD: Final = f"fs upload {{files}}/new {MAIN}/t/1"
+MUTANTS: Final = {
+    "moves any head": Mutant(
+        _moves_any_head, _meeting("clean", MERGE, f"cherry-pick {DEV} {MAIN}")
+    ),
+    "counts all as seen": Mutant(
+        _counts_all_as_seen, _meeting("clean", MERGE, f"fs mv {MAIN}/t/2 {MAIN}/moved")
+    ),
+    "moves blindly": Mutant(
+        _moves_blindly, _meeting("clean", f"fs mv {MAIN}/t/1 {MAIN}/moved", UPLOAD)
+    ),
+    "undoes during a commit": Mutant(
+        _undoes_during_a_commit, _meeting("staged", COMMIT, f"undo {REPOSITORY}", sync=True)
+    ),
+    "forgets what was undone": Mutant(
+        _forgets_what_was_undone,
+        _meeting("clean", f"tag delete {REPOSITORY}/v1 -y", f"undo {REPOSITORY}", sync=True),
+    ),
+    "blames the lists": Mutant(
+        _blames_the_lists, _meeting("due", f"gc run {REPOSITORY} --yes", f"gc undo {REPOSITORY}")
+    ),
+}
+
+
+def _problems(matrix: Matrix, meeting: Meeting) -> list[str]:
+    steps = matrix.pauses(meeting.situation, meeting.first, sync=meeting.sync)
+    found = (matrix.problem(meeting, step) for step in steps)
+    return [problem for problem in found if problem is not None]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS.keys())
+def test_the_matrix_refuses_a_mutant_and_nothing_else(
+    matrix: Matrix, monkeypatch: pytest.MonkeyPatch, mutant: Mutant
+) -> None:
+    assert _problems(matrix, mutant.meeting) == []
+    mutant.apply(monkeypatch)
+    monkeypatch.setattr(matrix, "_solo", {})  # its steps may be others now
+    assert _problems(matrix, mutant.meeting) != []
