@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.repository import housekeeping
+from lakecli.repository.lake import Home, Lake, Surroundings
 from lakecli.spark import read_table, register, write_table
 from tests.support.golden import Cli
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -196,7 +196,11 @@ def forget_and_collect(day: Day, namespace: Path, first: str) -> None:
     run = ("gc", "run", DEMO)
     assert cli.ok(*run, "--json").json["action"] == "found nothing"
 
-    cli.now = NOW + timedelta(days=365)  # operations that could be taken back are forgotten
+    # Operations that could be taken back are forgotten, after two readings of the clock.
+    cli.now = NOW + timedelta(days=365)
+    tidy(cli)
+    cli.now += timedelta(days=1)
+    tidy(cli)
     grow_old(namespace)
     planned = cli.ok(*run, "--dry-run", "--json").json
     condemned = cli.ok(*run, "--json").json
@@ -238,6 +242,14 @@ def damage_and_repair(day: Day, namespace: Path, out: Path) -> None:
 def keys(namespace: Path) -> set[str]:
     """The data objects of a namespace."""
     return {path.name for path in namespace.glob("data/*/*")}
+
+
+def tidy(cli: Cli) -> None:
+    """Let the operation log forget what is too old to be taken back."""
+    home = Path(os.environ["LAKECLI_HOME"])
+    surroundings = Surroundings(lambda: cli.now, lambda: os.urandom(16))
+    with Lake.open(Home(home / "store", home / "cache"), surroundings) as lake:
+        housekeeping.tidy(lake.repository(DEMO.removeprefix("lakefs://")))
 
 
 def grow_old(namespace: Path) -> None:
