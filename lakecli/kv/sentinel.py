@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 NAME: Final = "in-use"
 
+_PATIENCE: Final = 2.0
+_POLL: Final = 0.01
 _SIZE: Final = 64
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
@@ -42,21 +45,26 @@ class Sentinel:
     """
 
     def __init__(self, directory: Path) -> None:
+        self._descriptor = -1
         self._descriptor = os.open(directory / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._boot = _boot_id()
-        is_alone = self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not is_alone:
-            self._lock(fcntl.LOCK_SH)  # waits while somebody checks the store
-        words = os.pread(self._descriptor, _SIZE, 0).split()
-        self.is_kept = words[:1] == [b"kept"]
-        self.was_left_open = is_alone and words[1:2] == [b"open"]
-        same_boot = bool(self._boot) and words[2:3] == [self._boot]
-        self.is_suspect = self.was_left_open and not same_boot
+        try:
+            self._boot = _boot_id()
+            is_alone = self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not is_alone:
+                self._wait()
+            words = os.pread(self._descriptor, _SIZE, 0).split()
+            self.is_kept = words[:1] == [b"kept"]
+            self.was_left_open = is_alone and words[1:2] == [b"open"]
+            same_boot = bool(self._boot) and words[2:3] == [self._boot]
+            self.is_suspect = self.was_left_open and not same_boot
+        except BaseException:
+            self._release()
+            raise
 
     def begin(self) -> None:
         """Let others in, once the store was checked."""
         self._write(b"open")
-        self._lock(fcntl.LOCK_SH)
+        self._wait()
 
     def keep(self) -> None:
         """Note that there is a store now."""
@@ -72,7 +80,24 @@ class Sentinel:
         """
         if cleanly and self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB):
             self._write(b"closed")
-        os.close(self._descriptor)
+        self._release()
+
+    def __del__(self) -> None:
+        """Let go of the lock where an interrupt came before anybody could close this."""
+        self._release()
+
+    def _release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _wait(self) -> None:
+        """Wait while somebody checks the store, but not for ever."""
+        deadline = time.monotonic() + _PATIENCE
+        while not self._lock(fcntl.LOCK_SH | fcntl.LOCK_NB):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(_POLL)
 
     def _lock(self, how: int) -> bool:
         """Change the lock; return whether this process has it now."""

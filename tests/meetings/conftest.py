@@ -19,14 +19,19 @@ _IN_MEMORY = Path("/dev/shm")
 
 
 @pytest.fixture(scope="session")
-def matrix() -> Iterator[Matrix]:
-    """The matrix; what serial orders come to is remembered from test to test."""
+def _world() -> Iterator[tuple[Matrix, Hook]]:
     directory = Path(tempfile.mkdtemp(dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None))
     world, hook = Machines(directory), Hook()
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        hook.install(monkeypatch)
-        hook.skip_waiting(monkeypatch)
-        hook.build_once(monkeypatch)
-        yield Matrix(world, hook)
+    yield Matrix(world, hook), hook
     world.close()
     shutil.rmtree(directory)
+
+
+@pytest.fixture
+def matrix(_world: tuple[Matrix, Hook], monkeypatch: pytest.MonkeyPatch) -> Matrix:
+    """The matrix; what serial orders come to is remembered from test to test."""
+    matrix, hook = _world
+    hook.install(monkeypatch)
+    hook.skip_waiting(monkeypatch)
+    hook.build_once(monkeypatch)
+    return matrix

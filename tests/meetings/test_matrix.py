@@ -21,8 +21,9 @@ SHOWN = 5
 """Problems that a failing test shows."""
 
 
-EVERY: Final = 6
-"""Of the meetings where sharing is automatic, one in so many is tried in each run; nightly all."""
+BY_HAND: Final = 3
+BY_ITSELF: Final = 15
+"""Of the meetings with each kind of sharing, one in so many is tried in each run; nightly all."""
 
 
 @pytest.mark.timeout(900)
@@ -32,17 +33,18 @@ EVERY: Final = 6
 def test_two_commands_that_meet_agree_with_a_serial_order(
     matrix: Matrix, situation: str, *, sync: bool, first: tuple[str, ...]
 ) -> None:
-    _check(matrix, situation, first, sync=sync, every=EVERY if sync else 1)
+    _check(matrix, situation, first, sync=sync, every=BY_ITSELF if sync else BY_HAND)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("first", LINES, ids=" ".join)
+@pytest.mark.parametrize("sync", [False, True], ids=["manual", "auto"])
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_all_commands_that_meet_while_they_share_agree_with_a_serial_order(
-    matrix: Matrix, situation: str, first: tuple[str, ...]
+def test_all_commands_that_meet_agree_with_a_serial_order(
+    matrix: Matrix, situation: str, *, sync: bool, first: tuple[str, ...]
 ) -> None:
-    _check(matrix, situation, first, sync=True, every=1)
+    _check(matrix, situation, first, sync=sync, every=1)
 
 
 def _check(
