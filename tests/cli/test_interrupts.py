@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -25,8 +27,27 @@ MAIN = "lakefs://demo/main"
 OURS = (str(Path(app.__file__).parents[1]), threading.__file__, contextlib.__file__)
 
 
+@functools.cache
+def with_lines(file: str) -> frozenset[int]:
+    """Return the lines of a file's `with` statements."""
+    tree = ast.parse(Path(file).read_bytes())
+    statements = (node for node in ast.walk(tree) if isinstance(node, ast.With | ast.AsyncWith))
+    return frozenset(
+        line
+        for node in statements
+        for line in range(
+            node.lineno, max(item.context_expr.end_lineno or 0 for item in node.items) + 1
+        )
+    )
+
+
 class Interrupter:
-    """Raises a `KeyboardInterrupt` at one line that the main thread comes to, and counts lines."""
+    """Raises a `KeyboardInterrupt` at one line that the main thread comes to, and counts lines.
+
+    Lines of `with` statements are passed over. A trace function is called for them again when the
+    block has ended, before ``__exit__``: there Python itself handles no signal, and an exception
+    would leave a lock taken for ever.
+    """
 
     def __init__(self, at: int = -1) -> None:
         self.at = at
@@ -34,7 +55,7 @@ class Interrupter:
         self.where = ""
 
     def _in_frame(self, frame: Any, event: str, _argument: object) -> Any:
-        if event == "line":
+        if event == "line" and frame.f_lineno not in with_lines(frame.f_code.co_filename):
             self.lines += 1
             if self.lines == self.at:
                 self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import threading
 import time
 from contextlib import contextmanager
 from itertools import takewhile
@@ -389,10 +390,16 @@ class Hook:
         monkeypatch.setattr(build, "build", functools.cache(build.build))
 
     def skip_waiting(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let nobody wait for a command that cannot go on meanwhile."""
+        """Let no command wait for one that cannot go on meanwhile.
 
-        def no_sleep(_seconds: float) -> None:
-            pass
+        Threads of other tests (Spark's gateway has one that polls) go on sleeping: without its
+        pauses such a thread would take most of the processor.
+        """
+        sleep = time.sleep
+
+        def no_sleep(seconds: float) -> None:
+            if threading.current_thread() is not threading.main_thread():
+                sleep(seconds)
 
         monkeypatch.setattr(time, "sleep", no_sleep)
         monkeypatch.setattr(publish, "sleep", no_sleep)
