@@ -19,7 +19,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     proto                        lakeFS's protobuf messages
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
-``repository/transaction.py`` seals the branch's staging area → ``staging/overlay.py`` gives the
+``repository/core/transaction.py`` seals the branch's staging area → ``staging/overlay.py`` gives the
 sealed changes as one sorted stream → ``committed/apply.py`` rewrites only the ranges they touch →
 ``objectstore`` keeps the new ranges and the metarange → one LMDB transaction moves the branch.
 """
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 __version__ = "0.1.0"
 
@@ -59,7 +59,7 @@ def open(uri: str, *, home: str | Path | None = None) -> Repository:  # noqa: A0
 
     from lakecli.config_file import trusted_by
     from lakecli.home import chosen_home, home_paths
-    from lakecli.repository.lake import Home, Lake, Surroundings
+    from lakecli.repository.core.lake import Home, Lake, Surroundings
     from lakecli.uri import parse_repository
 
     name = parse_repository(uri).repository

@@ -138,8 +138,8 @@ def test_nothing_is_unpickled_and_no_text_becomes_code() -> None:
 @pytest.mark.parametrize(
     ("name", "makers"),
     [
-        ("ClaimedValue", {"repository/gate.py", "staging/area.py"}),
-        ("ClaimedCommit", {"repository/gate.py", "repository/commits.py"}),
+        ("ClaimedValue", {"repository/core/gate.py", "staging/area.py"}),
+        ("ClaimedCommit", {"repository/core/gate.py", "repository/core/commit_record.py"}),
     ],
 )
 def test_only_the_gate_says_that_something_is_claimed(name: str, makers: set[str]) -> None:
@@ -155,7 +155,7 @@ def test_only_the_gate_says_that_something_is_claimed(name: str, makers: set[str
             target = ast.unparse(node.args[0]) if called == "cast" and node.args else called
             if re.search(rf"\b({name}|Change)\b", target):
                 found.add(path.relative_to(package).as_posix())
-    assert "repository/gate.py" in found
+    assert "repository/core/gate.py" in found
     assert found <= makers
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import TextIO
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 SCHEME: Final = "lakefs://"
 MAX_CANDIDATES: Final = 200
@@ -91,7 +91,7 @@ def _uris(context: Context, kind: str, typed: str) -> Iterator[str]:
 
 def _operations(context: Context, prefix: str) -> Iterator[str]:
     """Yield the newest operations of all repositories: the ID is typed after its repository."""
-    from lakecli.repository.op_log import SHORT_ID, iter_log
+    from lakecli.repository.undo.log import SHORT_ID, iter_log
 
     lake = context.lake()
     for record in lake.repositories():

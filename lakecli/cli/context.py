@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lakecli.cli.argv import Globals
     from lakecli.config import Settings
-    from lakecli.repository.lake import Lake, Repository
+    from lakecli.repository.core.lake import Lake, Repository
     from lakecli.repository.sync import Synchroniser
     from lakecli.uri import LakeUri
 
@@ -154,7 +154,7 @@ class Context:
             Refused: the store is newer than this lakecli, or lies on a network file system.
         """
         if self._lake is None:
-            from lakecli.repository.lake import Home, Lake, Surroundings
+            from lakecli.repository.core.lake import Home, Lake, Surroundings
 
             home = Home(self.home.store, self.home.cache, self.settings.cache_size)
             world = self._world
@@ -219,7 +219,7 @@ class Context:
         Raises:
             NotFound: there is none of that name on this machine, and never was.
         """
-        from lakecli.repository.op_log import logged_repository
+        from lakecli.repository.undo.log import logged_repository
 
         repository = logged_repository(
             self.lake(), uri.repository, wanted=wanted, operation=operation

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.cli.text import local_date, one_line
-from lakecli.repository.op_log import SHORT_ID
+from lakecli.repository.undo.log import SHORT_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lakecli.kv.operations import Operation, RefChange
-    from lakecli.repository.op_undo import Undone
+    from lakecli.repository.undo.undo import Undone
 
 COLUMNS: Final = ("Operation", "Time", "Kind", "Changes", "Command")
 

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lakecli.cli.context import Context
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.outside import Place
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.outside import Place
 
 SHOWN_PLACES = 20
 
@@ -38,8 +38,8 @@ def ask_about_outside(context: Context, repository: Repository) -> list[Place]:
     Without a terminal, the command that allows them is printed.
     """
     from lakecli.errors import LakeError, Refused
-    from lakecli.repository.outside import allowable, look
-    from lakecli.repository.places import remember, trust_of
+    from lakecli.repository.core.outside import allowable, look
+    from lakecli.repository.core.places import remember, trust_of
 
     try:
         found = look(repository)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lakecli.cli.context import Context
     from lakecli.model import Entry
     from lakecli.objectstore.base import PresignedUrl
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 _SLACK: Final = timedelta(seconds=2)
 """Signatures count in whole seconds."""
@@ -56,7 +56,7 @@ def presigned(
     Raises:
         Unsupported: the storage namespace has no URLs.
     """
-    from lakecli.repository.address import may_change
+    from lakecli.repository.core.address import may_change
     from lakecli.repository.objects import presign_entry
 
     wanted = lifetime(context, asked)

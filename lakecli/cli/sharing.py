@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from lakecli.cli.progress import Progress
     from lakecli.model import CommitId
     from lakecli.remote.damage import Damage
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.pending import Finished
     from lakecli.repository.fetch import RefUpdate
-    from lakecli.repository.lake import Repository
     from lakecli.repository.push import Pushed
-    from lakecli.repository.sharing.pending import Finished
     from lakecli.repository.sync import Resumed
     from lakecli.uri import LakeUri
 
@@ -36,7 +36,7 @@ def counting(progress: Progress) -> Callable[[int], None]:
 
 def finish_interrupted(context: Context, repository: Repository) -> list[Finished]:
     """Finish what an interrupted command left, and tell what became of it."""
-    from lakecli.repository.sharing.pending import finish_pending
+    from lakecli.repository.core.pending import finish_pending
 
     finished = finish_pending(repository)
     _tell(context, finished)
@@ -53,7 +53,7 @@ def tell_resumed(context: Context, resumed: Resumed) -> None:
 
 
 def _tell(context: Context, finished: Sequence[Finished]) -> None:
-    from lakecli.repository.sharing.pending import State
+    from lakecli.repository.core.pending import State
 
     for kind, name, state in (
         (each.intent.kind, each.intent.name, each.state) for each in finished

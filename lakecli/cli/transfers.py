@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lakecli.cli.context import Context
     from lakecli.cli.progress import Progress
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.selection import Plan, Selection, Tally
 
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progress")]

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.cli.operations import undone_lines, undone_record
-from lakecli.repository.op_claims import GONE
+from lakecli.repository.undo.claims import GONE
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context
     from lakecli.kv.operations import Operation
-    from lakecli.repository.op_undo import Undone
+    from lakecli.repository.undo.undo import Undone
     from lakecli.uri import LakeUri
 
 
 def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
     """Undo the newest operation of a repository, and say what that was."""
-    from lakecli.repository.op_undo import undo
+    from lakecli.repository.undo.undo import undo
 
     repository = context.logged_repository(uri, wanted="undo", sync=True)
     shared = remote or repository.publisher is not None
@@ -28,7 +28,7 @@ def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
 
 def run_redo(context: Context, uri: LakeUri) -> None:
     """Do the last undone operation of a repository again, and say what that was."""
-    from lakecli.repository.op_undo import redo
+    from lakecli.repository.undo.undo import redo
 
     repository = context.logged_repository(uri, wanted="redo", sync=True)
     _answer(context, "Redone", redo(repository))

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from lakecli import layout
+from lakecli.committed.lru_cache import Recent
 from lakecli.committed.metaranges import (
     NO_RANGES,
     TREE_PROPERTY,
@@ -21,7 +22,6 @@ from lakecli.committed.metaranges import (
 )
 from lakecli.committed.points import PointReader
 from lakecli.committed.ranges import check_described
-from lakecli.committed.recent import Recent
 from lakecli.committed.sources import MissingTable, PathSource, RemoteSource
 from lakecli.errors import IntegrityError
 from lakecli.objectstore.base import ObjectNotFound, get_bounded

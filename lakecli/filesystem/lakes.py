@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from lakecli.home import chosen_home, home_paths
-from lakecli.repository.address import locate
+from lakecli.repository.core.address import locate
 from lakecli.uri import SCHEME, parse_repository
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.lake import Lake, Repository
+    from lakecli.repository.core.lake import Lake, Repository
 
 
 class _Held:
@@ -69,7 +69,7 @@ def located(home: str | None, name: str, entry: Entry) -> Iterator[tuple[ObjectS
 
     Raises:
         NotFound: there is no such repository.
-        LakeError: its address cannot be followed; see `lakecli.repository.address.Resolver`.
+        LakeError: its address cannot be followed; see `lakecli.repository.core.address.Resolver`.
     """
     with lake(home) as held:
         yield locate(held.repository(name), entry)
@@ -101,7 +101,7 @@ def _open(home: str | None) -> Lake:
     from datetime import UTC, datetime
 
     from lakecli.config_file import trusted_by
-    from lakecli.repository.lake import Home, Lake, Surroundings
+    from lakecli.repository.core.lake import Home, Lake, Surroundings
 
     paths = home_paths(home)
     surroundings = Surroundings(

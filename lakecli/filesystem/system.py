@@ -30,9 +30,9 @@ from lakecli.filesystem.transaction import LakeTransaction, Pending
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.refs.names import is_branch_name
 from lakecli.refs.store import RefStore
-from lakecli.repository.address import full_address
-from lakecli.repository.read import damaged, gone, read_located
-from lakecli.repository.view import open_view
+from lakecli.repository.core.address import full_address
+from lakecli.repository.core.read import damaged, gone, read_located
+from lakecli.repository.core.view import open_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
     from lakecli.filesystem.paths import Place
     from lakecli.model import Commit, Entry
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
     from lakecli.repository.deposit import Removal
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.view import View
 
 PARALLEL_READS: Final = 16
 """Ranges that `LakeFileSystem.cat_ranges` reads at a time."""

@@ -1,6 +1,6 @@
 """Moves of refs in the bucket that were begun here, until their outcome is written down.
 
-Beside them lie the notes of moves that are still to be begun: `lakecli.repository.sharing.unsent`.
+Beside them lie the notes of moves that are still to be begun: `lakecli.repository.core.unsent`.
 
 ::
 

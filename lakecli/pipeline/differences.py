@@ -14,15 +14,15 @@ from lakecli.committed.diff import compare_between, diff_between
 from lakecli.committed.keys import prefix_end
 from lakecli.model import ChangeType, Difference
 from lakecli.pipeline.intervals import intervals
-from lakecli.pipeline.site import Site
+from lakecli.pipeline.store_location import Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lakecli.committed.store import TreeStore
     from lakecli.pipeline.runner import Runner
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.diff import Compared
-    from lakecli.repository.lake import Repository
 
 PART_ENTRIES: Final = 50_000
 """Entries that one part compares, about."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.check import Problem, check_range
 from lakecli.layout import data_digest, data_key
-from lakecli.pipeline.site import Site
-from lakecli.repository import outside
-from lakecli.repository.data_index import Hashed, check_object
-from lakecli.repository.fsck import Sound
+from lakecli.pipeline.store_location import Site
+from lakecli.repository.check.fsck import Sound
+from lakecli.repository.core import outside
+from lakecli.repository.core.data_index import Hashed, check_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from lakecli.model import RangeId
     from lakecli.objectstore.base import ObjectInfo, ObjectStore
     from lakecli.pipeline.runner import Runner
-    from lakecli.repository.data_index import DataIndex
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.data_index import DataIndex
+    from lakecli.repository.core.lake import Repository
 
 PART_OBJECTS: Final = 500
 PART_BYTES: Final = 256 << 20

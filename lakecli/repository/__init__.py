@@ -1,7 +1,7 @@
 """The operations: one module per verb, named as its command.
 
 The only package where committed trees, refs and staging meet. May import everything below it;
-re-exports nothing. Start at `lakecli.repository.lake`. Which module is about what::
+re-exports nothing. Start at `lakecli.repository.core.lake`. Which module is about what::
 
     repositories      lake, repo, records, namespace; doctor
     branches, tags    branch, tag; tokens: their staging areas

@@ -9,15 +9,15 @@ from lakecli.errors import AlreadyExists, Refused
 from lakecli.model import Branch
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.store import RefStore
-from lakecli.repository import operations, tokens
-from lakecli.repository.view import branch_at, commit_at, view_of_branch
+from lakecli.repository.core import operations, staging_tokens
+from lakecli.repository.core.view import branch_at, commit_at, view_of_branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.kv.env import ReadTransaction
-    from lakecli.repository.commits import ClaimedCommit
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.commit_record import ClaimedCommit
+    from lakecli.repository.core.lake import Repository
 
 
 def create(repository: Repository, name: str, *, source: str) -> Branch:
@@ -37,7 +37,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
         branch = Branch(
             name=name,
             commit_id=commit.id,
-            staging_token=tokens.start(txn, repository, name, commit.id),
+            staging_token=staging_tokens.start(txn, repository, name, commit.id),
         )
         refs.put_branch(branch)
         operations.append(
@@ -55,7 +55,7 @@ def claim_ref(repository: Repository, expression: str) -> ClaimedCommit:
         Gone: the tree of the commit is not in the bucket any more.
         SweepRunning: garbage collection is deleting, and does not end.
     """
-    from lakecli.repository.gate import claim_target
+    from lakecli.repository.core.gate import claim_target
 
     with repository.lake.kv.read() as txn:
         return claim_target(txn, repository, commit_at(repository, txn, expression))
@@ -105,7 +105,7 @@ def delete(repository: Repository, name: str) -> Branch:
         Refused: it is the default branch.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    from lakecli.repository.sharing.under_way import check_none_sent, once_settled
+    from lakecli.repository.core.under_way import check_none_sent, once_settled
 
     def act(*, has_asked: bool) -> Branch:
         with repository.lake.kv.write() as txn:
@@ -156,7 +156,7 @@ def reset(repository: Repository, name: str) -> None:
         NotFound: no such branch.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    from lakecli.repository.sharing.under_way import check_none_sent, once_settled
+    from lakecli.repository.core.under_way import check_none_sent, once_settled
 
     def act(*, has_asked: bool) -> None:
         with repository.lake.kv.write() as txn:
@@ -165,7 +165,7 @@ def reset(repository: Repository, name: str) -> None:
             check_none_sent(txn, repository, name, has_asked=has_asked)
             after = replace(
                 before,
-                staging_token=tokens.start(txn, repository, name, before.commit_id),
+                staging_token=staging_tokens.start(txn, repository, name, before.commit_id),
                 sealed_tokens=(),
             )
             refs.put_branch(after)
@@ -209,7 +209,7 @@ def reset_object(repository: Repository, name: str, path: bytes) -> int:
 
 def _restore(repository: Repository, name: str, paths: list[bytes]) -> int:
     """Unstage paths; where a sealed token has one too, stage what is committed over it."""
-    from lakecli.repository.stage import Stager
+    from lakecli.repository.core.stager import Stager
 
     repository.lake.surroundings.on_step("unstage")
     if not paths:

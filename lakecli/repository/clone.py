@@ -16,11 +16,10 @@ from lakecli.kv.env import Table
 from lakecli.kv.operations import RefChange
 from lakecli.model import Branch, RepositoryRecord, Tag
 from lakecli.refs.store import RefStore
-from lakecli.repository import namespace, operations, records, tokens
-from lakecli.repository.commits import initial_commit
+from lakecli.repository.core import namespace, operations, records, staging_tokens, tracking
+from lakecli.repository.core.commit_record import initial_commit
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.fetch import Change, RefUpdate, notify, read_remote, take_packs
-from lakecli.repository.lake import Repository
-from lakecli.repository.sharing import tracking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.model import CommitId, StagingToken
     from lakecli.remote.damage import Damage
+    from lakecli.repository.core.lake import Lake
     from lakecli.repository.fetch import Remote
-    from lakecli.repository.lake import Lake
     from lakecli.repository.sharing.incoming import Incoming
 
 
@@ -211,7 +210,7 @@ def _positions(remote: Remote) -> Iterator[tuple[str, str, CommitId]]:
 def _branch(
     txn: WriteTransaction, repository: Repository, name: str, commit_id: CommitId
 ) -> Branch:
-    return Branch(name, commit_id, tokens.start(txn, repository, name, commit_id))
+    return Branch(name, commit_id, staging_tokens.start(txn, repository, name, commit_id))
 
 
 def _forget(txn: WriteTransaction, repository: Repository) -> dict[tuple[str, str], Branch | Tag]:

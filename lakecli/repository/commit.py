@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import ConflictError, NothingToDo
 from lakecli.model import MergeStrategy
-from lakecli.repository import tokens
-from lakecli.repository.gate import claim_head
-from lakecli.repository.transaction import Draft, commit_staged
+from lakecli.repository.core import staging_tokens
+from lakecli.repository.core.gate import claim_head
+from lakecli.repository.core.transaction import Draft, commit_staged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from lakecli.model import Commit
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.view import View
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
 
 MAX_LISTED: Final = 1_000
 """Overtaken paths that an error lists, at most."""
@@ -91,7 +91,7 @@ def _changes(
     changes = ((path, value or None) for path, value in view.staged())  # b"": a tombstone
     if strategy == MergeStrategy.SOURCE_WINS or _is_current(view):
         return changes
-    from lakecli.repository.overtaken import iter_overtaken
+    from lakecli.repository.core.staged_conflicts import iter_overtaken
 
     overtaken = iter_overtaken(view)
     if strategy == MergeStrategy.DEST_WINS:
@@ -113,7 +113,8 @@ def _changes(
 def _is_current(view: View) -> bool:
     """Whether all that is staged was staged on top of the head, so that nobody came between."""
     return all(
-        tokens.started_on(view.txn, token) in (None, view.commit.id) for token in view.tokens
+        staging_tokens.started_on(view.txn, token) in (None, view.commit.id)
+        for token in view.tokens
     )
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from lakecli.committed.values import encode_entry
 from lakecli.errors import LostRace
-from lakecli.repository.gate import claim_values
-from lakecli.repository.stage import MAX_ATTEMPTS, Seen, Stager
+from lakecli.repository.core.gate import claim_values
+from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
+from lakecli.repository.core.view import branch_at, view_of_branch
 from lakecli.repository.upload import Upload, is_same
-from lakecli.repository.view import branch_at, view_of_branch
 from lakecli.staging.area import TOMBSTONE
 from lakecli.uri import check_path
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakecli.model import Entry
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.upload import UploadOptions
 
 

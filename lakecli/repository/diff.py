@@ -7,16 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.model import ChangeType, Difference
-from lakecli.repository.find_merge_base import find_merge_points
-from lakecli.repository.view import commit_at, open_view, resolve_ref
+from lakecli.repository.core.merge_base import find_merge_points
+from lakecli.repository.core.view import commit_at, open_view, resolve_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lakecli.committed.store import TreeStore
     from lakecli.model import MetarangeId
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.view import View
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
 
 _BLOCKS_SIZE: Final = 8 << 20
 """Bytes that decoded blocks of the committed tree may take while staging is compared with it."""

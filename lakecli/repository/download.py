@@ -22,8 +22,9 @@ from lakecli.errors import (
 from lakecli.objectstore.base import BucketNotFound
 from lakecli.objectstore.uploads import PART_SIZE
 from lakecli.objectstore.uri import is_local
-from lakecli.repository.address import is_external
-from lakecli.repository.read import digest_of, read_object
+from lakecli.repository.core.address import is_external
+from lakecli.repository.core.read import digest_of, read_object
+from lakecli.repository.core.view import no_such_path, open_view
 from lakecli.repository.rearrange import directory
 from lakecli.repository.transfer.destination import (
     Destination,
@@ -34,14 +35,13 @@ from lakecli.repository.transfer.destination import (
 )
 from lakecli.repository.transfer.parallel import Patience, Persistence, Workers
 from lakecli.repository.transfer.selection import EVERYTHING, Plan, Selection
-from lakecli.repository.view import no_such_path, open_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from lakecli.model import Entry
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 LOOK_AHEAD: Final = 1_024

@@ -18,9 +18,9 @@ from lakecli.objectstore.base import Version
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.store import RefStore
 from lakecli.remote import damage
-from lakecli.repository import operations
-from lakecli.repository.lake import Notice
-from lakecli.repository.sharing import rollback, tracking, unsent
+from lakecli.repository.core import operations, tracking, unsent
+from lakecli.repository.core.lake import Notice
+from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.incoming import Incoming, take_in
 from lakecli.repository.sharing.publish import check_readable
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lakecli.remote.damage import Damage
     from lakecli.remote.packs import DamagedPack
     from lakecli.remote.records import RemoteRef
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 MAX_NAMED: Final = 16

@@ -18,17 +18,16 @@ from lakecli.model import Branch, Tag
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.remote.known import iter_moves
-from lakecli.repository import operations, tokens
-from lakecli.repository.clean import unstage_unchanged
-from lakecli.repository.sharing import intents, unsent
-from lakecli.repository.sharing.under_way import CommitUnderWay
-from lakecli.repository.transaction import follow_head
+from lakecli.repository.core import intents, operations, staging_tokens, unsent
+from lakecli.repository.core.clean import unstage_unchanged
+from lakecli.repository.core.transaction import follow_head
+from lakecli.repository.core.under_way import CommitUnderWay
 
 if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.kv.operations import RefChange
     from lakecli.kv.tracking import Tracked
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 def follow(repository: Repository) -> int:
@@ -113,7 +112,7 @@ def _follow_branch(
     if before is None:
         if tracked.commit_id is None or refs.find_tag(tracked.name) is not None:
             return None
-        token = tokens.start(txn, repository, tracked.name, tracked.commit_id)
+        token = staging_tokens.start(txn, repository, tracked.name, tracked.commit_id)
         after = Branch(tracked.name, tracked.commit_id, token)
         refs.put_branch(after)
         return operations.branch_change(None, after)

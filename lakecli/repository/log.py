@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.refs.history import iter_log
 from lakecli.refs.store import RefStore
-from lakecli.repository.view import commit_at
+from lakecli.repository.core.view import commit_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import Commit
     from lakecli.refs.graph_lines import GraphLine
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 class LogOptions(NamedTuple):

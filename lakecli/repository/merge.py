@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 from lakecli.errors import NothingToDo
 from lakecli.model import ChangeType, Difference, MergeStrategy
-from lakecli.repository.clean import check_clean
-from lakecli.repository.commits import MERGE_STRATEGY
-from lakecli.repository.find_merge_base import find_merge_points
-from lakecli.repository.gate import claim_commit, claim_head
-from lakecli.repository.transaction import Draft, commit_clean
-from lakecli.repository.view import view_of_branch
+from lakecli.repository.core.clean import check_clean
+from lakecli.repository.core.commit_record import MERGE_STRATEGY
+from lakecli.repository.core.gate import claim_commit, claim_head
+from lakecli.repository.core.merge_base import find_merge_points
+from lakecli.repository.core.transaction import Draft, commit_clean
+from lakecli.repository.core.view import view_of_branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lakecli.model import Commit
-    from lakecli.repository.find_merge_base import MergePoints
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.view import View
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.merge_base import MergePoints
+    from lakecli.repository.core.view import View
 
 
 @dataclass(frozen=True, slots=True)

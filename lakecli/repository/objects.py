@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lakecli.repository.view import open_view
+from lakecli.repository.core.view import open_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lakecli.committed.listing import ListedObject, ListedPrefix
     from lakecli.model import Entry
     from lakecli.objectstore.base import PresignedUrl
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 def stat(repository: Repository, ref: str, path: bytes) -> Entry:

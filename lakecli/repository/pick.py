@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from lakecli.errors import NotFound, NothingToDo, Refused, UsageError
 from lakecli.model import EMPTY_TREE, MergeStrategy
 from lakecli.refs.store import RefStore
-from lakecli.repository.commits import CHERRY_PICK_COMMITTER, CHERRY_PICK_ORIGIN
-from lakecli.repository.gate import claim_commit, claim_head
-from lakecli.repository.transaction import Draft, commit_clean
-from lakecli.repository.view import commit_at
+from lakecli.repository.core.commit_record import CHERRY_PICK_COMMITTER, CHERRY_PICK_ORIGIN
+from lakecli.repository.core.gate import claim_commit, claim_head
+from lakecli.repository.core.transaction import Draft, commit_clean
+from lakecli.repository.core.view import commit_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakecli.model import Commit, MetarangeId
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.view import View
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
 
 
 def _parent(repository: Repository, view: View, picked: Commit, number: int) -> Commit:

@@ -7,14 +7,14 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from lakecli.objectstore.base import PresignRequest
-from lakecli.repository.address import locate
+from lakecli.repository.core.address import locate
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from lakecli.model import Entry
     from lakecli.objectstore.base import PresignedUrl
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 _SHOWN: Final = re.compile(

@@ -18,14 +18,14 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.model import Branch, MergeStrategy, Tag
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
-from lakecli.repository import operations, tokens
 from lakecli.repository.branch import check_free
-from lakecli.repository.clean import unstage_unchanged
+from lakecli.repository.core import operations, staging_tokens
+from lakecli.repository.core.clean import unstage_unchanged
+from lakecli.repository.core.pending import finish_pending
+from lakecli.repository.core.transaction import MAX_ATTEMPTS, follow_head
+from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.fetch import fetch
 from lakecli.repository.push import NonFastForward
-from lakecli.repository.sharing.pending import finish_pending
-from lakecli.repository.transaction import MAX_ATTEMPTS, follow_head
-from lakecli.repository.view import view_of_branch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
     from lakecli.kv.tracking import Tracked
     from lakecli.model import CommitId
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
     from lakecli.repository.fetch import FetchReport
-    from lakecli.repository.lake import Repository
     from lakecli.repository.merge import MergeOptions
-    from lakecli.repository.view import View
 
 MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""
@@ -251,7 +251,9 @@ def _follow(repository: Repository, name: str, plan: _Plan) -> bool:
             return False
         if before is None:
             check_free(refs, name)
-            after = Branch(name, plan.there, tokens.start(txn, repository, name, plan.there))
+            after = Branch(
+                name, plan.there, staging_tokens.start(txn, repository, name, plan.there)
+            )
         else:
             if _fingerprint(view_of_branch(repository, txn, name)) != staged:
                 return False
@@ -275,7 +277,7 @@ def _check_staged(
         ignores_unchanged: let pass what is staged as it is committed; a pull unstages that first.
     """
     from lakecli.committed.diff import diff
-    from lakecli.repository.overtaken import iter_crossing
+    from lakecli.repository.core.staged_conflicts import iter_crossing
 
     with repository.lake.kv.read() as txn:
         view = view_of_branch(repository, txn, name)

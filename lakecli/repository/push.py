@@ -16,9 +16,10 @@ from lakecli.errors import AlreadyExists, LakeError, LostRace, NotFound, Refused
 from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
+from lakecli.repository.core import tracking
+from lakecli.repository.core.pending import finish_pending
 from lakecli.repository.fetch import fetch, take_packs
-from lakecli.repository.sharing import rollback, tracking
-from lakecli.repository.sharing.pending import finish_pending
+from lakecli.repository.sharing import rollback
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import CommitId
     from lakecli.remote.records import RemoteRef
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 MAX_ATTEMPTS: Final = 8
 """Times that others may move a ref, each time to what is pushed here too, while it is pushed."""

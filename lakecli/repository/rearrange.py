@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from lakecli.committed.pairs import is_same
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LostRace, UsageError
-from lakecli.repository.gate import claim_below, claim_values
-from lakecli.repository.stage import MAX_ATTEMPTS, Seen, Stager
-from lakecli.repository.view import branch_at, no_such_path, open_view
+from lakecli.repository.core.gate import claim_below, claim_values
+from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
+from lakecli.repository.core.view import branch_at, no_such_path, open_view
 from lakecli.staging.area import TOMBSTONE
 from lakecli.uri import check_path
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lakecli.model import Entry
-    from lakecli.repository.gate import Change
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.view import View
+    from lakecli.repository.core.gate import Change
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
     from lakecli.staging.area import ClaimedValue
 
 BATCH: Final = 5_000

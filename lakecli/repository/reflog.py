@@ -19,7 +19,7 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.store import RefStore
 from lakecli.remote import known
-from lakecli.repository.operations import FOLLOWED
+from lakecli.repository.core.operations import FOLLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakecli.kv.operations import Operation
     from lakecli.model import CommitId
     from lakecli.remote.records import Move
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 KINDS: Final = ("branch", "tag")
 

@@ -11,13 +11,13 @@ from lakecli.kv.operations import RefChange
 from lakecli.model import Branch, RepositoryRecord, RepositoryUuid
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.store import RefStore
-from lakecli.repository import namespace, operations, records, tokens
-from lakecli.repository.commits import initial_commit
-from lakecli.repository.lake import Repository
+from lakecli.repository.core import namespace, operations, records, staging_tokens
+from lakecli.repository.core.commit_record import initial_commit
+from lakecli.repository.core.lake import Repository
 
 if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
-    from lakecli.repository.lake import Lake
+    from lakecli.repository.core.lake import Lake
 
 DEFAULT_BRANCH: Final = "main"
 DEFAULT_RANGE_ENTRIES: Final = 8192
@@ -125,7 +125,7 @@ def _register(lake: Lake, record: RepositoryRecord) -> Repository:
         branch = Branch(
             name=record.default_branch,
             commit_id=first.id,
-            staging_token=tokens.start(txn, repository, record.default_branch, first.id),
+            staging_token=staging_tokens.start(txn, repository, record.default_branch, first.id),
         )
         records.put_repository(txn, record)
         records.delete_intention(txn, record)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.repository.view import commit_at, resolve_ref
+from lakecli.repository.core.view import commit_at, resolve_ref
 
 if TYPE_CHECKING:
     from lakecli.model import Commit
     from lakecli.refs.resolve import Resolved
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 def rev_parse(repository: Repository, ref: str) -> Resolved:

@@ -12,8 +12,9 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.model import ChangeType
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.store import RefStore
-from lakecli.repository.sharing import rollback, tracking
-from lakecli.repository.view import branch_at, view_of_branch
+from lakecli.repository.core import tracking
+from lakecli.repository.core.view import branch_at, view_of_branch
+from lakecli.repository.sharing import rollback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import Branch, CommitId
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 class Distance(NamedTuple):

@@ -3,8 +3,8 @@
 `Synchroniser.begin` finishes what an interrupted command left, fetches, and lets local refs
 follow the bucket (`lakecli.repository.follow`). While it is attached to a repository, commits,
 merges and reverts move a branch in the bucket before they move it here
-(`lakecli.repository.transaction`), and every other move of a ref leaves a note in the transaction
-that makes it, which `end` sends (`lakecli.repository.sharing.unsent`). A command that is killed in
+(`lakecli.repository.core.transaction`), and every other move of a ref leaves a note in the transaction
+that makes it, which `end` sends (`lakecli.repository.core.unsent`). A command that is killed in
 between leaves its note, or the intent of its move, to the next one.
 
 A note is sent only where the bucket stands on what the note moved the ref from, or where that is a
@@ -19,19 +19,19 @@ from lakecli.errors import LakeError, LostRace, OutcomeUnknown, Refused, Unreach
 from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
+from lakecli.repository.core import tracking, unsent
+from lakecli.repository.core.transaction import is_as_built
+from lakecli.repository.core.unsent import Verdict
 from lakecli.repository.follow import follow
-from lakecli.repository.sharing import tracking, unsent
-from lakecli.repository.sharing.unsent import Verdict
-from lakecli.repository.transaction import is_as_built
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import Branch, Commit, CommitId, StagingToken
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.sharing.pending import Finished
-    from lakecli.repository.sharing.unsent import Unsent
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.pending import Finished
+    from lakecli.repository.core.unsent import Unsent
 
 
 class Synchroniser:
@@ -72,8 +72,8 @@ class Synchroniser:
             Unreachable: the store does not answer; everything here is as it was.
             PermissionDenied: reading or listing is not allowed, likewise.
         """
+        from lakecli.repository.core.pending import finish_pending
         from lakecli.repository.fetch import fetch
-        from lakecli.repository.sharing.pending import finish_pending
 
         finished = finish_pending(self._repository)
         fetch(self._repository)

@@ -8,14 +8,14 @@ from lakecli.errors import AlreadyExists, NotFound
 from lakecli.model import Tag
 from lakecli.refs.names import check_tag_name
 from lakecli.refs.store import RefStore
-from lakecli.repository import operations
 from lakecli.repository.branch import check_free, claim_ref
+from lakecli.repository.core import operations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.kv.env import ReadTransaction
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 def create(repository: Repository, name: str, ref: str, *, force: bool = False) -> Tag:

@@ -18,15 +18,15 @@ from lakecli.model import CLIENT_MTIME, Entry
 from lakecli.objectstore.leftovers import clear_temporaries
 from lakecli.objectstore.uploads import PART_SIZE, uploads_of
 from lakecli.objectstore.uri import is_local
-from lakecli.repository.gate import claim_uploaded
-from lakecli.repository.stage import Stager
+from lakecli.repository.core.gate import claim_uploaded
+from lakecli.repository.core.stager import Stager
+from lakecli.repository.core.view import branch_at, open_view
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import SMALL, FileChanged, Ingest, Ingested, SpecialFile
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import Background, Memory, Patience, Persistence, Workers
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy, size_of, walk
-from lakecli.repository.view import branch_at, open_view
 from lakecli.uri import check_path
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.kv.file_hashes import FileKey
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.send import Sender
     from lakecli.repository.transfer.walk import Found
 

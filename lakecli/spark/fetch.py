@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from lakecli.pipeline.site import Site
+    from lakecli.pipeline.store_location import Site
 
 DIRECTORY: Final = "__lakecli_directory"
 """The column that says which directory a row's file is in."""

@@ -6,11 +6,11 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import NotFound, UsageError
-from lakecli.repository.view import no_such_path, open_view
+from lakecli.repository.core.view import no_such_path, open_view
 from lakecli.uri import parse_path, ref_of
 
 if TYPE_CHECKING:
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 COPYING = "._COPYING_"
 

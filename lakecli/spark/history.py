@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakecli.errors import UsageError
 from lakecli.model import Difference
-from lakecli.pipeline.site import Site
+from lakecli.pipeline.store_location import Site
 from lakecli.spark.filters import Window, window_of
 from lakecli.spark.snapshot import hints_told, opened
 from lakecli.spark.types import COMMITS, REFS, arrow_schema
@@ -135,8 +135,8 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
         NotFound: one of them names nothing.
         Refused: three dots between refs without a common ancestor.
     """
-    from lakecli.repository.find_merge_base import find_merge_points
-    from lakecli.repository.view import commit_at
+    from lakecli.repository.core.merge_base import find_merge_points
+    from lakecli.repository.core.view import commit_at
 
     dots = "..." if "..." in refs else ".."
     left, _, right = refs.partition(dots)

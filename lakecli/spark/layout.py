@@ -17,13 +17,13 @@ from blake3 import blake3
 
 from lakecli.errors import UsageError
 from lakecli.objectstore.uri import is_local
-from lakecli.repository.address import is_outside
+from lakecli.repository.core.address import is_outside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.spark.files import TableFile
 
 KEPT: Final = timedelta(days=7)

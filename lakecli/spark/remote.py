@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import Unsupported, UsageError
-from lakecli.pipeline.site import Site
+from lakecli.pipeline.store_location import Site
 from lakecli.spark.fetch import DIRECTORY, VALUE, ObjectFile, Reader, Remote, iter_lines, serialised
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.spark.files import TableFile
 
     Place = tuple[Any, ...]

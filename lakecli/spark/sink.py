@@ -22,7 +22,7 @@ from lakecli.pipeline.imports.copying import make_ingest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.pipeline.site import Site
+    from lakecli.pipeline.store_location import Site
     from lakecli.repository.transfer.ingest import Ingested
 
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"

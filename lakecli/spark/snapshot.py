@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import LakeError
 from lakecli.home import chosen_home
-from lakecli.pipeline.site import Site
+from lakecli.pipeline.store_location import Site
 from lakecli.uri import parse, parse_path, ref_of
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import MetarangeId
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.view import View
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
 
 _QUICK = 1
 _SIZES = struct.Struct("<II")
@@ -92,7 +92,7 @@ def snapshot_of(repository: Repository, ref: str, *, prefix: bytes) -> Snapshot:
     Raises:
         NotFound: it names nothing.
     """
-    from lakecli.repository.view import open_view
+    from lakecli.repository.core.view import open_view
 
     with open_view(repository, ref) as view:
         return Snapshot(

@@ -11,8 +11,8 @@ from heapq import merge
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import AlreadyExists, LakeError, UsageError
-from lakecli.pipeline.site import Site
-from lakecli.repository.view import branch_at, open_view, view_of_branch
+from lakecli.pipeline.store_location import Site
+from lakecli.repository.core.view import branch_at, open_view, view_of_branch
 from lakecli.spark.snapshot import opened
 from lakecli.uri import check_path, parse_path, ref_of
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from lakecli.model import Commit
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.transaction import Draft
-    from lakecli.repository.view import View
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.transaction import Draft
+    from lakecli.repository.core.view import View
     from lakecli.spark.sink import Shape, Sink
     from lakecli.staging.area import ClaimedValue
 
@@ -102,7 +102,7 @@ def write_table(
     parsed = parse_path(uri, allow_empty=True)
     branch = ref_of(parsed)
     with opened(uri, home=home) as repository:
-        from lakecli.repository.gate import claim_values
+        from lakecli.repository.core.gate import claim_values
         from lakecli.repository.rearrange import directory
 
         target = _Target(repository, branch, directory(parsed.path or b""), mode)
@@ -137,7 +137,7 @@ class _Target:
 
     def check(self, partition_by: Sequence[str], *, commits: bool) -> None:
         """Find out before anything is computed whether the write is going to be refused."""
-        from lakecli.repository.clean import check_clean
+        from lakecli.repository.core.clean import check_clean
 
         if self._mode not in MODES:
             raise UsageError(f"unknown mode {self._mode!r}", hint=f"one of {', '.join(MODES)}")
@@ -204,8 +204,8 @@ class _Target:
             The commit; ``None`` where there is no change.
         """
         from lakecli.committed.apply import apply
-        from lakecli.repository.gate import claim_head
-        from lakecli.repository.transaction import Draft, commit_clean
+        from lakecli.repository.core.gate import claim_head
+        from lakecli.repository.core.transaction import Draft, commit_clean
 
         trees = self._repository.trees
 
@@ -230,7 +230,7 @@ class _Target:
 
     def stage(self, additions: Sequence[tuple[bytes, ClaimedValue]]) -> None:
         """Stage the changes."""
-        from lakecli.repository.stage import Stager
+        from lakecli.repository.core.stager import Stager
         from lakecli.staging.area import TOMBSTONE
 
         with open_view(self._repository, self._branch) as view:

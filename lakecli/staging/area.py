@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ClaimedValue = NewType("ClaimedValue", bytes)
 """An encoded entry whose object is in the bucket and claimed against garbage collection, or a
-`TOMBSTONE`. `lakecli.repository.gate` makes them, and nothing else does."""
+`TOMBSTONE`. `lakecli.repository.core.gate` makes them, and nothing else does."""
 
 TOMBSTONE: Final = ClaimedValue(b"")
 """A staged record meaning "deleted here"; encoded values are never empty."""

@@ -18,7 +18,7 @@ from lakecli.pipeline.imports.job import ImportOptions, import_objects
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository import branch
-from lakecli.repository.lake import Home, Lake, Surroundings
+from lakecli.repository.core.lake import Home, Lake, Surroundings
 from lakecli.repository.transfer.walk import LinkPolicy
 
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -14,9 +14,9 @@ from lakecli.errors import NotFound
 from lakecli.model import EMPTY_TREE
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.lake import Home, Lake, Surroundings
-from lakecli.repository.stage import Stager
-from lakecli.repository.transaction import Draft, commit_clean
+from lakecli.repository.core.lake import Home, Lake, Surroundings
+from lakecli.repository.core.stager import Stager
+from lakecli.repository.core.transaction import Draft, commit_clean
 from tests.benchmarks import dataset
 from tests.support.lakes import unclaimed
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.view import View
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
 
 MAIN: Final = "main"
 EVERYTHING: Final = "everything"
@@ -87,7 +87,7 @@ class Large:
 
         def build(view: View) -> Draft:
             from lakecli.committed.apply import apply
-            from lakecli.repository.gate import claim_head
+            from lakecli.repository.core.gate import claim_head
 
             trees = view.repository.trees
             applied = apply(trees, EMPTY_TREE, dataset.records(self.count))

@@ -11,7 +11,7 @@ from lakecli.layout import SSTABLES
 from lakecli.pipeline.gc.run import GcOptions, advance
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.commit import commit
-from lakecli.repository.stage import Stager
+from lakecli.repository.core.stager import Stager
 from tests.benchmarks import dataset
 from tests.benchmarks.lake import MAIN, Large
 from tests.benchmarks.measure import repeat

@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from lakecli.committed.scan import find
-from lakecli.repository.view import open_view
+from lakecli.repository.core.view import open_view
 from tests.benchmarks import dataset
 from tests.benchmarks.lake import EVERYTHING
 from tests.benchmarks.measure import repeat

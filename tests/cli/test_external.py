@@ -90,7 +90,7 @@ def test_what_changed_is_found(cli: Cli, source: Source) -> None:
 def test_what_is_not_allowed_is_not_asked(
     cli: Cli, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakecli.repository.places.remembered", lambda *_: ())
+    monkeypatch.setattr("lakecli.repository.core.places.remembered", lambda *_: ())
     source[1]("gone", None)
     result, found, summary = check(cli)
     assert result.exit_code == ExitCode.OK

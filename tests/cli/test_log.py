@@ -16,8 +16,8 @@ from lakecli.cli.app import run
 from lakecli.cli.context import World
 from lakecli.model import EMPTY_TREE
 from lakecli.refs.store import RefStore
-from lakecli.repository.commits import describe_commit
-from lakecli.repository.view import branch_at
+from lakecli.repository.core.commit_record import describe_commit
+from lakecli.repository.core.view import branch_at
 
 if TYPE_CHECKING:
     from lakecli.model import Commit, CommitId
@@ -219,6 +219,6 @@ def test_what_reads_refs_imports_nothing_heavy(forked: Demo, words: str) -> None
     )
     assert done.stdout
     loaded = set(done.stderr.split())
-    assert "lakecli.repository.lake" in loaded
+    assert "lakecli.repository.core.lake" in loaded
     assert {name for name in loaded if name.split(".")[0] in HEAVY} == set()
     assert not {"lakecli.proto", "lakecli.committed", "lakecli.sstable"} & loaded

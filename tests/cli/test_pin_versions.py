@@ -15,7 +15,7 @@ from lakecli.objectstore.base import ANY
 from lakecli.objectstore.registry import open_store
 from lakecli.objectstore.s3.store import S3Store
 from lakecli.objectstore.versions import versions_of
-from lakecli.pipeline.site import Site
+from lakecli.pipeline.store_location import Site
 from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
 from tests.support.servers import new_bucket
 

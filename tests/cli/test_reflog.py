@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.ids import WriteId
-from lakecli.repository.sharing.tracking import track
+from lakecli.repository.core.tracking import track
 from tests.support.demo import REPOSITORY
 
 if TYPE_CHECKING:

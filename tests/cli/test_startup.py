@@ -121,7 +121,7 @@ def test_who_shares_nothing_loads_nothing_of_it(cli: Cli, line: str) -> None:
 def test_a_new_branch_asks_whether_garbage_is_collected_and_loads_no_more(cli: Cli) -> None:
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
     modules = modules_after("branch", "create", "lakefs://demo/dev", "-s", "lakefs://demo/main")
-    asked = {"lakecli.remote", "lakecli.repository.reuse"}
+    asked = {"lakecli.remote", "lakecli.repository.core.gc_guard"}
     noted = {"lakecli.kv.intents", "lakecli.kv.tracking", "lakecli.repository.sharing"}
     assert asked <= modules & SHARING <= asked | noted
     assert {name.partition(".")[0] for name in modules} & HEAVY == set()

@@ -18,8 +18,8 @@ from lakecli.identity import h
 from lakecli.model import Entry
 from lakecli.objectstore import registry
 from lakecli.objectstore.base import ANY
-from lakecli.repository.lake import Home, Lake, Surroundings
-from lakecli.repository.stage import Stager
+from lakecli.repository.core.lake import Home, Lake, Surroundings
+from lakecli.repository.core.stager import Stager
 from tests.support.lakes import unclaimed
 from tests.support.servers import new_bucket
 
@@ -210,8 +210,8 @@ def test_no_library_follows_it(stage: Stage, kind: str) -> None:
     with pytest.raises(OSError, match=r"."):
         fs.get_file(f"{MAIN}/t/bad", str(stage.out / "bad"))
     assert CANARY not in stage.seen()
+    from lakecli.repository.core.read import read_object
     from lakecli.repository.objects import stat
-    from lakecli.repository.read import read_object
 
     with (
         lakecli.open("lakefs://demo") as repository,

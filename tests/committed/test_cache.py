@@ -11,7 +11,7 @@ import pytest
 from lakecli import layout
 from lakecli.committed.apply import apply
 from lakecli.committed.cache import SstableCache
-from lakecli.committed.recent import Recent
+from lakecli.committed.lru_cache import Recent
 from lakecli.committed.scan import find, iter_ranges, scan
 from lakecli.committed.store import MisnamedTable, TreeStore
 from lakecli.committed.values import encode_entry

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.committed.apply import apply
+from lakecli.committed.lru_cache import Recent
 from lakecli.committed.points import PointReader
-from lakecli.committed.recent import Recent
 from lakecli.committed.scan import find, scan
 from lakecli.committed.writer import TreeWriter
 from lakecli.model import EMPTY_TREE

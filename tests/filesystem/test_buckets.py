@@ -15,8 +15,8 @@ from lakecli.model import Entry
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.registry import open_store
 from lakecli.repository import repo
-from lakecli.repository.places import remember
-from lakecli.repository.stage import stage_entry
+from lakecli.repository.core.places import remember
+from lakecli.repository.core.stager import stage_entry
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:

@@ -28,14 +28,14 @@ from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.model import Entry
 from lakecli.repository import branch, tag
-from lakecli.repository.places import remember
-from lakecli.repository.stage import Stager, stage_entry
+from lakecli.repository.core.places import remember
+from lakecli.repository.core.stager import Stager, stage_entry
 from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 MAIN = "lakefs://demo/main"
 

@@ -27,7 +27,7 @@ from lakecli.cli import build
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.kv.env import LocalStore
 from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.repository.reuse import Guard
+from lakecli.repository.core.gc_guard import Guard
 from lakecli.repository.sharing import publish
 from tests.meetings.arguments import REPOSITORY, command_lines, fill
 from tests.meetings.observe import observe

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli.repository import follow, transaction
-from lakecli.repository.clean import check_clean
-from lakecli.repository.reuse import Guard
+from lakecli.repository import follow
+from lakecli.repository.core import transaction
+from lakecli.repository.core.clean import check_clean
+from lakecli.repository.core.gc_guard import Guard
+from lakecli.repository.core.view import branch_at, view_of_branch
 from lakecli.repository.sharing import references, rollback
-from lakecli.repository.view import branch_at, view_of_branch
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.team import Team, bucket_copy, days
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import pytest
 
     from lakecli.model import Branch
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 MAIN: Final = f"{REPOSITORY}/main"
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from lakecli.committed.values import decode_entry
 from lakecli.layout import REFS
 from lakecli.refs.store import RefStore
-from lakecli.repository.lake import Home, Lake, Surroundings
-from lakecli.repository.view import open_view
+from lakecli.repository.core.lake import Home, Lake, Surroundings
+from lakecli.repository.core.view import open_view
 from tests.meetings.world import MACHINES
 
 if TYPE_CHECKING:
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from tests.meetings.world import Machines
 
 _IDS = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}|\b[0-9a-f]{12}\b")

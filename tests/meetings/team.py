@@ -28,10 +28,10 @@ from lakecli.identity import h
 from lakecli.layout import REFLOG, REFS
 from lakecli.refs.store import RefStore
 from lakecli.repository.commit import commit
+from lakecli.repository.core.lake import Home, Lake, Surroundings
+from lakecli.repository.core.view import open_view
 from lakecli.repository.deposit import deposit, stage_together
-from lakecli.repository.lake import Home, Lake, Surroundings
 from lakecli.repository.upload import UploadOptions
-from lakecli.repository.view import open_view
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.world import BUCKET, NAMESPACE
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.model import Commit
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from tests.meetings.world import Machines, Reply
 
 PEOPLE: Final = ("ada", "bob", "eve")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from lakecli.repository import op_apply, transaction
-from lakecli.repository.sharing import unsent
+from lakecli.repository.core import transaction, unsent
+from lakecli.repository.undo import apply as op_apply
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.matrix import Meeting
 
@@ -55,7 +55,7 @@ def _counts_all_as_seen(patch: pytest.MonkeyPatch) -> None:
 
 def _moves_blindly(patch: pytest.MonkeyPatch) -> None:
     """`fs mv` and `fs rm` stage without looking again at what they have read."""
-    patch.setattr("lakecli.repository.stage._is_as_seen", lambda *_: True)
+    patch.setattr("lakecli.repository.core.stager._is_as_seen", lambda *_: True)
 
 
 def _undoes_during_a_commit(patch: pytest.MonkeyPatch) -> None:

@@ -89,13 +89,13 @@ DEFECTS = (
     ),
     Defect(
         "a commit drops another one that came before it",
-        "repository/transaction.py",
+        "repository/core/transaction.py",
         "present.commit_id == head and (*newer, *sealed) == present.sealed_tokens",
         "(*newer, *sealed) == present.sealed_tokens",
     ),
     Defect(
         "a commit takes what another one took",
-        "repository/transaction.py",
+        "repository/core/transaction.py",
         "present.commit_id == head and (*newer, *sealed) == present.sealed_tokens",
         "present.commit_id == head",
     ),

@@ -54,7 +54,7 @@ SUITES = (
     ),
     Suite(
         "use of collected objects",
-        ("repository/reuse.py", "repository/gate.py"),
+        ("repository/core/gc_guard.py", "repository/core/gate.py"),
         (
             "repository/test_reuse.py",
             "pipeline/gc/test_ways_in.py",
@@ -64,13 +64,13 @@ SUITES = (
     Suite(
         "moving a branch",
         (
-            "repository/transaction.py",
-            "repository/clean.py",
+            "repository/core/transaction.py",
+            "repository/core/clean.py",
             "repository/commit.py",
             "repository/merge.py",
             "repository/pick.py",
-            "repository/tokens.py",
-            "repository/sharing/under_way.py",
+            "repository/core/staging_tokens.py",
+            "repository/core/under_way.py",
         ),
         (
             "repository/test_clean_moves.py",
@@ -88,9 +88,9 @@ SUITES = (
         (
             "repository/sync.py",
             "repository/follow.py",
-            "repository/sharing/unsent.py",
+            "repository/core/unsent.py",
             "repository/sharing/publish.py",
-            "repository/sharing/intents.py",
+            "repository/core/intents.py",
         ),
         (
             "repository/test_clean_moves.py",
@@ -134,7 +134,7 @@ SUITES = (
         (
             "objectstore/local/batch.py",
             "objectstore/local/directory.py",
-            "objectstore/local/nursery.py",
+            "objectstore/local/staging_dirs.py",
             "objectstore/local/leftovers.py",
             "objectstore/local/store.py",
         ),

@@ -84,7 +84,7 @@ def test_the_second_of_a_key_counts_where_the_first_failed(
         real(descriptor, body[:1])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lakecli.objectstore.local.nursery.write_all", fails_late)
+    monkeypatch.setattr("lakecli.objectstore.local.staging_dirs.write_all", fails_late)
     failures: list[Exception] = []
 
     def first() -> None:
@@ -119,7 +119,7 @@ def test_a_flush_waits_for_files_that_are_being_written(
         assert go_on.wait(20)
         real(descriptor, body[2:])
 
-    monkeypatch.setattr("lakecli.objectstore.local.nursery.write_all", slowly)
+    monkeypatch.setattr("lakecli.objectstore.local.staging_dirs.write_all", slowly)
     threads = [threading.Thread(target=batch.put_new, args=("data/00/b", b"slow"))]
     threads[0].start()
     assert writing.wait(20)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.repository.lake import Lake, Repository
+    from lakecli.repository.core.lake import Lake, Repository
 
 
 @pytest.fixture

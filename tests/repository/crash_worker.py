@@ -23,7 +23,7 @@ from tests.support.lakes import Numbered, Ticking, make_repository, open_lake
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.repository.lake import Lake
+    from lakecli.repository.core.lake import Lake
 
 STORE_CALLS = ("put", "put_new", "put_content", "flush", "spool", "adopt")
 

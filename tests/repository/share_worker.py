@@ -18,7 +18,7 @@ from tests.repository.crash_worker import Killer, Wrapped
 from tests.support.lakes import Numbered, Ticking, open_lake
 
 if TYPE_CHECKING:
-    from lakecli.repository.lake import Lake
+    from lakecli.repository.core.lake import Lake
 
 ME = PushOptions(who="Me <me@example.com>")
 

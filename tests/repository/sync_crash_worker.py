@@ -17,7 +17,7 @@ from tests.support.clones import synchronise
 from tests.support.lakes import Numbered, Ticking, open_lake
 
 if TYPE_CHECKING:
-    from lakecli.repository.lake import Lake
+    from lakecli.repository.core.lake import Lake
 
 
 def run(lake: Lake, command: str, killer: Killer) -> None:

@@ -20,10 +20,10 @@ from lakecli.remote.packs import write_pack
 from lakecli.remote.records import NotOurs
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
+from lakecli.repository.check.fsck_shared import check_shared
 from lakecli.repository.clone import clone_counted
 from lakecli.repository.commit import commit
 from lakecli.repository.fetch import Change, fetch
-from lakecli.repository.fsck_shared import check_shared
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.repair.history import mend_refs
 from lakecli.repository.repair.records import Damage
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 ME = PushOptions(who="Me <me@example.com>")
 SIDE = layout.ref_key("branch", "side")

@@ -8,16 +8,16 @@ import pytest
 
 from lakecli.errors import ConflictError, DirtyBranch, NothingToDo
 from lakecli.repository import branch
-from lakecli.repository.clean import MAX_LISTED
 from lakecli.repository.commit import commit
+from lakecli.repository.core.clean import MAX_LISTED
+from lakecli.repository.core.pending import State, finish_pending
+from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.fetch import fetch
 from lakecli.repository.merge import MergeOptions, merge, preview
-from lakecli.repository.op_undo import redo, restore, undo
 from lakecli.repository.pick import cherry_pick, revert
 from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push
-from lakecli.repository.sharing.pending import State, finish_pending
-from lakecli.repository.view import view_of_branch
+from lakecli.repository.undo.undo import redo, restore, undo
 from tests.support.clones import Clones, synchronise
 from tests.support.lakes import checksums, make_repository, open_lake, read, stage
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import Commit
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 BEFORE = {b"a": b"1", b"b": b"1", b"c": b"1"}
 AFTER = {b"a": b"2", b"c": b"1", b"new": b"2"}
@@ -307,7 +307,7 @@ def test_a_commit_of_no_change_is_no_operation_where_nothing_is_staged(
 
 
 def _log(repository: Repository) -> list[str]:
-    from lakecli.repository.op_log import iter_log
+    from lakecli.repository.undo.log import iter_log
 
     return [logged.operation.kind for logged in iter_log(repository)]
 
@@ -438,7 +438,7 @@ def test_a_branch_that_follows_drops_what_changes_nothing(
 
 def _kinds(repository: Repository) -> dict[str, str]:
     """Return the newest operation of each kind."""
-    from lakecli.repository.op_log import iter_log
+    from lakecli.repository.undo.log import iter_log
 
     found: dict[str, str] = {}
     for logged in iter_log(repository):

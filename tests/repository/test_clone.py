@@ -21,9 +21,9 @@ from lakecli.remote import move
 from lakecli.remote.move import Intent, Retries
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone, clone_counted
-from lakecli.repository.commits import describe_commit, initial_commit
+from lakecli.repository.core.commit_record import describe_commit, initial_commit
+from lakecli.repository.core.namespace import NewerRepository
 from lakecli.repository.fetch import Change, fetch
-from lakecli.repository.namespace import NewerRepository
 from lakecli.repository.push import PushOptions, push, push_all
 from lakecli.repository.sharing import packing
 from tests.support.clones import machine, make_commit, position
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import Commit
-    from lakecli.repository.lake import Lake, Repository
+    from lakecli.repository.core.lake import Lake, Repository
     from tests.support.faulty import FaultyStore
 
 ME = PushOptions(who="Me <me@example.com>")

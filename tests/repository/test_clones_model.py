@@ -28,7 +28,6 @@ from lakecli.repository import branch, tag
 from lakecli.repository.commit import Overtaken, commit
 from lakecli.repository.fetch import fetch
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.op_undo import redo, undo
 from lakecli.repository.pull import Pulling, PullOptions, pull
 from lakecli.repository.push import (
     NonFastForward,
@@ -38,12 +37,13 @@ from lakecli.repository.push import (
     push,
     push_deletion,
 )
+from lakecli.repository.undo.undo import redo, undo
 from tests.repository.test_model import Tree, changes_of, merged
 from tests.support.clones import Clones
 from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 CLONES = st.integers(0, 2)
 BRANCHES = st.sampled_from(["main", "main", "dev", "side"])

@@ -11,17 +11,17 @@ from lakecli.repository.commit import commit
 from lakecli.repository.log import LogOptions
 from lakecli.repository.log import log as open_log
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.op_undo import undo
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.rev_parse import show_commit
+from lakecli.repository.undo.undo import undo
 from tests.support.clones import Clones, make_commit
 from tests.support.lakes import checksums, make_repository, open_lake, read, stage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 def test_a_commit_makes_what_is_staged_history(repository: Repository) -> None:

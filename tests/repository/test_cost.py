@@ -11,15 +11,15 @@ from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import objects
 from lakecli.repository.commit import commit
-from lakecli.repository.read import read_object
+from lakecli.repository.core.read import read_object
+from lakecli.repository.core.stager import Stager
 from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
-from lakecli.repository.stage import Stager
 from tests.support.lakes import entry_of, make_repository, open_lake, unclaimed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 ENTRIES = 100_000
 """A million would add 27 kB of metarange to what is read, and nothing else."""

@@ -22,8 +22,8 @@ from lakecli.objectstore.probe.run import Instruments
 from lakecli.refs.store import RefStore
 from lakecli.remote.move import Intent, Retries, apply
 from lakecli.remote.packs import write_pack
-from lakecli.repository import doctor
-from lakecli.repository.lake import Home
+from lakecli.repository.check import doctor
+from lakecli.repository.core.lake import Home
 from lakecli.repository.sharing.shareable import CannotShare, ensure_shareable
 from tests.support.faulty import NOW, FaultyStore, denied
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.repository.lake import Lake, Repository
+    from lakecli.repository.core.lake import Lake, Repository
 
 LOCAL_NAMES = ("local-store", "map", "cache", "disk-space")
 ALL_NAMES = (*LOCAL_NAMES, *probe.NAMES, *doctor.TRAILING, doctor.OUTSIDE)

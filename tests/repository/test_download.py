@@ -16,13 +16,13 @@ from lakecli.layout import data_key
 from lakecli.model import CLIENT_MTIME, Entry
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.repository.core.stager import Stager
 from lakecli.repository.download import (
     DownloadOptions,
     DownloadReport,
     download_object,
     download_tree,
 )
-from lakecli.repository.stage import Stager
 from lakecli.repository.transfer.destination import NoRoom
 from lakecli.repository.upload import UploadOptions, upload_stream, upload_tree
 from tests.support.lakes import unclaimed
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 THREADS = DownloadOptions(parallelism=4)
 

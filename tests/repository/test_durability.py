@@ -15,9 +15,9 @@ from lakecli.pipeline.imports.job import ImportOptions, import_objects
 from lakecli.pipeline.imports.sources import Directory
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository import branch, merge, repo, tag
+from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
 from lakecli.repository.deposit import deposit
-from lakecli.repository.fsck import fsck
 from lakecli.repository.merge import MergeOptions
 from lakecli.repository.push import PushOptions, push_all
 from lakecli.repository.transfer.ingest import SMALL
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.repository.lake import Lake, Repository
+    from lakecli.repository.core.lake import Lake, Repository
 
 OPTIONS = UploadOptions()
 COUNTS = [1, 2, 3, local_batch.FEW, local_batch.FEW + 1, 100]

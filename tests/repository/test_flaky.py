@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.repository.lake import Lake, Repository
+    from lakecli.repository.core.lake import Lake, Repository
     from tests.support.flaky import FlakyProxy
 
 PART = 5 << 20

@@ -9,9 +9,9 @@ from lakecli.layout import DATA, REPOSITORY, SSTABLES
 from lakecli.model import CommitId
 from lakecli.refs.store import RefStore
 from lakecli.repository import branch, tag
+from lakecli.repository.check.fsck import FsckCounts, count_entries, fsck, summarise
 from lakecli.repository.commit import commit
-from lakecli.repository.data_index import DataIndex
-from lakecli.repository.fsck import FsckCounts, count_entries, fsck, summarise
+from lakecli.repository.core.data_index import DataIndex
 from lakecli.repository.upload import UploadOptions, upload_tree
 from tests.support.lakes import stage
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 @pytest.fixture

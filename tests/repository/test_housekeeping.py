@@ -9,12 +9,13 @@ import pytest
 from lakecli.kv import operations as log
 from lakecli.kv.env import Table
 from lakecli.refs.store import RefStore
-from lakecli.repository import branch, housekeeping, tokens
+from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.housekeeping import BATCH, KEPT_FOR
-from lakecli.repository.op_log import iter_log
-from lakecli.repository.op_undo import undo
+from lakecli.repository.core import housekeeping, staging_tokens
+from lakecli.repository.core.housekeeping import BATCH, KEPT_FOR
 from lakecli.repository.rev_parse import rev_parse
+from lakecli.repository.undo.log import iter_log
+from lakecli.repository.undo.undo import undo
 from lakecli.staging import area
 from tests.support.lakes import (
     START,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 LATER = KEPT_FOR + timedelta(days=2)
 
@@ -57,7 +58,7 @@ def test_expired_operations_go_with_what_only_they_need(tmp_path: Path) -> None:
         assert kinds(repository) == ["commit", "test"]
         with lake.kv.read() as txn:
             assert area.is_empty(txn, old)
-            assert tokens.started_on(txn, old) is None
+            assert staging_tokens.started_on(txn, old) is None
             assert not area.is_empty(txn, young)
         assert len(read(repository, "main")) == 2
 

@@ -14,8 +14,8 @@ from lakecli.ids import PackId
 from lakecli.kv.packed import PackedStore
 from lakecli.model import EMPTY_TREE, RepositoryUuid
 from lakecli.remote.packs import Pack
-from lakecli.repository.commits import describe_commit
-from lakecli.repository.lake import Repository
+from lakecli.repository.core.commit_record import describe_commit
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.sharing.incoming import take_in
 from tests.support.lakes import make_repository, open_lake
 

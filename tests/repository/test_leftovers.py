@@ -10,8 +10,8 @@ import pytest
 from lakecli.pipeline.gc.records import GcOptions
 from lakecli.pipeline.gc.run import advance
 from lakecli.pipeline.runner import LocalRunner
+from lakecli.repository.check.fsck import fsck
 from lakecli.repository.deposit import deposit
-from lakecli.repository.fsck import fsck
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream, upload_tree
 from tests.objectstore.test_leftovers import kill, make_old, start, temporaries
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 OPTIONS = UploadOptions()
 COMMANDS: dict[str, Callable[[Repository, Path], object]] = {

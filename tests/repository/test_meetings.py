@@ -23,9 +23,9 @@ from lakecli.repository import branch, repo
 from lakecli.repository.commit import commit
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.op_undo import undo
 from lakecli.repository.pick import cherry_pick, revert
 from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.undo.undo import undo
 from tests.support.clones import machine, synchronise
 from tests.support.faulty import FaultyStore
 from tests.support.lakes import read, stage
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from _pytest.mark.structures import ParameterSet
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 class Meeting:

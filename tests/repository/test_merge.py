@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakecli.model import Commit
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 ME = MergeOptions("me")
 
@@ -192,14 +192,14 @@ def test_cherry_pick_repeats_one_commit(forked: Repository) -> None:
 def test_histories_without_a_common_commit_cannot_be_merged(forked: Repository) -> None:
     from lakecli.model import Branch
     from lakecli.refs.store import RefStore
-    from lakecli.repository import tokens
-    from lakecli.repository.commits import initial_commit
+    from lakecli.repository.core import staging_tokens
+    from lakecli.repository.core.commit_record import initial_commit
     from tests.support.lakes import START
 
     with forked.lake.kv.write() as txn:
         refs, other = RefStore(txn, forked.key), initial_commit(START)
         refs.put_commit(other)
-        token = tokens.start(txn, forked, "island", other.id)
+        token = staging_tokens.start(txn, forked, "island", other.id)
         refs.put_branch(Branch("island", other.id, token))
     with pytest.raises(Refused, match="no common ancestor"):
         merge(forked, "island", "main", ME)

@@ -13,15 +13,15 @@ from lakecli.errors import AlreadyExists, ErrorKind, IntegrityError, Unreachable
 from lakecli.ids import RepositoryUuid
 from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed
 from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.repository import namespace
-from lakecli.repository.namespace import NewerRepository, check_needs, describe, owner_of
+from lakecli.repository.core import namespace
+from lakecli.repository.core.namespace import NewerRepository, check_needs, describe, owner_of
 from tests.support.forgeries import DOCUMENTS, broken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakecli.objectstore.base import Condition, Version
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 def changed(repository: Repository, **fields: Any) -> MemoryStore:

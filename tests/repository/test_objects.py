@@ -17,18 +17,18 @@ from lakecli.layout import data_key
 from lakecli.model import Entry
 from lakecli.objectstore.base import ANY, PresignedUrl, PresignRequest
 from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.repository import read as reading
 from lakecli.repository.commit import commit
+from lakecli.repository.core import read as reading
+from lakecli.repository.core.places import remember
+from lakecli.repository.core.read import read_object
 from lakecli.repository.objects import listing, presign, stat
-from lakecli.repository.places import remember
-from lakecli.repository.read import read_object
 from lakecli.repository.upload import UploadOptions, upload_stream
 from tests.support.lakes import entry_of, make_repository, open_lake, stage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 def listed(repository: Repository, ref: str = "main", **options: Any) -> list[tuple[str, bytes]]:

@@ -15,21 +15,22 @@ from lakecli.committed.values import encode_entry
 from lakecli.errors import AlreadyExists, LostRace, NotFound, NothingToDo, Refused
 from lakecli.kv.env import Table
 from lakecli.refs.store import RefStore
-from lakecli.repository import branch, housekeeping, operations, repo, tag, tokens
+from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
+from lakecli.repository.core import housekeeping, operations, staging_tokens
+from lakecli.repository.core.housekeeping import KEPT_FOR
+from lakecli.repository.core.stager import Stager
 from lakecli.repository.fetch import fetch
-from lakecli.repository.housekeeping import KEPT_FOR
-from lakecli.repository.op_log import (
+from lakecli.repository.pull import PullOptions, pull
+from lakecli.repository.push import PushOptions, push, push_deletion
+from lakecli.repository.undo.log import (
     find_operation,
     find_undo,
     iter_log,
     logged_repository,
 )
-from lakecli.repository.op_undo import redo, restore, undo
-from lakecli.repository.pull import PullOptions, pull
-from lakecli.repository.push import PushOptions, push, push_deletion
-from lakecli.repository.stage import Stager
+from lakecli.repository.undo.undo import redo, restore, undo
 from lakecli.staging import area
 from tests.support.clones import Clones, make_commit, position, synchronise
 from tests.support.lakes import (
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import CommitId
-    from lakecli.repository.lake import Lake, Repository
+    from lakecli.repository.core.lake import Lake, Repository
 
 ME = PushOptions(who="Me <me@example.com>")
 WHO = "Me <me@example.com>"
@@ -91,7 +92,7 @@ class TestHere:
         shown = branch.show(repository, "main")
         with repository.lake.kv.read() as txn:
             for token in (shown.staging_token, *shown.sealed_tokens):
-                assert tokens.started_on(txn, token) == before
+                assert staging_tokens.started_on(txn, token) == before
 
     def test_a_long_command_goes_on_as_an_operation_of_its_own(
         self, repository: Repository
@@ -113,7 +114,7 @@ class TestHere:
         self, repository: Repository, monkeypatch: pytest.MonkeyPatch, between: str
     ) -> None:
         """Another command comes between two transactions of one large `Stager.write`."""
-        monkeypatch.setattr("lakecli.repository.stage.BATCH", 2)
+        monkeypatch.setattr("lakecli.repository.core.stager.BATCH", 2)
         stage(repository, "main", {b"1": b"old", b"5": b"old"})
         commit(repository, "main", message="before", committer="me")
         store, write = repository.lake.kv, repository.lake.kv.write

@@ -9,8 +9,8 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.home import home_paths
 from lakecli.repository import objects, repo
 from lakecli.repository.commit import commit
-from lakecli.repository.lake import Home, Lake
-from lakecli.repository.read import read_object
+from lakecli.repository.core.lake import Home, Lake
+from lakecli.repository.core.read import read_object
 from lakecli.repository.upload import UploadOptions, upload_file
 from tests.support.lakes import Numbered, Ticking
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def test_a_program_opens_a_repository_by_its_uri(tmp_path: Path) -> None:
-    from lakecli.repository.lake import Surroundings
+    from lakecli.repository.core.lake import Surroundings
 
     paths = home_paths(tmp_path / "home")
     with Lake.open(Home(paths.store, paths.cache), Surroundings(Ticking(), Numbered())) as lake:
@@ -39,7 +39,7 @@ def test_a_program_opens_a_repository_by_its_uri(tmp_path: Path) -> None:
 def test_the_home_may_come_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakecli.repository.lake import Surroundings
+    from lakecli.repository.core.lake import Surroundings
 
     paths = home_paths(tmp_path / "elsewhere")
     with Lake.open(Home(paths.store, paths.cache), Surroundings(Ticking(), Numbered())) as lake:

@@ -17,7 +17,7 @@ from tests.support.lakes import checksums, read, stage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 def others_push(repository: Repository, contents: Mapping[bytes, bytes | None]) -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from lakecli.errors import Unsupported, UsageError
 from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.repository.address import Resolver
-from lakecli.repository.pins import (
+from lakecli.repository.core.address import Resolver
+from lakecli.repository.core.pins import (
     MARK,
     Pin,
     is_pinned,
@@ -21,7 +21,7 @@ from lakecli.repository.pins import (
     unpinned,
     unpinned_bytes,
 )
-from lakecli.repository.places import OutsideAddress, Trust
+from lakecli.repository.core.places import OutsideAddress, Trust
 
 if TYPE_CHECKING:
     from pathlib import Path

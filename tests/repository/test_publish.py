@@ -20,19 +20,19 @@ from lakecli.remote.collection import Phase
 from lakecli.remote.move import Outcome
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
-from lakecli.repository.clean import check_clean
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.commits import describe_commit
+from lakecli.repository.core.clean import check_clean
+from lakecli.repository.core.commit_record import describe_commit
+from lakecli.repository.core.pending import State, finish_pending
+from lakecli.repository.core.stager import Stager
+from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.fetch import fetch
 from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import references
-from lakecli.repository.sharing.pending import State, finish_pending
 from lakecli.repository.sharing.publish import OtherRepository
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
-from lakecli.repository.stage import Stager
-from lakecli.repository.view import view_of_branch
 from tests.support.clones import machine, make_commit, position
 from tests.support.collection import make_state
 from tests.support.faulty import denied, unreachable
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import CommitId
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from tests.support.faulty import FaultyStore
 
 ME = PushOptions(who="Me <me@example.com>")

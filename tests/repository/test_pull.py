@@ -12,8 +12,9 @@ from lakecli.errors import AlreadyExists, ConflictError, DirtyBranch, NotFound
 from lakecli.kv import operations as log
 from lakecli.model import MergeStrategy
 from lakecli.refs.store import RefStore
-from lakecli.repository import branch, tag, tokens
+from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
+from lakecli.repository.core import staging_tokens
 from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
 from lakecli.repository.push import NonFastForward, PushOptions, push, push_deletion
 from tests.support.clones import Clones, make_commit
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import Commit
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 ME = PushOptions(who="Me <me@example.com>")
 PULL = PullOptions(committer="Me <me@example.com>")
@@ -87,7 +88,7 @@ def test_what_is_staged_elsewhere_stays_staged(clones: tuple[Repository, ...]) -
     assert read(two, "main") == checksums({b"a": b"a", b"mine": b"mine"})
     with two.lake.kv.read() as txn:
         token = RefStore(txn, two.key).get_branch("main").staging_token
-        assert tokens.started_on(txn, token) == made.id
+        assert staging_tokens.started_on(txn, token) == made.id
     mine = commit(two, "main", message="mine", committer="me")
     assert mine.parents == (made.id,)
     assert read(two, "main@") == checksums({b"a": b"a", b"mine": b"mine"})

@@ -13,7 +13,7 @@ from lakecli.kv import operations as log
 from lakecli.repository import branch as branches
 from lakecli.repository import rearrange as module
 from lakecli.repository.commit import commit
-from lakecli.repository.op_undo import undo
+from lakecli.repository.core.stager import Stager
 from lakecli.repository.rearrange import (
     copy,
     copy_tree,
@@ -23,13 +23,13 @@ from lakecli.repository.rearrange import (
     remove,
     remove_tree,
 )
-from lakecli.repository.stage import Stager
+from lakecli.repository.undo.undo import undo
 from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 TREE = {b"a": b"1", b"a/b": b"2", b"a/c/d": b"3", b"ab": b"4", b"z": b"5"}
 

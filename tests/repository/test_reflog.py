@@ -16,10 +16,10 @@ from lakecli.remote.move import Intent, Retries, apply
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.op_undo import redo, undo
+from lakecli.repository.core.tracking import track
 from lakecli.repository.reflog import iter_reflog
 from lakecli.repository.rev_parse import rev_parse
-from lakecli.repository.sharing.tracking import track
+from lakecli.repository.undo.undo import redo, undo
 from tests.support.faulty import FaultyStore, unreachable
 from tests.support.lakes import START, read, stage
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.model import CommitId
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from tests.support.lakes import Ticking
 
 RETRIES = Retries(random=lambda: 0.0, sleep=lambda _: None)

@@ -16,8 +16,8 @@ from lakecli.objectstore.base import ANY
 from lakecli.refs.store import RefStore
 from lakecli.remote.packs import list_packs, write_pack
 from lakecli.repository import branch, tag
+from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
-from lakecli.repository.fsck import fsck
 from lakecli.repository.repair.records import Lost, RepairCounts, Repaired
 from lakecli.repository.repair.run import repair
 from lakecli.repository.upload import UploadOptions, upload_tree
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import Commit
-    from lakecli.repository.fsck import Finding, FsckCounts
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.check.fsck import Finding, FsckCounts
+    from lakecli.repository.core.lake import Repository
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.layout import COMMITS, REFS, pack_key, ref_key
+from lakecli.repository.check.fsck import fsck
 from lakecli.repository.clone import clone
 from lakecli.repository.fetch import fetch
-from lakecli.repository.fsck import fsck
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.repair.records import Lost
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from lakecli.remote.collection import (
     look,
     move,
 )
-from lakecli.repository.reuse import Guard, Swept
+from lakecli.repository.core.gc_guard import Guard, Swept
 from tests.support.collection import make_state
 from tests.support.counting import CountingStore
 

@@ -10,10 +10,10 @@ from lakecli.errors import NotFound
 from lakecli.layout import COMMITS, SSTABLES
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo, tag
+from lakecli.repository.check.fsck import fsck
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.fetch import Change, fetch
-from lakecli.repository.fsck import fsck
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import Commit, CommitId
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from tests.support.faulty import FaultyStore
 
 ME = PushOptions(who="Me <me@example.com>")
@@ -288,7 +288,7 @@ class TestAuto:
     def test_undo_does_not_touch_the_bucket(
         self, clones: tuple[Repository, Repository], bucket: FaultyStore
     ) -> None:
-        from lakecli.repository.op_undo import undo
+        from lakecli.repository.undo.undo import undo
 
         _, bob = clones
         first = there(bob)

@@ -12,14 +12,14 @@ from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.download import DownloadOptions, download_tree, plan_download
 from lakecli.repository.transfer.selection import Selection, Tally
-from lakecli.repository.transfer.upload_plan import plan_upload
 from lakecli.repository.upload import UploadOptions, upload_tree
+from lakecli.repository.upload_plan import plan_upload
 from tests.support.lakes import read
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 PATHS = (
     b"a.csv",

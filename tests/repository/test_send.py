@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.objectstore.uploads import Part
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 SMALL_PART = 1 << 18
 SIZE = 9 * SMALL_PART + 5

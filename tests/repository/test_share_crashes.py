@@ -25,7 +25,7 @@ from tests.support.lakes import read, stage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 PROJECT = Path(__file__).parents[2]
 ME = PushOptions(who="Me <me@example.com>")

@@ -10,7 +10,7 @@ import pytest
 
 from lakecli.errors import ErrorKind, PermissionDenied, Unreachable
 from lakecli.objectstore.access import Access
-from lakecli.repository.lake import Repository
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.sharing import shareable
 from lakecli.repository.sharing.shareable import CannotShare, ClockOff, ensure_shareable
 from tests.support.faulty import FaultyStore, denied, unreachable

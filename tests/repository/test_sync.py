@@ -10,12 +10,12 @@ import pytest
 from lakecli.errors import LakeError, LostRace, NotFound, NothingToDo, PermissionDenied, Unreachable
 from lakecli.kv.intents import IntentStore
 from lakecli.repository import branch, tag
-from lakecli.repository.clean import check_clean
 from lakecli.repository.commit import Overtaken, commit
+from lakecli.repository.core.clean import check_clean
+from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.op_undo import undo
-from lakecli.repository.view import view_of_branch
+from lakecli.repository.undo.undo import undo
 from tests.support.clones import Clones, synchronise
 from tests.support.lakes import checksums, read, stage
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lakecli.model import Commit
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 class KilledError(Exception):

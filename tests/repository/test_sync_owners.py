@@ -14,12 +14,12 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
+from lakecli.repository.core import unsent
 from lakecli.repository.fetch import fetch
-from lakecli.repository.op_log import iter_log, logged_repository
-from lakecli.repository.op_undo import Undone, redo, restore, undo
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import NonFastForward, PushOptions, StaleLease, push, push_deletion
-from lakecli.repository.sharing import unsent
+from lakecli.repository.undo.log import iter_log, logged_repository
+from lakecli.repository.undo.undo import Undone, redo, restore, undo
 from tests.support.clones import Clones, machine, make_commit, position, synchronise
 from tests.support.lakes import checksums, read, stage
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.operations import Operation
     from lakecli.model import CommitId
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.sync import Resumed
 
 ME = PushOptions(who="Me <me@example.com>")

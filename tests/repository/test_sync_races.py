@@ -12,8 +12,8 @@ import pytest
 from lakecli.cli.context import system_now
 from lakecli.repository import repo
 from lakecli.repository.clone import clone
+from lakecli.repository.core.transaction import MAX_ATTEMPTS
 from lakecli.repository.log import LogOptions, log
-from lakecli.repository.transaction import MAX_ATTEMPTS
 from tests.support.clones import RANGE_ENTRIES, machine
 from tests.support.lakes import checksums, read
 from tests.support.servers import new_bucket

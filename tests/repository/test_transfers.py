@@ -23,7 +23,7 @@ from tests.support.lakes import Numbered, checksums, open_lake, read
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:
-    from lakecli.repository.lake import Lake
+    from lakecli.repository.core.lake import Lake
 
 PROJECT = Path(__file__).parents[2]
 SIZES = {"large": 6 * PART_SIZE + 17, "other/large": 3 * PART_SIZE}

@@ -11,10 +11,10 @@ from lakecli.kv.intents import IntentStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
+from lakecli.repository.core.under_way import STALE_AFTER, CommitUnderWay
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.op_log import iter_log
-from lakecli.repository.op_undo import restore, undo
-from lakecli.repository.sharing.under_way import STALE_AFTER, CommitUnderWay
+from lakecli.repository.undo.log import iter_log
+from lakecli.repository.undo.undo import restore, undo
 from tests.support.clones import Clones, synchronise
 from tests.support.lakes import checksums, read, stage
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 BASE = {b"a": b"1"}
 CHANGED = {b"a": b"1", b"b": b"2"}
@@ -317,7 +317,7 @@ def test_where_the_bucket_cannot_be_asked_nothing_changes(
     def unreachable(_repository: Repository) -> None:
         raise Unreachable("down")
 
-    monkeypatch.setattr("lakecli.repository.sharing.pending.finish_pending", unreachable)
+    monkeypatch.setattr("lakecli.repository.core.pending.finish_pending", unreachable)
     before = branch.show(repository, "main")
     with pytest.raises(CommitUnderWay):
         branch.reset(repository, "main")

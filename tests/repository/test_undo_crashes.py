@@ -12,8 +12,8 @@ import pytest
 
 from lakecli.repository import branch
 from lakecli.repository.fetch import fetch
-from lakecli.repository.op_log import iter_log
 from lakecli.repository.push import PushOptions, push
+from lakecli.repository.undo.log import iter_log
 from tests.support.clones import Clones, machine, make_commit, position
 from tests.support.lakes import read, stage
 

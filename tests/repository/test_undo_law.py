@@ -16,21 +16,22 @@ from lakecli.errors import ConflictError, DirtyBranch, NotFound, NothingToDo, Re
 from lakecli.kv import operations as log
 from lakecli.model import MergeStrategy
 from lakecli.refs.store import RefStore
-from lakecli.repository import branch, rearrange, records, repo, tag
+from lakecli.repository import branch, rearrange, repo, tag
 from lakecli.repository.commit import commit
+from lakecli.repository.core import records
+from lakecli.repository.core.stager import Stager
+from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.op_log import find_undo, logged_repository
-from lakecli.repository.op_undo import redo, restore, undo
 from lakecli.repository.pick import cherry_pick, revert
-from lakecli.repository.stage import Stager
-from lakecli.repository.view import view_of_branch
+from lakecli.repository.undo.log import find_undo, logged_repository
+from lakecli.repository.undo.undo import redo, restore, undo
 from lakecli.staging import area
 from tests.support.lakes import make_repository, open_lake, stage, unclaimed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.repository.lake import Lake, Repository
+    from lakecli.repository.core.lake import Lake, Repository
 
 NAMES = st.sampled_from(["main", "dev", "side"])
 PATHS = st.sampled_from([b"a/1", b"a/2", b"a/3", b"b", b"long/" + b"x" * 600])

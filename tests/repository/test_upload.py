@@ -20,9 +20,9 @@ from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import branch as branches
 from lakecli.repository import upload as module
+from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
-from lakecli.repository.fsck import fsck
 from lakecli.repository.objects import stat
 from lakecli.repository.transfer.ingest import SMALL, FileChanged, Ingest
 from lakecli.repository.transfer.walk import LinkPolicy
@@ -38,8 +38,8 @@ from tests.support.lakes import checksums, make_repository, open_lake, read
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.fsck import Finding
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.check.fsck import Finding
+    from lakecli.repository.core.lake import Repository
 
 PLAIN = UploadOptions()
 THREADS = UploadOptions(parallelism=4)

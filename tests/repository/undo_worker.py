@@ -13,8 +13,8 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from lakecli.repository.op_log import logged_repository
-from lakecli.repository.op_undo import undo
+from lakecli.repository.undo.log import logged_repository
+from lakecli.repository.undo.undo import undo
 from tests.support.lakes import START, Numbered, Ticking, open_lake
 
 

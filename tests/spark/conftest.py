@@ -7,7 +7,7 @@ import pytest
 
 from lakecli.home import home_paths
 from lakecli.repository import repo
-from lakecli.repository.lake import Home, Lake, Surroundings
+from lakecli.repository.core.lake import Home, Lake, Surroundings
 from lakecli.spark import register
 from tests.support.lakes import Numbered, Ticking, make_repository
 from tests.support.servers import new_bucket
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 def open_home(home: Path | None) -> Lake:

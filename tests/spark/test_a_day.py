@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.repository import housekeeping
-from lakecli.repository.lake import Home, Lake, Surroundings
+from lakecli.repository.core import housekeeping
+from lakecli.repository.core.lake import Home, Lake, Surroundings
 from lakecli.spark import read_table, register, write_table
 from tests.support.golden import Cli
 

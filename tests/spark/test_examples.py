@@ -18,7 +18,7 @@ from tests.spark.conftest import open_home
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 pytestmark = pytest.mark.xdist_group("spark")
 

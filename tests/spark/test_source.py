@@ -15,7 +15,7 @@ from tests.support.lakes import entry_of, read, stage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 pytestmark = pytest.mark.xdist_group("spark")
 

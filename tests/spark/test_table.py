@@ -11,11 +11,11 @@ from lakecli.committed.values import encode_entry
 from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.model import Entry
 from lakecli.objectstore.uri import is_local
-from lakecli.pipeline.site import Site
+from lakecli.pipeline.store_location import Site
 from lakecli.repository.commit import commit
-from lakecli.repository.places import OutsideAddress, remember
+from lakecli.repository.core.places import OutsideAddress, remember
+from lakecli.repository.core.stager import Stager
 from lakecli.repository.rearrange import remove_tree
-from lakecli.repository.stage import Stager
 from lakecli.repository.upload import UploadOptions, upload_tree
 from lakecli.spark import read_table
 from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
     Read = Callable[..., Any]
 

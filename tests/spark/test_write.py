@@ -11,8 +11,8 @@ import pytest
 from lakecli.errors import DirtyBranch, ErrorKind, LakeError, NotFound, UsageError
 from lakecli.layout import DATA
 from lakecli.pipeline.errors_as_json import dump_error
-from lakecli.pipeline.site import Site
 from lakecli.pipeline.spark_runner import Unfinished
+from lakecli.pipeline.store_location import Site
 from lakecli.repository import branch
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.log import LogOptions, log
@@ -24,7 +24,7 @@ from tests.support.lakes import read, stage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
     Write = Callable[..., Any]
 
@@ -108,8 +108,8 @@ def test_text_is_what_spark_writes(  # noqa: PLR0917 - fixtures and cases
     write(flat, format=format, options=options)
     [path] = read(repository, "main")
     assert path.decode().endswith("".join(expected.suffixes))
+    from lakecli.repository.core.read import read_object
     from lakecli.repository.objects import stat
-    from lakecli.repository.read import read_object
 
     data = b"".join(read_object(repository, stat(repository, "main", path)))
     if options.get("compression"):

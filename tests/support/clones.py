@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import Commit, CommitId
-    from lakecli.repository.lake import Lake, Repository
+    from lakecli.repository.core.lake import Lake, Repository
 
 RANGE_ENTRIES = 16
 

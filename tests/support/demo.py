@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakecli.repository.lake import Home, Lake, Surroundings
+from lakecli.repository.core.lake import Home, Lake, Surroundings
 from tests.support import lakes
 
 if TYPE_CHECKING:

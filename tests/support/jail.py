@@ -189,16 +189,16 @@ class Jail:
 def no_waiting(patch: pytest.MonkeyPatch) -> None:
     """Let everything that waits for a bucket go on at once."""
     from lakecli.objectstore.probe import conditions
-    from lakecli.repository import reuse
+    from lakecli.repository.core import gc_guard
     from lakecli.repository.sharing import publish
 
     def skip(seconds: float) -> None:
         del seconds
 
     patch.setattr(time, "sleep", skip)
-    for module in (conditions, reuse, publish):
+    for module in (conditions, gc_guard, publish):
         patch.setattr(module, "sleep", skip, raising=False)
-    for guard in (getattr(reuse, "Guard", None), getattr(reuse, "GcGuard", None)):
+    for guard in (getattr(gc_guard, "Guard", None), getattr(gc_guard, "GcGuard", None)):
         defaults = guard and guard.__init__.__kwdefaults__
         if defaults and "sleep" in defaults:
             patch.setitem(defaults, "sleep", skip)

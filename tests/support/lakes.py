@@ -12,9 +12,10 @@ from lakecli.layout import data_key
 from lakecli.model import Entry
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.repository import housekeeping, repo
-from lakecli.repository.lake import Home, Lake, Surroundings
-from lakecli.repository.stage import Stager
+from lakecli.repository import repo
+from lakecli.repository.core import housekeeping
+from lakecli.repository.core.lake import Home, Lake, Surroundings
+from lakecli.repository.core.stager import Stager
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -112,7 +113,7 @@ def stage_entries(
 def read(repository: Repository, ref: str) -> dict[bytes, str]:
     """Return the checksum at every path of a ref."""
     from lakecli.committed.values import decode_entry
-    from lakecli.repository.view import open_view
+    from lakecli.repository.core.view import open_view
 
     with open_view(repository, ref) as view:
         return {path: decode_entry(value).checksum for path, value in view.scan()}

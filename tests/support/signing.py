@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.objectstore.base import ObjectStore, PresignRequest
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 class SigningStore:

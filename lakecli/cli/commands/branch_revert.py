@@ -14,7 +14,7 @@ from lakecli.uri import SCHEME, parse_ref, ref_of
 
 if TYPE_CHECKING:
     from lakecli.model import Commit
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 def branch_revert(

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from lakecli.committed.store import TreeStore
     from lakecli.model import Difference
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.diff import Compared
-    from lakecli.repository.lake import Repository
 
 SPARK_FROM_RANGES: Final = 4_000
 """Changed ranges from which ``--engine auto`` takes Spark, where it is installed."""

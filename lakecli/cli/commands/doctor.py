@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lakecli.cli.output import Output
     from lakecli.objectstore.probe.check import Check
-    from lakecli.repository.doctor import Examination
+    from lakecli.repository.check.doctor import Examination
 
 _STYLES: Final = {"ok": "green", "warning": "yellow", "failed": "bright red", "skipped": "dim"}
 
@@ -70,7 +70,7 @@ def doctor(
         lakecli doctor s3://my-bucket/demo
         lakecli doctor /var/lake/demo --json
     """
-    from lakecli.repository.doctor import problem_of, verdict_of
+    from lakecli.repository.check.doctor import problem_of, verdict_of
 
     examination = _examine(context, target)
     if examination.namespace is not None:
@@ -96,8 +96,8 @@ def doctor(
 
 def _examine(context: Context, target: LakeUri | str) -> Examination:
     from lakecli.objectstore.probe.run import Instruments
-    from lakecli.repository import doctor as library
-    from lakecli.repository.lake import Home
+    from lakecli.repository.check import doctor as library
+    from lakecli.repository.core.lake import Home
 
     instruments = Instruments(context.now, context.new_id)
     if isinstance(target, str):
@@ -115,7 +115,7 @@ def _free_space(directory: str) -> int:
 
 
 def _lines(out: Output, check: Check) -> Iterator[str]:
-    from lakecli.repository.doctor import WIDTH
+    from lakecli.repository.check.doctor import WIDTH
 
     mark = out.style(f"{check.verdict:<7}", _STYLES[check.verdict])
     yield f"{mark}  {check.name:<{WIDTH}}  {one_line(check.seen)}"

@@ -35,7 +35,7 @@ def find_merge_base(
     Examples:
         lakecli find-merge-base lakefs://demo/experiment lakefs://demo/main
     """
-    from lakecli.repository import find_merge_base as merging
+    from lakecli.repository.core import merge_base as merging
 
     context.out.say(f"Source: {source}", f"Destination: {destination}")
     points = merging.find_merge_base(

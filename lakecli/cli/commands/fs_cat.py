@@ -42,14 +42,14 @@ def fs_cat(
         lakecli fs cat lakefs://demo/main~1/reports/2026.csv.gz | gunzip
     """
     del pre_sign
-    from lakecli.repository.address import is_external
+    from lakecli.repository.core.address import is_external
+    from lakecli.repository.core.read import read_object
     from lakecli.repository.objects import stat
-    from lakecli.repository.read import read_object
 
     repository = context.repository(path, at_op=at_op)
     entry = stat(repository, ref_of(path), path_of(path))
     if is_external(entry):
-        from lakecli.repository.external import check_unchanged
+        from lakecli.repository.check.external import check_unchanged
 
         check_unchanged(repository, entry)
     pieces = read_object(repository, entry)

@@ -40,8 +40,8 @@ from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.download import DownloadOptions
-    from lakecli.repository.lake import Repository
 
 
 def fs_download(
@@ -132,7 +132,7 @@ def _download_one(
     destination: str,
     options: DownloadOptions,
 ) -> None:
-    from lakecli.repository.address import full_address
+    from lakecli.repository.core.address import full_address
     from lakecli.repository.download import download_object
 
     path = path_of(uri)

@@ -49,7 +49,7 @@ def fs_ls(
     """
     from lakecli.committed.listing import ListedObject
     from lakecli.committed.values import decode_entry
-    from lakecli.repository.address import full_address
+    from lakecli.repository.core.address import full_address
     from lakecli.repository.objects import listing
 
     repository = context.repository(path, at_op=at_op)

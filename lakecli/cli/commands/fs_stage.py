@@ -67,7 +67,7 @@ def fs_stage(
     of_location = {"--size": size, "--checksum": checksum, "--mtime": mtime}
     if (incoming is None) == (location is None):
         raise UsageError("one of --incoming and --location is needed, and not both")
-    from lakecli.repository.address import full_address
+    from lakecli.repository.core.address import full_address
 
     repository, branch, name = context.repository(path), ref_of(path), path.path or b""
     if incoming is not None:

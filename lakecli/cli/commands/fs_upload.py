@@ -42,7 +42,7 @@ from lakecli.uri import LakeUri, path_of, ref_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.selection import Plan
     from lakecli.repository.upload import UploadOptions, UploadReport
 
@@ -165,7 +165,7 @@ def fs_upload(
 
 
 def _plan(repository: Repository, target: LakeUri, source: str, options: UploadOptions) -> Plan:
-    from lakecli.repository.transfer.upload_plan import plan_upload
+    from lakecli.repository.upload_plan import plan_upload
 
     branch, prefix = ref_of(target), target.path or b""
     return plan_upload(repository, branch, prefix, source=Path(source), options=options)
@@ -178,7 +178,7 @@ def _upload_one(
     source: str,
     options: UploadOptions,
 ) -> None:
-    from lakecli.repository.address import full_address
+    from lakecli.repository.core.address import full_address
     from lakecli.repository.upload import upload_file, upload_stream
 
     branch = ref_of(target)

@@ -29,9 +29,9 @@ from lakecli.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.repository.fsck import Finding, FsckCounts, Thoroughness
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.outside import Place
+    from lakecli.repository.check.fsck import Finding, FsckCounts, Thoroughness
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.outside import Place
     from lakecli.repository.repair.records import Lost, Repaired
 
 SHOWN_PATHS: Final = 10
@@ -104,9 +104,9 @@ def fsck(
         lakecli fsck lakefs://demo --sample 1%
         lakecli fsck lakefs://demo --data --repair --from ./originals --dry-run
     """
-    from lakecli.repository.fsck import FsckCounts, Thoroughness, count_entries, summarise
-    from lakecli.repository.fsck import fsck as check
-    from lakecli.repository.outside import places_in
+    from lakecli.repository.check.fsck import FsckCounts, Thoroughness, count_entries, summarise
+    from lakecli.repository.check.fsck import fsck as check
+    from lakecli.repository.core.outside import places_in
 
     if repair and external:
         raise UsageError(
@@ -173,7 +173,7 @@ def _repair(
     dry_run: bool,
 ) -> FsckCounts:
     """Repair, tell everything, and return what the last check found."""
-    from lakecli.repository.fsck import fsck as check
+    from lakecli.repository.check.fsck import fsck as check
     from lakecli.repository.repair.records import RepairCounts
     from lakecli.repository.repair.run import repair
 

@@ -89,7 +89,7 @@ def gc_run(
         lakecli gc run lakefs://demo -y
     """
     from lakecli.pipeline.gc.run import GcOptions, advance
-    from lakecli.repository.fsck import count_entries
+    from lakecli.repository.check.fsck import count_entries
 
     opened = context.repository(repository)
     with (

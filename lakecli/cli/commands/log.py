@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lakecli.cli.history_graph import Drawn
     from lakecli.model import Commit
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.log import LogOptions
 
 T = TypeVar("T")

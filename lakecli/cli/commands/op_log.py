@@ -17,7 +17,7 @@ def op_log(context: Context, repository: RepositoryUri, *, amount: Amount = 100)
         lakecli op log lakefs://demo --amount 5 --json
     """
     from lakecli.cli.operations import COLUMNS, operation_record, operation_row
-    from lakecli.repository.op_log import iter_log
+    from lakecli.repository.undo.log import iter_log
 
     found = iter_log(context.logged_repository(repository))
     context.out.table(

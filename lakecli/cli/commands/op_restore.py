@@ -27,8 +27,8 @@ def op_restore(
     """
     from lakecli.cli.operations import changes_line, operation_record
     from lakecli.cli.undoing import warn_of_gone
-    from lakecli.repository.op_log import find_operation
-    from lakecli.repository.op_undo import restore
+    from lakecli.repository.undo.log import find_operation
+    from lakecli.repository.undo.undo import restore
 
     opened = context.logged_repository(repository, operation=operation, sync=True)
     wanted = find_operation(opened, operation).operation

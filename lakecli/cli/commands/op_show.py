@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.kv.operations import Operation
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 def op_show(
@@ -29,7 +29,7 @@ def op_show(
     """
     from lakecli.cli.operations import operation_lines, operation_record
     from lakecli.cli.text import quote_path
-    from lakecli.repository.op_log import find_operation
+    from lakecli.repository.undo.log import find_operation
 
     opened = context.logged_repository(repository, operation=operation)
     logged = find_operation(opened, operation)
@@ -56,7 +56,7 @@ def _paths(
     repository: Repository, operation: Operation, amount: int
 ) -> tuple[list[tuple[str, bytes, str]], bool]:
     """Return what was staged where, and whether there is more."""
-    from lakecli.repository.op_log import staged_paths
+    from lakecli.repository.undo.log import staged_paths
 
     words = {None: "nothing", b"": "deletion"}
     staged = (

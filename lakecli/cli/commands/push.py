@@ -13,7 +13,7 @@ from lakecli.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.push import Lease, PushOptions, PushReport
     from lakecli.uri import LakeUri
 
@@ -125,8 +125,8 @@ def _lease(repository: Repository, text: str | None) -> Lease | None:
     """Return the lease that an option asks for; a commit that is not here is taken as typed."""
     from lakecli.model import CommitId
     from lakecli.refs.names import is_full_commit_id
+    from lakecli.repository.core.view import commit_at
     from lakecli.repository.push import Lease
-    from lakecli.repository.view import commit_at
 
     if text is None:
         return None

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.model import CommitId
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.sharing.pending import Finished
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.pending import Finished
     from lakecli.repository.status import BranchStatus
 
 

@@ -18,7 +18,7 @@ from lakecli.objectstore.local.directory import (
     sync_names,
     write_all,
 )
-from lakecli.objectstore.local.nursery import Nursery
+from lakecli.objectstore.local.staging_dirs import Nursery
 from lakecli.objectstore.spool import Spool
 
 if TYPE_CHECKING:

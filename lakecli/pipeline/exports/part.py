@@ -21,7 +21,7 @@ from lakecli.errors import (
 from lakecli.model import Difference
 from lakecli.pipeline.exports.records import MARKER, Failure, Hands, Outcome
 from lakecli.pipeline.exports.target import WHOLE, Item, open_target
-from lakecli.repository.read import read_located
+from lakecli.repository.core.read import read_located
 from lakecli.repository.transfer.destination import NoRoom, State, UnsafeName
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 

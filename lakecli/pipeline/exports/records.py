@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from lakecli.committed.store import TreeStore
     from lakecli.model import CommitId, MetarangeId
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.pipeline.site import Site
-    from lakecli.repository.address import Resolver
+    from lakecli.pipeline.store_location import Site
+    from lakecli.repository.core.address import Resolver
 
 PART_ENTRIES: Final = 20_000
 """Entries of one part, about; a range is not cut."""

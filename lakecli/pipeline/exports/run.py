@@ -40,11 +40,11 @@ from lakecli.pipeline.exports.status import (
     write_status,
 )
 from lakecli.pipeline.intervals import intervals
-from lakecli.pipeline.site import Site
+from lakecli.pipeline.store_location import Site
 from lakecli.refs.store import RefStore
+from lakecli.repository.core.view import commit_at, no_such_path, open_view
 from lakecli.repository.rearrange import directory
 from lakecli.repository.transfer.destination import Destination
-from lakecli.repository.view import commit_at, no_such_path, open_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from lakecli.model import MetarangeId
     from lakecli.pipeline.intervals import Interval
     from lakecli.pipeline.runner import Runner
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 PATHS: Final = 500
 """Paths of one part of the later rounds."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lakecli.model import CommitId
     from lakecli.pipeline.exports.records import Job, Outcome
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 FORMAT: Final = 1
 

@@ -17,7 +17,7 @@ from lakecli.objectstore.copying import can_copy, copy_across
 from lakecli.objectstore.registry import open_store
 from lakecli.objectstore.streams import ReadStream
 from lakecli.objectstore.uri import is_local, parse
-from lakecli.repository.read import digest_of
+from lakecli.repository.core.read import digest_of
 from lakecli.repository.transfer.destination import Destination, State
 
 if TYPE_CHECKING:

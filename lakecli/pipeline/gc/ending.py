@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 _LEFT_FOR: Final = timedelta(days=1)
 """How long what an interrupted command wrote beside the state is let alone."""

@@ -17,7 +17,7 @@ from lakecli.pipeline.gc.packs import superseded
 from lakecli.pipeline.gc.reach import Reach, batches
 from lakecli.pipeline.gc.roots import Roots, expired_reflog, gather
 from lakecli.pipeline.gc.tasks import DataPart, list_data, read_kinds
-from lakecli.pipeline.site import Site
+from lakecli.pipeline.store_location import Site
 from lakecli.remote.collection import STALE_AFTER, iter_expired
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore, Version
     from lakecli.pipeline.gc.rules import Rules
     from lakecli.pipeline.runner import Runner
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 TABLE: Final = re.compile(r"[0-9a-f]{64}")
 KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}

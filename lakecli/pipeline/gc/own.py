@@ -12,7 +12,7 @@ from lakecli.kv import operations as log
 from lakecli.model import CommitId, StagingToken
 from lakecli.pipeline.gc.tasks import addresses_in, digests_of
 from lakecli.refs.store import RefStore
-from lakecli.repository.housekeeping import KEPT_FOR
+from lakecli.repository.core.housekeeping import KEPT_FOR
 from lakecli.staging import area
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
     from lakecli.kv.operations import Operation
     from lakecli.pipeline.gc.live import DigestSet
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 _BATCH: Final = 50_000
 
@@ -62,7 +62,7 @@ def own_positions(
     txn: ReadTransaction, repository: Repository, now: datetime
 ) -> Iterator[OwnPosition]:
     """Yield where this clone's refs stand, and where its operation log could put them."""
-    from lakecli.repository.sharing import intents
+    from lakecli.repository.core import intents
 
     refs = RefStore(txn, repository.key)
     for branch in refs.iter_branches():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.runner import Runner
-    from lakecli.pipeline.site import Site
+    from lakecli.pipeline.store_location import Site
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.remote.collection import DEFAULT_GRACE
-from lakecli.repository.reuse import elapsed
+from lakecli.repository.core.gc_guard import elapsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

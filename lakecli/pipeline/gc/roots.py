@@ -16,7 +16,7 @@ from lakecli.pipeline.gc.own import add_staged, own_positions
 from lakecli.pipeline.gc.packs import read_all
 from lakecli.pipeline.gc.positions import reached_by_heads, read_positions
 from lakecli.refs.store import RefStore
-from lakecli.repository.housekeeping import KEPT_FOR
+from lakecli.repository.core.housekeeping import KEPT_FOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.gc.positions import Positions
     from lakecli.pipeline.gc.rules import Rules
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 REFLOG_KEPT: Final = KEPT_FOR
 """How long where a ref stood counts, and is kept in the reflog; longer if the grace period is."""

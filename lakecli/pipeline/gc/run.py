@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from lakecli.pipeline.runner import Runner
     from lakecli.remote.collection import GcState
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 __all__ = [
     "Action",

@@ -33,7 +33,7 @@ from lakecli.pipeline.gc.mark import (
 from lakecli.pipeline.gc.marks import KINDS, add_expired
 from lakecli.pipeline.gc.reach import batches
 from lakecli.pipeline.gc.tasks import list_data
-from lakecli.pipeline.site import Site
+from lakecli.pipeline.store_location import Site
 from lakecli.remote.collection import iter_keeps
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakecli.objectstore.base import ObjectStore, Version
-    from lakecli.pipeline.site import Site
+    from lakecli.pipeline.store_location import Site
 
 _ADDRESS: Final = re.compile(rb"data/[0-9a-f]{2}/[0-9a-f]{62}")
 

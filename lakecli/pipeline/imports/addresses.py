@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LakeError, Refused
 from lakecli.objectstore.uri import is_local
-from lakecli.repository.address import split_address
-from lakecli.repository.pins import MARK as PIN_MARK
-from lakecli.repository.pins import split_pin
-from lakecli.repository.places import Trust, check_host, lies_below
+from lakecli.repository.core.address import split_address
+from lakecli.repository.core.pins import MARK as PIN_MARK
+from lakecli.repository.core.pins import split_pin
+from lakecli.repository.core.places import Trust, check_host, lies_below
 
 if TYPE_CHECKING:
     from lakecli.pipeline.imports.part import Task

@@ -17,7 +17,7 @@ from lakecli.model import CLIENT_MTIME, Entry
 from lakecli.objectstore.uri import is_local
 from lakecli.objectstore.versions import at_version
 from lakecli.pipeline.imports.addresses import Addresses
-from lakecli.repository.pins import split_pin
+from lakecli.repository.core.pins import split_pin
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import PIECE, Ingest, Ingested
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.imports.part import Task
     from lakecli.pipeline.imports.rows import Failures, Rows
-    from lakecli.repository.reuse import Guard
+    from lakecli.repository.core.gc_guard import Guard
 
 AT_ONCE: Final = 16
 """Objects that one part copies at a time."""
@@ -109,7 +109,7 @@ def _copy(ingest: Ingest, rows: Rows, at: int, *, writes: bool) -> Ingested:
     Raises:
         IntegrityError: it is not of the size that the source said.
     """
-    from lakecli.repository.address import split_address
+    from lakecli.repository.core.address import split_address
 
     address = rows.addresses[at].decode("utf-8", "surrogateescape")
     plain, version_id = split_pin(address)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.errors import LakeError, NotFound
 from lakecli.pipeline.imports.part import Part
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
-from lakecli.repository.pins import unpinned_bytes
+from lakecli.repository.core.pins import unpinned_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,17 +15,17 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.objectstore.uri import is_local
+from lakecli.pipeline.imports.join_parts import stitch
 from lakecli.pipeline.imports.journal import Journal
 from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Tally, Task, import_item
 from lakecli.pipeline.imports.sources import Directory, Manifest, check_pinnable, roots_of
-from lakecli.pipeline.imports.stitch import stitch
-from lakecli.pipeline.site import Site
 from lakecli.pipeline.spark_runner import SparkRunner
-from lakecli.repository.clean import check_clean
-from lakecli.repository.gate import claim_head
-from lakecli.repository.places import remember
-from lakecli.repository.transaction import Draft, commit_clean
-from lakecli.repository.view import view_of_branch
+from lakecli.pipeline.store_location import Site
+from lakecli.repository.core.clean import check_clean
+from lakecli.repository.core.gate import claim_head
+from lakecli.repository.core.places import remember
+from lakecli.repository.core.transaction import Draft, commit_clean
+from lakecli.repository.core.view import view_of_branch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from lakecli.pipeline.imports.rows import Failure
     from lakecli.pipeline.imports.sink import Cut
     from lakecli.pipeline.runner import Runner
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.view import View
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
 
 MESSAGE: Final = "Import objects"
 _SHOWN: Final = 10

@@ -15,7 +15,7 @@ from lakecli.objectstore.base import key_bytes
 from lakecli.objectstore.versions import versions_of
 from lakecli.pipeline.imports.part import Part
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
-from lakecli.repository.pins import pinned_bytes, unpinned_bytes
+from lakecli.repository.core.pins import pinned_bytes, unpinned_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

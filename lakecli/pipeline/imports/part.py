@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakecli.committed.metaranges import Metarange
     from lakecli.committed.store import TreeStore
     from lakecli.model import MetarangeId
-    from lakecli.pipeline.site import Site
+    from lakecli.pipeline.store_location import Site
 
 SHOWN_DUPLICATES = 100
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.errors import IntegrityError
 from lakecli.pipeline.imports.arrow import TRUE, Layout, seconds_of, unquoted
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
-from lakecli.repository.pins import unpinned_bytes
+from lakecli.repository.core.pins import unpinned_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from lakecli.objectstore.registry import open_store
 from lakecli.objectstore.seekable import Seekable
-from lakecli.repository.address import split_address
+from lakecli.repository.core.address import split_address
 
 if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectInfo, ObjectStore

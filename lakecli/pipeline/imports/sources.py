@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lakecli.pipeline.imports.job import Source
     from lakecli.pipeline.imports.part import Task
     from lakecli.pipeline.runner import Runner
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.walk import LinkPolicy
 
 KINDS: Final = {".parquet": PARQUET, ".csv": CSV, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES}

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import Refused
-from lakecli.repository.view import open_view
+from lakecli.repository.core.view import open_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime, timedelta
 
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
     from lakecli.repository.handoff.manifest import Item, Source
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.view import View
 
 
 class State(StrEnum):

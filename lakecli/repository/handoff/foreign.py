@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from lakecli.errors import Refused, UsageError
 from lakecli.model import Entry
 from lakecli.objectstore.uri import is_local
-from lakecli.repository.address import split_address
-from lakecli.repository.places import check_host, remember
-from lakecli.repository.stage import stage_entry
+from lakecli.repository.core.address import split_address
+from lakecli.repository.core.places import check_host, remember
+from lakecli.repository.core.stager import stage_entry
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.uri import check_path
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 def record_object(

@@ -24,10 +24,10 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.layout import data_key, incoming_key
 from lakecli.model import CLIENT_METADATA_PREFIX, Entry
 from lakecli.objectstore.base import ObjectNotFound, PresignRequest
-from lakecli.repository.read import read_object
-from lakecli.repository.stage import stage_entry
+from lakecli.repository.core.read import read_object
+from lakecli.repository.core.stager import stage_entry
+from lakecli.repository.core.view import branch_at, view_of_branch
 from lakecli.repository.transfer.content_types import content_type_of
-from lakecli.repository.view import branch_at, view_of_branch
 from lakecli.uri import check_path
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lakecli.objectstore.base import ObjectInfo, ObjectStore, PresignedUrl
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 CLIENT_INCOMING: Final = CLIENT_METADATA_PREFIX + "incoming-id"
 """Metadata key: the ID of the link that an object came by."""

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.identity import DIGEST_SIZE
-from lakecli.repository.address import is_external, may_change
+from lakecli.repository.core.address import is_external, may_change
+from lakecli.repository.core.view import no_such_path, open_view
 from lakecli.repository.presign import Presigner
 from lakecli.repository.rearrange import directory
-from lakecli.repository.view import no_such_path, open_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from lakecli.model import Entry
     from lakecli.objectstore.base import PresignedUrl
-    from lakecli.repository.lake import Repository
-    from lakecli.repository.view import View
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
 
 SLOW_TO_SIGN: Final = "gs://"
 """Google's signatures are made by RSA, outside the interpreter, or even by Google's IAM."""

@@ -13,8 +13,8 @@ from lakecli.layout import MAX_REF_SIZE, REFS, pack_key, ref_key
 from lakecli.objectstore.base import ABSENT, ConditionFailed, Match, ObjectNotFound, Version
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.store import RefStore
-from lakecli.repository.fsck import problems_of_commit
-from lakecli.repository.fsck_shared import read_packs
+from lakecli.repository.check.fsck import problems_of_commit
+from lakecli.repository.check.fsck_shared import read_packs
 from lakecli.repository.repair.records import Repaired
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
     from lakecli.kv.tracking import Tracked
     from lakecli.model import Commit, CommitId
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.repair.records import Damage
 
 BATCH = 2_000

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import Commit, CommitId, MetarangeId
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.repair.records import Damage
 
 

@@ -9,14 +9,14 @@ from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
 from lakecli.layout import SSTABLES
 from lakecli.objectstore.base import ANY
-from lakecli.repository.data_index import check_object
+from lakecli.repository.core.data_index import check_object
 from lakecli.repository.repair.records import Repaired
 from lakecli.repository.repair.sources import find_copies, find_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.repair.records import Damage
     from lakecli.repository.repair.sources import Copy
 

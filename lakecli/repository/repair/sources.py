@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 _PIECE = 1 << 20
 

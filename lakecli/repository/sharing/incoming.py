@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakecli.model import Commit, CommitId
     from lakecli.remote.damage import Damage
     from lakecli.remote.packs import Pack
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 BATCH: Final = 8_192
 """Commits written in one transaction: other processes wait for no more than these."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.model import Commit, CommitId
     from lakecli.remote.packs import PackInfo
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 KEPT_FOR: Final = timedelta(days=1)
 """How long a replaced pack stays."""

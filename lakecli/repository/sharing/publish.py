@@ -24,10 +24,10 @@ from lakecli.refs.store import RefStore
 from lakecli.remote.move import Intent, Outcome, Result, Retries
 from lakecli.remote.packs import list_packs
 from lakecli.remote.refs import find_ref, iter_refs
-from lakecli.repository import namespace
-from lakecli.repository.sharing import intents, rollback, tracking
-from lakecli.repository.sharing.intents import Begun
-from lakecli.repository.sharing.under_way import mark_sent
+from lakecli.repository.core import intents, namespace, tracking
+from lakecli.repository.core.intents import Begun
+from lakecli.repository.core.under_way import mark_sent
+from lakecli.repository.sharing import rollback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lakecli.model import Commit, CommitId
     from lakecli.remote.collection import GcState
     from lakecli.remote.records import RemoteRef
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.sharing.packing import Packed
 
 TRUSTED_SHARE: Final = 0.5
@@ -77,7 +77,7 @@ def publish(
         who: ``Name <email>``, for the shared reflog.
         why: what is done, likewise.
         local: what is to happen here in the transaction that writes the outcome down, now or in
-            the next command: `lakecli.repository.transaction.land` with the ``operation`` and the
+            the next command: `lakecli.repository.core.transaction.land` with the ``operation`` and the
             ``sealed`` tokens in hex. ``None``: nothing but a ``push`` in the operation log.
         since: the ref's sequence number there when this was decided, or a lower one; 0: unknown,
             and it is read first, with whether the ref stands on `before`.

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from lakecli.model import Commit, Difference, Entry, MetarangeId
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.data_index import DataIndex
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.data_index import DataIndex
+    from lakecli.repository.core.lake import Repository
 
 T = TypeVar("T")
 
@@ -165,7 +165,7 @@ def _youngest(repository: Repository, commits: Sequence[Commit]) -> list[_Wanted
 def _entries(repository: Repository, commits: Sequence[Commit]) -> Iterator[tuple[Entry, bytes]]:
     """Yield the entries, with their paths, that commits brought in and that have data here."""
     from lakecli.committed.values import decode_entry
-    from lakecli.repository.address import is_external
+    from lakecli.repository.core.address import is_external
 
     for commit, parents in _with_parents(repository, commits):
         for change in _brought(repository, parents, commit.metarange_id):
@@ -208,7 +208,7 @@ def _missing_data(repository: Repository, wanted: Iterator[_Wanted]) -> list[_Wa
 def _missing_from_listing(
     repository: Repository, batch: dict[tuple[str, int], bytes], wanted: Iterator[_Wanted]
 ) -> list[_Wanted]:
-    from lakecli.repository.data_index import DataIndex
+    from lakecli.repository.core.data_index import DataIndex
 
     first = (_Wanted(key, size, path) for (key, size), path in batch.items())
     missing: dict[bytes, _Wanted] = {}
@@ -233,7 +233,7 @@ def _lost(store: ObjectStore, items: Sequence[_Wanted]) -> list[_Wanted]:
 
 
 def _is_data_there(store: ObjectStore, item: _Wanted) -> bool:
-    from lakecli.repository.address import check_key
+    from lakecli.repository.core.address import check_key
 
     try:
         check_key(item.key)

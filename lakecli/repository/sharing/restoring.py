@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.layout import SSTABLES
-from lakecli.repository.lake import Notice
+from lakecli.repository.core.lake import Notice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 class Restoring:

@@ -25,7 +25,7 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.model import CommitId
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
-from lakecli.repository.lake import Notice
+from lakecli.repository.core.lake import Notice
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.kv.tracking import Tracked
     from lakecli.remote.records import RemoteRef
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 class Rollback(NamedTuple):

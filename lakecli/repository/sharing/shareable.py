@@ -24,11 +24,11 @@ from lakecli.objectstore.probe import conditions, objects
 from lakecli.objectstore.probe.run import distance
 from lakecli.objectstore.probe.scratch import Scratch
 from lakecli.objectstore.uri import is_local
-from lakecli.repository.clock import CLOCK_FIX, CLOCK_LIMIT, wrong_by
+from lakecli.repository.core.clock import CLOCK_FIX, CLOCK_LIMIT, wrong_by
 
 if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 VERSION: Final = 1
 """Of what is put to the test; a namespace that passed an older version is looked at anew."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.file_hashes import FileKey
     from lakecli.objectstore.base import Batch, ObjectStore
-    from lakecli.repository.reuse import Guard
+    from lakecli.repository.core.gc_guard import Guard
     from lakecli.repository.transfer.send import Sender
 
     _Done = tuple[str, bool]

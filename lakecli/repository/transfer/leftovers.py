@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.objectstore.uploads import UnfinishedUpload, Uploads
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 INTERVAL: Final = timedelta(days=1)
 """Between two looks, and how long an upload of somebody else is let alone."""

@@ -15,15 +15,15 @@ from lakecli.errors import Unreachable
 from lakecli.identity import h
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.objectstore.ranges import open_range
-from lakecli.repository.address import locate
-from lakecli.repository.read import damaged, digest_of, gone
+from lakecli.repository.core.address import locate
+from lakecli.repository.core.read import damaged, digest_of, gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.destination import Destination, Partial
     from lakecli.repository.transfer.parallel import Persistence, Workers
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakecli.kv.env import LocalStore
     from lakecli.objectstore.base import ObjectStore
     from lakecli.objectstore.uploads import Part, Uploads
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.parallel import Memory, Persistence, Workers
 
 MOST_IN_MEMORY: Final = 16 << 20

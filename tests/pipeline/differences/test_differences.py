@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.pipeline.runner import Runner
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from lakecli.pipeline.exports.run import export
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository import repo
 from lakecli.repository.commit import commit
-from lakecli.repository.stage import Stager
+from lakecli.repository.core.stager import Stager
 from tests.support.azurite import ACCOUNT, new_container
 from tests.support.gcs import new_gcs_bucket
 from tests.support.lakes import START, entry_of, open_lake, stage, unclaimed
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.exports.records import ExportReport
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 LARGE = b"0123456789abcdef" * (9 << 16)
 

@@ -23,8 +23,8 @@ from lakecli.pipeline.exports.records import ExportOptions
 from lakecli.pipeline.exports.run import export, summarise
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.commit import commit
-from lakecli.repository.places import remember
-from lakecli.repository.stage import Stager
+from lakecli.repository.core.places import remember
+from lakecli.repository.core.stager import Stager
 from lakecli.repository.upload import UploadOptions, upload_tree
 from tests.support.faulty import FaultyStore
 from tests.support.lakes import START, entry_of, make_repository, open_lake, stage, unclaimed
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from lakecli.errors import LakeError
     from lakecli.pipeline.exports.records import ExportReport
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 PARTITIONS = {
     **{

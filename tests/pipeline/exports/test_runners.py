@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakecli.pipeline.exports.records import Outcome, Part
     from lakecli.pipeline.runner import Runner
     from lakecli.pipeline.spark_runner import SparkRunner
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 pytestmark = pytest.mark.xdist_group("spark")
 

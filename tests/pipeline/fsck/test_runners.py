@@ -12,8 +12,8 @@ from lakecli.pipeline import fsck as bulk_module
 from lakecli.pipeline.fsck import RunnerBulk
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository import tag
+from lakecli.repository.check.fsck import FsckCounts, Thoroughness, fsck
 from lakecli.repository.commit import commit
-from lakecli.repository.fsck import FsckCounts, Thoroughness, fsck
 from tests.support.lakes import entry_of, make_repository, open_lake, stage
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.pipeline.runner import Runner
-    from lakecli.repository.fsck import Finding
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.check.fsck import Finding
+    from lakecli.repository.core.lake import Repository
 
 
 @pytest.fixture

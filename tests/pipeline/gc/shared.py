@@ -15,10 +15,10 @@ from lakecli.pipeline.gc.run import Action, GcOptions, GcReport, advance
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository import push as pushing
 from lakecli.repository.commit import commit
-from lakecli.repository.read import read_object
-from lakecli.repository.reuse import Guard
+from lakecli.repository.core.gc_guard import Guard
+from lakecli.repository.core.read import read_object
+from lakecli.repository.core.view import open_view
 from lakecli.repository.upload import UploadOptions, upload_stream
-from lakecli.repository.view import open_view
 from tests.support.clones import Clones
 from tests.support.lakes import START
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import Commit
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 GRACE = timedelta(days=2)
 LONG = GRACE + timedelta(hours=4)

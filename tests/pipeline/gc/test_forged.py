@@ -19,7 +19,7 @@ from lakecli.pipeline.gc.run import Action, status, undo
 from lakecli.remote.collection import LEASE, DamagedState, NewerState, Phase, read_state
 from lakecli.remote.packs import list_packs, read_pack, write_pack
 from lakecli.repository import branch
-from lakecli.repository.fsck import fsck
+from lakecli.repository.check.fsck import fsck
 from lakecli.repository.pull import PullOptions, pull
 from tests.pipeline.gc.shared import GRACE, LONG, Shared, make_commit, push, read_all, upload
 from tests.pipeline.gc.test_lease import Unconditional

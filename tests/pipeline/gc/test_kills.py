@@ -15,7 +15,7 @@ from lakecli.pipeline.gc.run import Action, GcOptions, advance
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import branch
-from lakecli.repository.fsck import fsck
+from lakecli.repository.check.fsck import fsck
 from lakecli.repository.push import PushOptions, push_deletion
 from tests.pipeline.gc.shared import make_commit, push, read_all, upload
 from tests.support.clones import Clones, machine

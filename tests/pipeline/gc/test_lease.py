@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.objectstore.base import ObjectInfo, Version
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 MINUTE = timedelta(minutes=1)
 MONTHS = timedelta(days=70)

@@ -37,8 +37,8 @@ from lakecli.remote.collection import Phase, StateMoved, read_state
 from lakecli.remote.refs import iter_refs, read_refs
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
+from lakecli.repository.core.gc_guard import Guard, Swept
 from lakecli.repository.push import PushOptions, push_deletion
-from lakecli.repository.reuse import Guard, Swept
 from lakecli.repository.sharing.references import NotInBucket
 from lakecli.repository.sharing.shareable import ensure_shareable
 from tests.pipeline.gc.shared import GRACE, Shared, push, upload
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.model import Commit
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 CONTENTS = [b"0", b"1"]
 """Few, so that what somebody uploads is there already more often than not."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.pipeline.spark_runner import SparkRunner
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 COMMITS = 20
 

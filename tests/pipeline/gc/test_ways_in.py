@@ -19,28 +19,29 @@ from lakecli.identity import h
 from lakecli.layout import GC, data_key, incoming_key
 from lakecli.model import Entry
 from lakecli.objectstore.base import ANY
-from lakecli.pipeline import site
+from lakecli.pipeline import store_location
 from lakecli.pipeline.gc.run import Action
 from lakecli.pipeline.gc.run import undo as take_back_condemnation
 from lakecli.pipeline.imports.job import ImportOptions, import_objects
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.remote.collection import STATE_KEY, Phase, read_state
-from lakecli.repository import branch, tag, transaction
+from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
+from lakecli.repository.core import transaction
+from lakecli.repository.core.gate import Gone
+from lakecli.repository.core.gc_guard import Guard, Swept
+from lakecli.repository.core.view import open_view
 from lakecli.repository.deposit import deposit, stage_together
-from lakecli.repository.gate import Gone
 from lakecli.repository.handoff.incoming import take_in
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.op_claims import GONE
-from lakecli.repository.op_log import iter_log
-from lakecli.repository.op_undo import redo, restore, undo
 from lakecli.repository.pick import cherry_pick, revert
 from lakecli.repository.rearrange import copy, copy_tree, move, move_tree, remove
-from lakecli.repository.reuse import Guard, Swept
 from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.undo.claims import GONE
+from lakecli.repository.undo.log import iter_log
+from lakecli.repository.undo.undo import redo, restore, undo
 from lakecli.repository.upload import UploadOptions
-from lakecli.repository.view import open_view
 from tests.pipeline.gc.shared import LONG, Shared, make_commit, push, upload
 from tests.support.counting import CountingStore
 from tests.support.lakes import START
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 PHASES: Final = ("idle", "condemned", "sweeping", "swept")
 OLD: Final = b"only the old commit has this"
@@ -180,7 +181,7 @@ def _commit_removal(setting: Setting) -> None:
 
 
 def _write_table(setting: Setting) -> None:
-    from lakecli.repository.gate import claim_values
+    from lakecli.repository.core.gate import claim_values
     from lakecli.spark.write import _additions, _Target
 
     target = _Target(setting.ada, "main", b"table/", "append")
@@ -262,8 +263,8 @@ WAYS: Final = {
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting]:
     with Shared(tmp_path, "ada", "ben") as shared:
         made = Setting(shared, tmp_path)
-        monkeypatch.setattr(site, "_open", lambda _site: shared.store)
-        monkeypatch.setattr(site, "_guard", lambda _site: made.ada.guard)
+        monkeypatch.setattr(store_location, "_open", lambda _site: shared.store)
+        monkeypatch.setattr(store_location, "_guard", lambda _site: made.ada.guard)
         yield made
 
 
@@ -355,8 +356,8 @@ def test_where_nothing_was_ever_collected_a_way_in_costs_one_get(
     way, store = WAYS[name], CountingStore()
     with Shared(tmp_path, "ada", "ben", store=store) as shared:
         setting = Setting(shared, tmp_path, collected=False)
-        monkeypatch.setattr(site, "_open", lambda _site: store)
-        monkeypatch.setattr(site, "_guard", lambda _site: setting.ada.guard)
+        monkeypatch.setattr(store_location, "_open", lambda _site: store)
+        monkeypatch.setattr(store_location, "_guard", lambda _site: setting.ada.guard)
         way.prepare(setting)
         setting.ada.__dict__["guard"] = Guard(store, monotonic=shared.time.monotonic)
         store.reset()

@@ -23,9 +23,9 @@ from lakecli.pipeline.imports.listing import split
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.spark_runner import SparkRunner
-from lakecli.repository.read import read_object
+from lakecli.repository.core.read import read_object
+from lakecli.repository.core.view import open_view
 from lakecli.repository.transfer.walk import LinkPolicy
-from lakecli.repository.view import open_view
 from tests.pipeline.imports.lists import inventory_manifest, inventory_row, write_csv
 from tests.support.lakes import make_repository, open_lake
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, new_bucket
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.runner import Runner
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 OBJECTS = {f"dir {n % 3}/é{n:02d}.txt": b"%d" % n for n in range(40)} | {"a": b"", "z/": b"1"}
 

@@ -15,10 +15,10 @@ from lakecli.committed.store import TreeStore
 from lakecli.model import EMPTY_TREE
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.pipeline.imports.job import destination
+from lakecli.pipeline.imports.join_parts import stitch
 from lakecli.pipeline.imports.part import Item, Tally, Task, import_item
-from lakecli.pipeline.imports.stitch import stitch
 from lakecli.pipeline.runner import LocalRunner
-from lakecli.pipeline.site import Site
+from lakecli.pipeline.store_location import Site
 from tests.pipeline.imports.sources import Split, value_of
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from lakecli.pipeline.imports import manifest
 from lakecli.pipeline.imports.job import ImportOptions, import_objects
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
-from lakecli.repository.fsck import FsckCounts, fsck
+from lakecli.repository.check.fsck import FsckCounts, fsck
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.transfer.walk import LinkPolicy
 from tests.pipeline.imports.lists import row_of, write_csv, write_parquet

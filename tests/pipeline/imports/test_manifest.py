@@ -18,8 +18,8 @@ from lakecli.pipeline.imports import manifest, sorting, sources
 from lakecli.pipeline.imports.job import ImportOptions, ImportReport, import_objects, preview
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
+from lakecli.repository.core.view import open_view
 from lakecli.repository.transfer.walk import LinkPolicy
-from lakecli.repository.view import open_view
 from tests.pipeline.imports.lists import (
     inventory_manifest,
     inventory_row,
@@ -34,7 +34,7 @@ from tests.support.lakes import make_repository, open_lake
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 KEYS = [f"dir {n % 7}/é{n:05d}.bin" for n in range(3_000)]
 NUMBERS = {key: number % 100 for number, key in enumerate(sorted(KEYS, key=str.encode))}

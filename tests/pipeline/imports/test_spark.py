@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.pipeline.runner import Runner
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.errors import NotFound, Refused, UsageError
+from lakecli.repository.core.read import read_object
 from lakecli.repository.handoff.foreign import record_object
 from lakecli.repository.objects import stat
-from lakecli.repository.read import read_object
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import Entry
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
 
 
 def record(repository: Repository, location: str, **options: Any) -> Entry:

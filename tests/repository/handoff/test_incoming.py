@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from tests.support.signing import SigningStore
 
 ID = "0123456789abcdef" * 2
@@ -102,7 +102,7 @@ def test_the_same_bytes_are_no_change(repository: Repository) -> None:
     take(repository, b"a.txt")
     assert repository.store.head(data_key(h(SENT).hex())).version == before
     with repository.lake.kv.read() as txn:
-        from lakecli.repository.view import view_of_branch
+        from lakecli.repository.core.view import view_of_branch
 
         assert next(view_of_branch(repository, txn, "main").staged(), None) is None
     assert left(repository.store) == []

@@ -13,19 +13,19 @@ from lakecli.errors import NotFound, PermissionDenied, Unsupported
 from lakecli.objectstore.base import PresignedUrl, PresignRequest
 from lakecli.objectstore.presigning import response_headers
 from lakecli.repository.commit import commit
+from lakecli.repository.core.places import remember
+from lakecli.repository.core.stager import Stager
 from lakecli.repository.handoff import documents
 from lakecli.repository.handoff.documents import FORMATS, SCRIPTS, Document
 from lakecli.repository.handoff.links import Handoff, open_handoff
 from lakecli.repository.objects import presign_entry
-from lakecli.repository.places import remember
-from lakecli.repository.stage import Stager
 from tests.support.lakes import checksums, entry_of, stage, stage_entries, unclaimed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from lakecli.repository.lake import Repository
+    from lakecli.repository.core.lake import Repository
     from tests.support.signing import SigningStore
 
 HOUR = timedelta(hours=1)

@@ -1,0 +1,134 @@
+"""Asking the objects outside the namespace whether they still are what was recorded of them.
+
+Nothing keeps an object that was imported without its bytes from being overwritten or deleted where
+it lies. What the import recorded is its size, its time, and the source's ETag, or the BLAKE3 of a
+file.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from blake3 import blake3
+
+from lakecli.errors import IntegrityError, LakeError, NotFound
+from lakecli.identity import DIGEST_SIZE
+from lakecli.repository.core.places import OutsideAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from lakecli.model import Entry
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.repository.core.address import Resolver
+    from lakecli.repository.core.lake import Repository
+
+AT_ONCE: Final = 16
+"""Objects that are asked at a time."""
+
+BATCH: Final = 256
+
+CHANGED: Final = "it changed"
+"""How the problem of an object begins that is another one now."""
+
+_PIECE: Final = 4 << 20
+
+
+class Recorded(NamedTuple):
+    """What an entry says of an object outside the namespace."""
+
+    address: str
+    size: int
+    checksum: str
+    modified_at: datetime | None
+
+
+class Answer(NamedTuple):
+    """What came of asking for an object.
+
+    Attributes:
+        problem: what is wrong with it, or ``None``.
+        asked: false where this user has not allowed the place that it lies in.
+    """
+
+    problem: str | None
+    asked: bool = True
+
+
+def ask_all(
+    addresses: Resolver, objects: Sequence[Recorded], *, reads: bool = False
+) -> Iterator[Answer]:
+    """Yield an answer for each object, in order; several are asked at a time.
+
+    Args:
+        addresses: of the repository.
+        objects: to ask for.
+        reads: read every object whose BLAKE3 is recorded; else only those with another time.
+    """
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield from pool.map(lambda each: ask(addresses, each, reads=reads), objects)
+
+
+def check_unchanged(repository: Repository, entry: Entry) -> None:
+    """Refuse an object outside the namespace that is not the one that was recorded.
+
+    Of one that is gone or cannot be asked for nothing is said: reading it will.
+
+    Raises:
+        IntegrityError: it changed.
+    """
+    recorded = Recorded(entry.physical_address, entry.size, entry.checksum, entry.modified_at)
+    problem = ask(repository.addresses, recorded).problem
+    if problem is not None and problem.startswith(CHANGED):
+        raise IntegrityError(
+            f"the object was changed since it was recorded: {entry.physical_address}",
+            hint="import it again, or restore the version that was imported; see all of them: "
+            f"lakecli fsck {repository.uri} --external",
+        )
+
+
+def ask(addresses: Resolver, recorded: Recorded, *, reads: bool = False) -> Answer:
+    """Compare an object with what was recorded of it."""
+    try:
+        store, key = addresses.locate(recorded.address)
+        return Answer(_problem(store, key, recorded, reads=reads))
+    except OutsideAddress:
+        return Answer(None, asked=False)
+    except NotFound:
+        return Answer("it is gone")
+    except LakeError as error:
+        return Answer(f"cannot be asked for: {error.message}")
+
+
+def checksum_of(info: ObjectInfo) -> str:
+    """Return what an import records as the checksum of an object in a bucket."""
+    return (info.etag or str(info.version)).strip('"')
+
+
+def _problem(store: ObjectStore, key: str, recorded: Recorded, *, reads: bool) -> str | None:
+    info = store.head(key)
+    if info.size != recorded.size:
+        return f"{CHANGED}: {info.size} bytes where the entry says {recorded.size}"
+    checksum = recorded.checksum.strip('"')
+    if not _is_blake3(checksum):
+        found = checksum_of(info)
+        if checksum and found != checksum:
+            return f"{CHANGED}: its ETag is {found} where the entry says {checksum}"
+        return None
+    if not reads and info.modified_at.replace(microsecond=0) == recorded.modified_at:
+        return None
+    return None if _digest(store, key) == checksum else f"{CHANGED}: its BLAKE3 is another one"
+
+
+def _digest(store: ObjectStore, key: str) -> str:
+    hasher = blake3()
+    with store.open(key) as source:
+        while piece := source.read(_PIECE):
+            hasher.update(piece)
+    return hasher.hexdigest()
+
+
+def _is_blake3(checksum: str) -> bool:
+    return len(checksum) == 2 * DIGEST_SIZE and set(checksum) <= set("0123456789abcdef")

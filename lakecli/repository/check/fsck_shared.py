@@ -1,0 +1,137 @@
+"""Checking what clones share in the bucket: ref objects and commit packs.
+
+Every ref object has to be one, and its commit in a pack together with all that it reaches. So has
+every commit that this clone believes to be in one, since a push leaves it out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.errors import IntegrityError
+from lakecli.kv.packed import PackedStore
+from lakecli.kv.tracking import TrackingStore
+from lakecli.layout import pack_key, ref_key
+from lakecli.refs.store import RefStore
+from lakecli.remote import damage
+from lakecli.repository.check.fsck import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.ids import PackId
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.model import CommitId
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.remote.damage import Damage
+    from lakecli.repository.core.lake import Repository
+
+
+class BadPack(NamedTuple):
+    """A pack that cannot be read.
+
+    Attributes:
+        is_replaced: another one, which can be, has all of its commits.
+    """
+
+    id: str
+    what: str
+    is_replaced: bool
+
+
+class Packs(NamedTuple):
+    """The commit packs of a bucket.
+
+    Attributes:
+        parents: of every commit in a pack that can be read.
+        bad: those that cannot be.
+        bad_commits: records of sound packs that are no commits.
+    """
+
+    parents: dict[CommitId, tuple[CommitId, ...]]
+    bad: list[BadPack]
+    bad_commits: list[Damage]
+
+
+def read_packs(store: ObjectStore) -> Packs:
+    """Read every pack that no other one replaces."""
+    from lakecli.remote.packs import DamagedPack, read_new_packs
+
+    parents: dict[CommitId, tuple[CommitId, ...]] = {}
+    damaged: list[DamagedPack] = []
+    replaced: set[str] = set()
+    bad_commits: list[Damage] = []
+    for pack in read_new_packs(store, (), on_damage=damaged.append):
+        parents |= {commit.id: commit.parents for commit in pack.commits}
+        replaced.update(pack.replaces)
+        bad_commits += [damage.of_commit(pack, each) for each in pack.bad]
+    bad = [BadPack(each.pack_id, each.message, each.pack_id in replaced) for each in damaged]
+    return Packs(parents, bad, bad_commits)
+
+
+def check_shared(repository: Repository, txn: ReadTransaction) -> Iterator[Finding]:
+    """Yield what is wrong with the refs and the packs in the bucket."""
+    from lakecli.remote.refs import find_ref, iter_refs
+
+    store = repository.store
+    heads: list[tuple[str, str, CommitId]] = []
+    seen: set[str] = set()
+    for listed in iter_refs(store):
+        key = ref_key(listed.kind, listed.name)
+        seen.add(key)
+        try:
+            ref = find_ref(store, listed.kind, listed.name)
+        except IntegrityError as error:
+            yield Finding("ref", key, error.message, ref=listed.name)
+            continue
+        if ref is not None and ref.commit_id is not None:
+            heads.append((key, listed.name, ref.commit_id))
+    for tracked in TrackingStore(txn, repository.key).iter():
+        key = ref_key(tracked.kind, tracked.name)
+        if key not in seen and find_ref(store, tracked.kind, tracked.name) is None:
+            yield Finding("ref", key, "missing, and deleted refs are not", ref=tracked.name)
+    # After the refs: whoever moves one now has written its commits before.
+    packs = read_packs(store)
+    for pack in packs.bad:
+        yield Finding("pack", pack_key(pack.id), pack.what)
+    for each in packs.bad_commits:
+        yield Finding("pack", each.key, each.what)
+    yield from _check_reached(packs, heads)
+    yield from _check_believed(repository, txn, packs)
+
+
+def _check_reached(packs: Packs, heads: list[tuple[str, str, CommitId]]) -> Iterator[Finding]:
+    seen: set[CommitId] = set()
+    for key, name, head in heads:
+        if head not in packs.parents:
+            yield Finding("ref", key, f"its commit is in no pack: {head}", ref=name)
+            continue
+        waiting = [head]
+        while waiting:
+            commit_id = waiting.pop()
+            if commit_id in seen:
+                continue
+            seen.add(commit_id)
+            for parent in packs.parents[commit_id]:
+                if parent in packs.parents:
+                    waiting.append(parent)
+                else:
+                    what = f"its parent is in no pack: {parent}"
+                    yield Finding("commit", commit_id, what, ref=name, commit_id=commit_id)
+
+
+def _check_believed(
+    repository: Repository, txn: ReadTransaction, packs: Packs
+) -> Iterator[Finding]:
+    """Compare the bucket with what this clone remembers of it."""
+    packed = PackedStore(txn, repository.key)
+    missing: dict[PackId, int] = {}
+    for commit in RefStore(txn, repository.key).iter_commits():
+        pack_id = packed.find_pack(commit.id)
+        if pack_id is not None and commit.id not in packs.parents:
+            missing[pack_id] = missing.get(pack_id, 0) + 1
+    bad = {pack.id for pack in packs.bad}
+    for pack_id, count in sorted(missing.items()):
+        if pack_id not in bad:
+            commits = "1 commit" if count == 1 else f"{count} commits"
+            yield Finding("pack", pack_key(pack_id), f"missing, with {commits} of this clone")

@@ -1,0 +1,195 @@
+"""From an entry's physical address to the store and key that hold its bytes.
+
+`Resolver` is the only way there. Every reader goes through it: on this machine, and on executors,
+which are given the allowed places as strings.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from lakecli.errors import IntegrityError, LakeError, UsageError
+from lakecli.objectstore.uri import is_local
+from lakecli.objectstore.versions import at_version
+from lakecli.repository.core.pins import is_pinned, split_pin
+from lakecli.repository.core.places import OutsideAddress, bucket_of, real_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakecli.model import Entry
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.places import Trust
+
+MAX_OPEN: Final = 64
+"""Stores outside the namespace that are kept open."""
+
+
+def is_external(entry: Entry) -> bool:
+    """Tell whether an entry's bytes lie outside the repository's own namespace layout."""
+    return is_outside(entry.physical_address)
+
+
+def may_change(entry: Entry) -> bool:
+    """Tell whether an entry's bytes may be others tomorrow: outside, and of no fixed version."""
+    return is_external(entry) and not is_pinned(entry.physical_address)
+
+
+def is_outside(address: str) -> bool:
+    """Tell whether an address is a full URI, and not relative to the namespace."""
+    return "://" in address
+
+
+class Resolver:
+    """Opens what the addresses of one repository's entries name; safe to share between threads.
+
+    Args:
+        store: the repository's namespace.
+        trust: says which places outside it may be read; asked again before anything is refused,
+            since another command may have allowed the place meanwhile.
+        region: of the namespace's bucket, or ``""``.
+    """
+
+    def __init__(
+        self, store: Callable[[], ObjectStore], trust: Callable[[], Trust], *, region: str = ""
+    ) -> None:
+        self._store = store
+        self._ask = trust
+        self._trust: Trust | None = None
+        self._region = region
+        self._stores: OrderedDict[str, ObjectStore] = OrderedDict()
+        self._lock = Lock()
+
+    def locate(self, address: str) -> tuple[ObjectStore, str]:
+        """Return the store and the key of the bytes at an address.
+
+        The store of a pinned address reads the version that the address names; see `pins`.
+
+        Raises:
+            Unsupported: a pinned address in a store whose versions lakecli cannot read.
+            IntegrityError: a relative address that leads out of the namespace.
+            OutsideAddress: it lies in a place that this user has not allowed, or in no store.
+        """
+        place = self.check(address)
+        if place is None:
+            return self._store(), address
+        bucket, key = place
+        if is_local(bucket):
+            parent, _, key = real_path(f"{bucket}/{key}").rpartition("/")
+            bucket = f"local://{parent}"
+        return at_version(self._open(bucket), split_pin(address).version_id), key
+
+    def check(self, address: str) -> tuple[str, str] | None:
+        """Refuse an address as `locate` does, without opening a store.
+
+        Returns:
+            The URI of the bucket or directory outside the namespace, and the key in it; ``None``
+            for an address inside the namespace.
+        """
+        if not is_outside(address):
+            check_key(address)
+            return None
+        try:
+            bucket, key = split_address(split_pin(address).uri)
+        except UsageError as error:
+            raise OutsideAddress(
+                f"never followed: an address of no store: {address!r}",
+                hint="addresses are s3://, gs://, az:// or local:// URIs",
+            ) from error
+        self._check(bucket, key)
+        return bucket, key
+
+    def _check(self, bucket: str, key: str) -> None:
+        if self._trust is not None:
+            with suppress(OutsideAddress):
+                self._trust.check(bucket, key)
+                return
+        self._trust = self._ask()
+        self._trust.check(bucket, key)
+
+    def _open(self, bucket: str) -> ObjectStore:
+        from lakecli.objectstore.registry import open_store
+
+        with self._lock:
+            store = self._stores.get(bucket)
+            if store is None:
+                store = self._stores[bucket] = open_store(bucket, region=self._region_of(bucket))
+                if len(self._stores) > MAX_OPEN:
+                    self._stores.popitem(last=False)
+            self._stores.move_to_end(bucket)
+            return store
+
+    def _region_of(self, bucket: str) -> str:
+        """Return the region of a bucket, for which signatures are made; asked once."""
+        from lakecli.objectstore.registry import prepare_namespace
+
+        assert self._trust is not None
+        if bucket == bucket_of(self._trust.namespace):
+            return self._region
+        if bucket.startswith("s3://"):
+            with suppress(LakeError):  # the region that is configured may be right
+                return prepare_namespace(bucket)
+        return ""
+
+
+def check_key(address: str) -> None:
+    """Refuse a relative address that leads out of the namespace, or that nothing writes.
+
+    Raises:
+        IntegrityError: it is empty, absolute, or has an empty, ``.`` or ``..`` component.
+    """
+    parts = address.split("/")
+    if not {"", ".", ".."}.isdisjoint(parts) or "\0" in address:
+        raise IntegrityError(
+            f"not an address in the storage namespace: {address!r}",
+            hint="remove the object or upload it again; its entry is damaged or forged",
+        )
+
+
+def locate(repository: Repository, entry: Entry) -> tuple[ObjectStore, str]:
+    """Return the store and the key of an entry's bytes.
+
+    Raises:
+        LakeError: what `Resolver.locate` raises.
+    """
+    return repository.addresses.locate(entry.physical_address)
+
+
+def split_address(address: str) -> tuple[str, str]:
+    """Return the URI of the bucket of an external address, and the key in it.
+
+    Of a file it is the directory and the name. Of an entry's address, give what `pins.split_pin`
+    says is the URI. The key is taken as it is, slashes at its beginning
+    and double ones included. What this returns is not checked against the allowed places.
+
+    Raises:
+        UsageError: the address is of a kind that lakecli has no store for.
+    """
+    from lakecli.objectstore.uri import parse
+
+    parsed = parse(address)
+    if not parsed.bucket:
+        parent, _, name = address.rpartition("/")
+        if name in {"", ".", ".."}:
+            raise UsageError(f"not the address of a file: {address!r}")
+        return str(parse(parent)), name
+    scheme, _, rest = address.partition("://")
+    if scheme.lower() == "https":
+        # Azure's own form, which lakeFS records: the host stands for the account.
+        from urllib.parse import unquote
+
+        key = unquote(rest.split("/", 2)[2], errors="surrogateescape")
+    else:
+        key = rest[len(parsed.bucket) + 1 :]
+    return str(parsed._replace(path="")), key
+
+
+def full_address(repository: Repository, entry: Entry) -> str:
+    """Return the URI of an entry's bytes."""
+    if is_external(entry):
+        return entry.physical_address
+    return f"{repository.record.storage_namespace}/{entry.physical_address}"

@@ -1,0 +1,191 @@
+"""Branches without uncommitted changes, and moving one while something is staged on it.
+
+Staging may hold records that change nothing: objects staged as they are committed, and deletions
+of what is not there. A branch with only such records counts as clean. They must not outlive a move
+of its head, for on top of the new head they would take back what the move brought.
+
+- A command that needs a clean branch seals them and takes them off as it moves the branch
+  (`seal_clean` and `lakecli.repository.core.transaction`).
+- A branch that follows the bucket keeps its uncommitted changes. Before it moves,
+  `unstage_unchanged` takes the records off that change nothing of what comes in.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from lakecli.errors import DirtyBranch
+from lakecli.refs.store import RefStore
+from lakecli.repository.core import operations, staging_tokens
+from lakecli.repository.core.under_way import check_none_sent
+from lakecli.repository.core.view import view_of_branch
+from lakecli.staging import area
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lakecli.kv.env import WriteTransaction
+    from lakecli.model import Branch, CommitId, Difference
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
+
+MAX_LISTED: Final = 1_000
+"""Uncommitted changes that an error lists, at most."""
+
+_BATCH: Final = 8_192
+"""Paths unstaged in one transaction."""
+
+
+def check_clean(view: View) -> None:
+    """Refuse a branch with uncommitted changes.
+
+    Raises:
+        DirtyBranch: naming the changed paths, `MAX_LISTED` of them at most.
+    """
+    from lakecli.repository.diff import uncommitted
+
+    changes = islice(uncommitted(view), MAX_LISTED + 1)
+    paths = [difference.path for difference in changes]
+    if not paths:
+        return
+    count = f"more than {MAX_LISTED:,}" if len(paths) > MAX_LISTED else f"{len(paths):,}"
+    what = "an uncommitted change" if len(paths) == 1 else f"{count} uncommitted changes"
+    uri = f"{view.repository.uri}/{view.name}"
+    raise DirtyBranch(
+        f"branch {view.name} has {what}",
+        hint=f"commit them, or throw them away: lakecli branch reset {uri}",
+        paths=paths[:MAX_LISTED],
+    )
+
+
+def seal_clean(
+    repository: Repository, name: str, seal: Callable[[Repository, str], Branch]
+) -> Branch:
+    """Seal a branch that is clean, and return it; where nothing is staged, nothing is written.
+
+    What is staged between the check and the sealing is sealed too: look at it again.
+
+    Args:
+        repository: whose branch.
+        name: of the branch.
+        seal: seals a branch.
+
+    Raises:
+        NotFound: no such branch.
+        DirtyBranch: it has uncommitted changes; nothing is sealed.
+    """
+    from lakecli.repository.core.view import branch_at
+
+    with repository.lake.kv.read() as txn:
+        branch = branch_at(repository, txn, name)
+        if area.is_empty(txn, branch.staging_token):
+            return branch
+        check_clean(view_of_branch(repository, txn, name))
+    return seal(repository, name)
+
+
+def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None:
+    """Take off a branch what is staged as it is committed, of paths that differ in a new head.
+
+    Nothing reads otherwise afterwards. It is an operation as following the bucket is: `undo`
+    passes over it.
+
+    Args:
+        repository: whose branch.
+        name: of the branch; one that is not there, or has nothing staged, is left alone.
+        head: the commit that the branch is about to move to.
+
+    Raises:
+        IntegrityError: a tree that had to be read is missing or damaged.
+        CommitUnderWay: another process is sending a commit to the bucket that has sealed some.
+    """
+    from lakecli.committed.diff import diff
+
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        branch = refs.find_branch(name)
+        if branch is None or branch.commit_id == head:
+            return
+        view = view_of_branch(repository, txn, name)
+        if all(area.is_empty(txn, token) for token in view.tokens):
+            return
+        there = refs.get_commit(head).metarange_id
+        changes = diff(repository.trees, view.commit.metarange_id, there)
+        unchanged = _iter_unchanged(view.staged(), changes)
+        while batch := list(islice(unchanged, _BATCH)):
+            repository.lake.surroundings.on_step("unstage")
+            with repository.lake.kv.write() as writing:
+                if not _unstage(writing, repository, branch, batch):
+                    return
+
+
+def _iter_unchanged(
+    staged: Iterator[tuple[bytes, bytes]], changes: Iterable[Difference]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield (path, value or tombstone) of what is staged as it was before a change of the path.
+
+    Args:
+        staged: in path order.
+        changes: in path order; none is asked for where nothing is staged.
+    """
+    from lakecli.committed.pairs import is_same
+
+    path, value = next(staged, (None, b""))
+    if path is None:
+        return
+    for change in changes:
+        while path is not None and path < change.path:
+            path, value = next(staged, (None, b""))
+        if path is None:
+            return
+        if path == change.path and is_same(value or None, change.left):  # b"": a tombstone
+            yield path, value
+
+
+def _unstage(
+    txn: WriteTransaction,
+    repository: Repository,
+    seen: Branch,
+    unchanged: list[tuple[bytes, bytes]],
+) -> bool:
+    """Remove records that still are as they were seen; return whether the head is, too."""
+    from lakecli.kv import operations as log
+    from lakecli.kv.operations import StagingChange
+
+    refs = RefStore(txn, repository.key)
+    branch = refs.find_branch(seen.name)
+    if branch is None or branch.commit_id != seen.commit_id:
+        return False
+    view = view_of_branch(repository, txn, branch.name)
+    gone = [path for path, value in unchanged if _staged_at(view, path) == value]
+    found = [
+        (token, paths)
+        for token in view.tokens
+        if (paths := [path for path in gone if area.get(txn, token, path) is not None])
+    ]
+    if not found:
+        return True
+    covers = any(token in branch.sealed_tokens for token, _ in found)
+    if covers:
+        check_none_sent(txn, repository, branch.name)
+    operation = operations.append(
+        txn,
+        repository,
+        kind=operations.FOLLOWED,
+        staging=[StagingChange(branch.name, token) for token, _ in found],
+        is_shared=True,
+    )
+    for token, paths in found:
+        log.save_images(txn, operation.id, token, paths)
+        for path in paths:
+            area.remove(txn, token, path)
+    if covers:
+        refs.put_branch(staging_tokens.outdate(txn, repository, branch))
+    return True
+
+
+def _staged_at(view: View, path: bytes) -> bytes | None:
+    """Return what is staged at a path, maybe a tombstone; ``None`` if nothing is."""
+    found = (area.get(view.txn, token, path) for token in view.tokens)
+    return next((value for value in found if value is not None), None)

@@ -1,0 +1,150 @@
+"""Making commit records: the ID, the generation and the texts lakecli writes by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NewType
+
+from lakecli.errors import UsageError
+from lakecli.identity import commit_id
+from lakecli.layout import MAX_MESSAGE_SIZE, MAX_METADATA_SIZE
+from lakecli.model import EMPTY_TREE, Commit, CommitId
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from lakecli.model import MetarangeId
+
+ClaimedCommit = NewType("ClaimedCommit", Commit)
+"""A commit that refs and other commits may stand on: `lakecli.repository.core.gate` has claimed its tree
+against garbage collection. Nothing else makes one."""
+
+INITIAL_MESSAGE = "Repository created"
+MERGE_STRATEGY = ".lakefs.merge.strategy"
+CHERRY_PICK_ORIGIN = "cherry-pick-origin"
+CHERRY_PICK_COMMITTER = "cherry-pick-committer"
+
+
+def make_commit(
+    *,
+    parents: Sequence[ClaimedCommit],
+    generation_parents: Sequence[Commit] | None = None,
+    metarange_id: MetarangeId,
+    message: str,
+    committer: str,
+    created_at: datetime,
+    metadata: Mapping[str, str],
+) -> Commit:
+    """Return a new commit, which is to become part of history.
+
+    Args: those of `describe_commit`; the parents are claimed.
+
+    Raises:
+        UsageError: its texts are longer than what other clones read.
+    """
+    _check_size(message, committer, metadata)
+    return describe_commit(
+        parents=parents,
+        generation_parents=generation_parents,
+        metarange_id=metarange_id,
+        message=message,
+        committer=committer,
+        created_at=created_at,
+        metadata=metadata,
+    )
+
+
+def _check_size(message: str, committer: str, metadata: Mapping[str, str]) -> None:
+    size = _size(message)
+    if size > MAX_MESSAGE_SIZE:
+        raise UsageError(
+            f"a commit message of {size:,} bytes",
+            hint=f"a message has {MAX_MESSAGE_SIZE:,} bytes at most: put the rest into an object",
+        )
+    others = _size(committer) + sum(_size(key) + _size(metadata[key]) for key in metadata)
+    if others > MAX_METADATA_SIZE:
+        raise UsageError(
+            f"a committer and metadata of {others:,} bytes",
+            hint=f"they have {MAX_METADATA_SIZE:,} bytes at most: put the rest into an object",
+        )
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape"))
+
+
+def describe_commit(
+    *,
+    parents: Sequence[Commit],
+    generation_parents: Sequence[Commit] | None = None,
+    metarange_id: MetarangeId,
+    message: str,
+    committer: str,
+    created_at: datetime,
+    metadata: Mapping[str, str],
+) -> Commit:
+    """Return the record of a commit with its ID and generation, for whoever checks one.
+
+    Args:
+        parents: first parent first.
+        generation_parents: whose generations count, where that is more than the parents: a
+            squash merge counts its source.
+        metarange_id: the tree.
+        message: stored as given.
+        committer: stored as given.
+        created_at: whole seconds.
+        metadata: stored as given.
+    """
+    ids = tuple(parent.id for parent in parents)
+    counted = parents if generation_parents is None else generation_parents
+    return Commit(
+        id=CommitId(
+            commit_id(
+                committer=committer,
+                message=message,
+                metarange_id=metarange_id,
+                created_at=int(created_at.timestamp()),
+                metadata=metadata,
+                parents=ids,
+            )
+        ),
+        parents=ids,
+        metarange_id=metarange_id,
+        message=message,
+        committer=committer,
+        created_at=created_at,
+        metadata=dict(metadata),
+        generation=1 + max((parent.generation for parent in counted), default=0),
+    )
+
+
+def check_text(*, message: str, committer: str, metadata: Mapping[str, str]) -> None:
+    """Refuse what the shared form of a commit cannot hold: bytes that are no text.
+
+    Raises:
+        UsageError: the message, the committer or the metadata hold bytes that are not UTF-8.
+    """
+    texts = [("message", message), ("committer", committer)]
+    texts += [("metadata", text) for pair in metadata.items() for text in pair]
+    for what, text in texts:
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise UsageError(
+                f"the {what} of a commit has to be UTF-8: {text!r}",
+                hint="set user.name and user.email: lakecli config set user.name NAME"
+                if what == "committer"
+                else "write it in UTF-8, as a terminal with a UTF-8 locale does",
+            ) from None
+
+
+def initial_commit(created_at: datetime) -> Commit:
+    """Return the commit every repository starts with: lakeFS's, with the empty tree."""
+    return make_commit(
+        parents=(),
+        metarange_id=EMPTY_TREE,
+        message=INITIAL_MESSAGE,
+        committer="",
+        created_at=created_at,
+        metadata={},
+    )

@@ -1,0 +1,192 @@
+"""Letting old operations go, about once a day and in batches that nobody notices.
+
+An operation can be undone for 30 days. After that it is deleted with its images and the staging
+tokens that belong to it, unless a branch or a younger operation needs one of those: undoing gives
+a token back to its branch, where the next commit seals it again. So a repository that was deleted
+here can be brought back for 30 days; then its branches and what is staged on them go as well. Its
+commits stay: they are small, and a clone of the same repository may be reading them in.
+
+A clock may be wrong for a while, a dead battery sets it to 1970. The order of the log is its
+sequence numbers; dates only say where it ends, and only where they can be true (`expired_through`).
+Nothing is deleted by one reading of the clock either: a reading counts once another, a day later at
+least, has confirmed it.
+
+::
+
+    META  housekeeping/clock -> the last reading and the last confirmed one, unix seconds in JSON
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from lakecli.kv import operations as log
+from lakecli.kv.env import Table
+from lakecli.model import StagingToken
+from lakecli.refs.store import RefStore
+from lakecli.repository.core import staging_tokens
+from lakecli.staging import area
+
+if TYPE_CHECKING:
+    from lakecli.kv.env import ReadTransaction, WriteTransaction
+    from lakecli.kv.operations import Operation
+    from lakecli.repository.core.lake import Lake, Repository
+
+KEPT_FOR: Final = timedelta(days=30)
+SLACK: Final = timedelta(days=1)
+"""How far the oldest operation may be past its time before the log is looked through."""
+
+BATCH: Final = 2_000
+"""Records deleted at one time, at most."""
+
+EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
+"""No operation is older: a date before this is that of a clock that was never set."""
+
+CONFIRMED_AFTER: Final = timedelta(days=1)
+"""How much later a second reading of the clock has to be, for the first to count."""
+
+_CLOCK: Final = b"housekeeping/clock"
+
+
+def expired_through(
+    txn: ReadTransaction, repository: Repository, *, now: datetime, cutoff: datetime
+) -> int:
+    """Return the sequence number up to which a log is expired; 0: nothing is.
+
+    That ends at the first operation dated after the cutoff, however what follows it is dated. What
+    is dated before lakecli was or in the future says nothing by itself.
+
+    Args:
+        txn: the moment to look at.
+        repository: whose log.
+        now: the present.
+        cutoff: what is dated before is expired.
+    """
+    through = 0
+    for operation in log.iter_oldest_first(txn, repository.key):
+        if not EARLIEST <= operation.at <= now + SLACK:
+            continue
+        if operation.at >= cutoff:
+            break
+        through = operation.sequence
+    return through
+
+
+def tidy(repository: Repository) -> int:
+    """Delete about `BATCH` records at most that nothing can bring back, and return how many.
+
+    Of this repository, and of those that were deleted on this machine.
+    """
+    from lakecli.repository.core import records
+
+    lake = repository.lake
+    present = _confirmed_present(lake)
+    if present is None:
+        return 0
+    cutoff = present - KEPT_FOR
+    deleted = _expire_log(repository, cutoff)
+    with lake.kv.read() as txn:
+        forgotten = list(records.iter_all_forgotten(txn))
+    for record in forgotten:
+        if deleted >= BATCH:
+            break
+        deleted += _forget(type(repository)(lake, record), cutoff, limit=BATCH - deleted)
+    return deleted
+
+
+def _confirmed_present(lake: Lake) -> datetime | None:
+    """Return the newest reading of the clock that a later one has confirmed, or ``None``."""
+    now = int(lake.now().timestamp())
+    with lake.kv.read() as txn:
+        data = txn.get(Table.META, _CLOCK)
+    last, confirmed = (None, None) if data is None else json.loads(data)
+    if confirmed is not None and confirmed > now:
+        confirmed = None  # the clock was wrong then, or is now
+    if last is None or not last <= now < last + CONFIRMED_AFTER.total_seconds():
+        if last is not None and last < now:
+            confirmed = last
+        with lake.kv.write() as txn:
+            txn.put(Table.META, _CLOCK, json.dumps([now, confirmed]).encode("ascii"))
+    return None if confirmed is None else datetime.fromtimestamp(confirmed, UTC)
+
+
+def _expire_log(repository: Repository, cutoff: datetime) -> int:
+    now = repository.lake.now()
+    with repository.lake.kv.read() as txn:
+        if not expired_through(txn, repository, now=now, cutoff=cutoff - SLACK):
+            return 0
+    deleted = 0
+    with repository.lake.kv.write() as txn:
+        through = expired_through(txn, repository, now=now, cutoff=cutoff)
+        needed = _needed_tokens(txn, repository, through)
+        while deleted < BATCH:
+            oldest = log.find_oldest(txn, repository.key)
+            if oldest is None or oldest.sequence > through:
+                break
+            deleted += _expire(txn, oldest, needed, limit=BATCH - deleted)
+    return deleted
+
+
+def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
+    """Delete what is left of a repository that was deleted too long ago to come back."""
+    from lakecli.repository.core import records, tracking
+
+    with repository.lake.kv.read() as txn:
+        if not _is_gone(txn, repository, cutoff):
+            return 0
+    deleted = 0
+    with repository.lake.kv.write() as txn:
+        is_back = repository.record not in records.iter_all_forgotten(txn)
+        if is_back or not _is_gone(txn, repository, cutoff):
+            return 0
+        refs = RefStore(txn, repository.key)
+        for branch in list(refs.iter_branches()):
+            for token in (branch.staging_token, *branch.sealed_tokens):
+                deleted += area.drop(txn, token, limit=limit - deleted)
+                if deleted >= limit:
+                    return deleted
+                staging_tokens.forget(txn, token)
+            refs.delete_branch(branch.name)
+        while (oldest := log.find_oldest(txn, repository.key)) is not None:
+            deleted += _expire(txn, oldest, set(), limit=limit - deleted)
+            if deleted >= limit:
+                return deleted
+        for table in (Table.TAGS, Table.INTENTS):
+            txn.delete_owned(table, repository.key)
+        tracking.forget_all(txn, repository)
+        records.forget_for_good(txn, repository.record)
+    return deleted + 1
+
+
+def _is_gone(txn: ReadTransaction, repository: Repository, cutoff: datetime) -> bool:
+    now = repository.lake.now()
+    through = expired_through(txn, repository, now=now, cutoff=cutoff - SLACK)
+    newest = next(log.iter_operations(txn, repository.key), None)
+    return newest is None or newest.sequence <= through
+
+
+def _expire(txn: WriteTransaction, operation: Operation, needed: set[bytes], *, limit: int) -> int:
+    """Delete an operation's tokens, then the operation; stop at `limit`."""
+    deleted = 0
+    for token in map(StagingToken, operation.sealed):
+        if token in needed:
+            continue
+        deleted += area.drop(txn, token, limit=limit - deleted)
+        if deleted >= limit:
+            return deleted
+        staging_tokens.forget(txn, token)
+    return deleted + log.remove(txn, operation, limit=limit - deleted)
+
+
+def _needed_tokens(txn: WriteTransaction, repository: Repository, through: int) -> set[bytes]:
+    """Return the tokens of branches, and of operations that are not expired."""
+    needed: set[bytes] = set()
+    for branch in RefStore(txn, repository.key).iter_branches():
+        needed.update((branch.staging_token, *branch.sealed_tokens))
+    for operation in log.iter_operations(txn, repository.key):
+        if operation.sequence <= through:
+            break
+        needed.update(operation.sealed)
+    return needed

@@ -1,0 +1,270 @@
+"""A lake: all repositories this user has on this machine, behind one local store.
+
+`Lake.open` is the library's front door. Everything that is not a function of its arguments comes
+in here: where things lie, the clock, the source of random IDs, and the words that the operation
+log records.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from lakecli.errors import NotFound
+from lakecli.kv.env import LocalStore
+from lakecli.repository.core import records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+    from pathlib import Path
+    from types import TracebackType
+
+    from lakecli.committed.store import TreeStore
+    from lakecli.model import RepositoryRecord
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.core.address import Resolver
+    from lakecli.repository.core.gc_guard import Guard
+    from lakecli.repository.core.transaction import Publisher
+
+DEFAULT_CACHE_SIZE = 10 << 30
+
+
+def _no_step(_name: str) -> None:
+    """Pass every named step."""
+
+
+def _no_place(_repository: str) -> Sequence[str]:
+    """Trust no place by configuration."""
+    return ()
+
+
+class Home(NamedTuple):
+    """Where a lake lies on this machine.
+
+    Attributes:
+        store: the directory of the LMDB environment.
+        cache: the directory of cached SSTables; may be deleted at any time.
+        cache_size: its limit in bytes.
+    """
+
+    store: Path
+    cache: Path
+    cache_size: int = DEFAULT_CACHE_SIZE
+
+
+class Surroundings(NamedTuple):
+    """What a lake is told about the world, so that tests can tell it something else.
+
+    Attributes:
+        clock: the present, as an aware UTC datetime.
+        new_id: 16 random bytes at each call.
+        command: what the operation log says was done; no secrets.
+        on_step: called with the name of each step of a protocol before it is taken.
+        trusted: given the name of a repository, returns the places outside its namespace that the
+            configuration allows it to read; see `lakecli.repository.core.places`.
+    """
+
+    clock: Callable[[], datetime]
+    new_id: Callable[[], bytes]
+    command: str = ""
+    on_step: Callable[[str], None] = _no_step
+    trusted: Callable[[str], Sequence[str]] = _no_place
+
+
+class Lake:
+    """The repositories of one local store. Close it, or use it as a context manager.
+
+    Safe to share between threads; who closes it makes sure that none uses it any more. Not usable
+    in a process forked after it was opened.
+    """
+
+    def __init__(self, home: Home, store: LocalStore, surroundings: Surroundings) -> None:
+        self.home = home
+        self.kv = store
+        self.surroundings = surroundings
+
+    @classmethod
+    def open(cls, home: Home, surroundings: Surroundings) -> Self:
+        """Open the local store, creating it at first use.
+
+        Raises:
+            PermissionDenied: the home cannot be written.
+            Refused: the store was written by a newer lakecli, or lies on a network file system.
+        """
+        return cls(home, LocalStore.open(home.store), surroundings)
+
+    def close(self) -> None:
+        """Close the local store; safe to repeat."""
+        self.kv.close()
+
+    def __enter__(self) -> Self:
+        """Return the lake itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def now(self) -> datetime:
+        """Return the present in whole seconds."""
+        return self.surroundings.clock().replace(microsecond=0)
+
+    def random_number(self) -> float:
+        """Return a random number from 0 to 1."""
+        return int.from_bytes(self.surroundings.new_id()[:4]) / 0xFFFFFFFF
+
+    def repositories(self, *, prefix: str = "", after: str = "") -> Iterator[RepositoryRecord]:
+        """Yield what is known of each repository, ordered by name."""
+        with self.kv.read() as txn:
+            yield from records.iter_repositories(txn, prefix=prefix, after=after)
+
+    def repository(self, name: str) -> Repository:
+        """Return a handle to a repository of this lake.
+
+        Raises:
+            NotFound: there is none of that name here.
+        """
+        with self.kv.read() as txn:
+            record = records.find_repository(txn, name)
+            was_here = record is None and next(records.iter_forgotten(txn, name), None) is not None
+        if record is None:
+            hint = "list them: lakecli repo list"
+            if was_here:
+                hint = f"there was one; see what was done: lakecli op log lakefs://{name}"
+            raise NotFound(f"no repository {name!r} on this machine", hint=hint)
+        return Repository(self, record)
+
+
+class Notice(NamedTuple):
+    """What a verb found out beside its work, for its caller to show.
+
+    Attributes:
+        message: what is the case.
+        hint: what to do about it; ``None``: nothing.
+    """
+
+    message: str
+    hint: str | None = None
+
+
+class Repository:
+    """One repository of a lake; the verbs of `lakecli.repository` take it as first argument.
+
+    Safe to share between threads, with its store, trees and guard: any number of verbs may run at
+    once, and two that move one branch compare as two processes do. `publisher` is set before a
+    second thread uses it.
+    """
+
+    def __init__(self, lake: Lake, record: RepositoryRecord) -> None:
+        self.lake = lake
+        self.record = record
+        self.key = record.uuid.key
+        """The 16 bytes that this repository's rows in the local store begin with."""
+        self.publisher: Publisher | None = None
+        """Moves branches in the bucket before they move here, where sharing is automatic."""
+        self.notices: list[Notice] = []
+        """What verbs found out beside their work, for the caller to show and to clear."""
+
+    def __enter__(self) -> Self:
+        """Return the repository itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the lake it belongs to."""
+        self.lake.close()
+
+    def notify(self, notice: Notice) -> None:
+        """Leave a notice for the caller, once."""
+        if notice not in self.notices:
+            self.notices.append(notice)
+
+    @property
+    def name(self) -> str:
+        """The name on this machine."""
+        return self.record.name
+
+    def is_here(self) -> bool:
+        """Whether it still is on this machine, under this name."""
+        with self.lake.kv.read() as txn:
+            found = records.find_repository(txn, self.name)
+        return found is not None and found.uuid == self.record.uuid
+
+    def at(self, operation: str) -> Repository:
+        """Return a handle for reading it as it was right after an operation of its log.
+
+        Args:
+            operation: the ID, or the beginning of it.
+
+        Raises:
+            UsageError: that is no ID.
+            NotFound: there is no such operation, or no longer, or no repository after it.
+        """
+        from lakecli.repository.undo.log import find_operation
+
+        lake, found = self.lake, find_operation(self, operation).operation
+        past = Lake(lake.home, lake.kv.as_of(self.key, found.id), lake.surroundings)
+        if not (then := Repository(past, self.record)).is_here():
+            raise NotFound(
+                f"there was no repository {self.name!r} after operation {operation}",
+                hint=f"see what was done: lakecli op log {self.uri}",
+            )
+        return then
+
+    @property
+    def uri(self) -> str:
+        """``lakefs://name``."""
+        return f"lakefs://{self.record.name}"
+
+    @property
+    def store_in_use(self) -> ObjectStore | None:
+        """The storage namespace if it was used already, else ``None``; nothing is imported."""
+        store: ObjectStore | None = self.__dict__.get("store")
+        return store
+
+    @cached_property
+    def store(self) -> ObjectStore:
+        """The storage namespace; the first use imports its adapter, nothing is asked yet."""
+        from lakecli.objectstore.registry import open_store
+
+        return open_store(self.record.storage_namespace, region=self.record.region)
+
+    @cached_property
+    def addresses(self) -> Resolver:
+        """The way from an entry's physical address to its bytes."""
+        from lakecli.repository.core.address import Resolver
+        from lakecli.repository.core.places import trust_of
+
+        return Resolver(lambda: self.store, lambda: trust_of(self), region=self.record.region)
+
+    @cached_property
+    def trees(self) -> TreeStore:
+        """The committed trees in the storage namespace, cached below the lake's home."""
+        from lakecli.committed.cache import SstableCache
+        from lakecli.committed.store import TreeStore
+
+        home = self.lake.home
+        cache = SstableCache(home.cache / self.record.uuid, size_limit=home.cache_size)
+        return TreeStore(
+            self.store,
+            cache=cache,
+            range_entries=self.record.range_entries,
+            guard=lambda: self.guard,
+        )
+
+    @cached_property
+    def guard(self) -> Guard:
+        """What keeps garbage collection from what this process takes into use."""
+        from lakecli.repository.core.gc_guard import Guard
+
+        return Guard(self.store, new_id=self.lake.surroundings.new_id)

@@ -1,0 +1,50 @@
+"""Finding what two refs have in common: their best common ancestor.
+
+A module apart from `lakecli.repository.merge`, since a diff needs this much of a merge, and not
+what moves a branch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.errors import Refused
+from lakecli.refs.graph import merge_base
+from lakecli.refs.store import RefStore
+from lakecli.repository.core.view import commit_at
+
+if TYPE_CHECKING:
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.model import Commit
+    from lakecli.repository.core.lake import Repository
+
+
+class MergePoints(NamedTuple):
+    """The three commits of a merge."""
+
+    base: Commit
+    source: Commit
+    destination: Commit
+
+
+def find_merge_base(repository: Repository, source: str, destination: str) -> MergePoints:
+    """Return the commits that two ref expressions name, and their best common ancestor.
+
+    Raises:
+        NotFound: one of them names nothing.
+        Refused: they have no common ancestor.
+    """
+    with repository.lake.kv.read() as txn:
+        return find_merge_points(repository, txn, source=source, destination=destination)
+
+
+def find_merge_points(
+    repository: Repository, txn: ReadTransaction, *, source: str, destination: str
+) -> MergePoints:
+    """Return what `find_merge_base` does, within a transaction."""
+    from_commit = commit_at(repository, txn, source)
+    into_commit = commit_at(repository, txn, destination)
+    base = merge_base(RefStore(txn, repository.key), from_commit.id, into_commit.id)
+    if base is None:
+        raise Refused(f"{source} and {destination} have no common ancestor")
+    return MergePoints(base, from_commit, into_commit)

@@ -1,0 +1,119 @@
+"""Which places outside the storage namespace a repository's entries name, and how often."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.committed.check import Problem, check_metarange, check_range
+from lakecli.errors import LakeError, UsageError
+from lakecli.repository.core.address import is_outside, split_address
+from lakecli.repository.core.pins import split_pin
+from lakecli.repository.core.places import trust_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.places import Trust
+
+SAMPLED_RANGES: Final = 16
+"""Ranges of the newest tree that are read to name places without checking the whole."""
+
+MAX_PLACES: Final = 1_000
+"""Places that are told apart; whoever forges entries may name any number."""
+
+OTHERS: Final = "(other places)"
+NO_STORE: Final = "(addresses of no store)"
+
+
+class Place(NamedTuple):
+    """A bucket or directory outside the namespace.
+
+    Attributes:
+        uri: of it, or `OTHERS`, or `NO_STORE`.
+        objects: entries that name an object in it.
+        allowed: whether this user allowed to read them here.
+    """
+
+    uri: str
+    objects: int
+    allowed: bool
+
+
+class Outside(NamedTuple):
+    """What a look at the newest tree found.
+
+    Attributes:
+        places: the most frequent first.
+        ranges_read: how many ranges were read.
+        ranges: how many there are.
+    """
+
+    places: tuple[Place, ...]
+    ranges_read: int
+    ranges: int
+
+
+def place_of(address: str) -> str:
+    """Return the bucket or directory of an address outside the namespace."""
+    try:
+        return split_address(split_pin(address).uri)[0]
+    except UsageError:
+        return NO_STORE
+
+
+def count(counts: dict[str, int], place: str, objects: int = 1) -> None:
+    """Count objects in a place; after `MAX_PLACES` others are counted together."""
+    if place not in counts and len(counts) >= MAX_PLACES:
+        place = OTHERS
+    counts[place] = counts.get(place, 0) + objects
+
+
+def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[Place, ...]:
+    """Return counted places with whether they are allowed, the most frequent first."""
+    trust = trust_of(repository)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(Place(uri, objects, _is_allowed(trust, uri)) for uri, objects in ordered)
+
+
+def allowable(places: Iterable[Place], trust: Trust) -> list[str]:
+    """Return the places that are not allowed and could be."""
+    return [
+        place.uri
+        for place in places
+        if not place.allowed and _is_allowed(trust._replace(allowed=(place.uri,)), place.uri)
+    ]
+
+
+def look(repository: Repository, *, ranges: int = SAMPLED_RANGES) -> Outside:
+    """Count the outside places in the tree of the default branch; at most so many ranges are read.
+
+    They are spread evenly over the tree. What cannot be read is passed over: `fsck` says why.
+    """
+    from lakecli.refs.store import RefStore
+
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        branch = refs.find_branch(repository.record.default_branch)
+        commit = None if branch is None else refs.find_commit(branch.commit_id)
+    if commit is None:
+        return Outside((), 0, 0)
+    records, _ = check_metarange(repository.trees, commit.metarange_id)
+    step = max(1, -(-len(records) // ranges))
+    counts: dict[str, int] = {}
+    chosen = records[::step]
+    for record in chosen:
+        for item in check_range(repository.trees, record):
+            if not isinstance(item, Problem) and is_outside(item.physical_address):
+                count(counts, place_of(item.physical_address))
+    return Outside(places_in(repository, counts), len(chosen), len(records))
+
+
+def _is_allowed(trust: Trust, uri: str) -> bool:
+    if uri in (OTHERS, NO_STORE):
+        return False
+    try:
+        trust.check(uri, "x")
+    except LakeError:  # of a bucket of which one prefix is allowed as well
+        return False
+    return True

@@ -1,0 +1,62 @@
+"""Finishing what an interrupted command left: moves whose outcome was never written down."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.repository.core import intents
+
+if TYPE_CHECKING:
+    from lakecli.remote.move import Intent
+    from lakecli.repository.core.lake import Repository
+
+
+class State(StrEnum):
+    """What became of a move."""
+
+    APPLIED = "applied"
+    LOST = "lost"
+    OPEN = "open"
+
+
+class Finished(NamedTuple):
+    """A move that an earlier command began, and what became of it.
+
+    Attributes:
+        intent: the move.
+        state: ``applied``: it is written down now; ``lost``: somebody else moved the ref first, and
+            it will never be made; ``open``: not made, until the same command is given again.
+    """
+
+    intent: Intent
+    state: State
+
+
+def finish_pending(repository: Repository) -> list[Finished]:
+    """Find out what became of the moves that interrupted commands began, and write it down.
+
+    Asks the bucket only where there are any. Nothing is sent: an open move is made by the command
+    that began it, when it is given again.
+
+    Raises:
+        Unreachable: the store does not answer; nothing changed.
+    """
+    with repository.lake.kv.read() as txn:
+        begun = list(intents.iter_begun(txn, repository))
+    if not begun:
+        return []
+    from lakecli.remote.move import Outcome, look_up
+
+    finished = []
+    for each in begun:
+        result = look_up(repository.store, each.intent)
+        if result is None:
+            finished.append(Finished(each.intent, State.OPEN))
+            continue
+        repository.lake.surroundings.on_step("track")
+        with repository.lake.kv.write() as txn:
+            intents.settle(txn, repository, each, result)
+        applied = result.outcome == Outcome.APPLIED
+        finished.append(Finished(each.intent, State.APPLIED if applied else State.LOST))
+    return finished

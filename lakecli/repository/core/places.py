@@ -1,0 +1,219 @@
+"""Places outside a storage namespace, and whether this user allowed to read them.
+
+A place is a bucket, a container, a prefix in one, or a directory of this machine, written as a
+normalised URI. An entry may name any address, and whoever can write to the namespace can write an
+entry. So an address is followed only into a place that is allowed:
+
+- the bucket or container of the namespace itself; of a namespace in a directory, that directory;
+- places in the setting ``trust.addresses``, for all repositories or for one;
+- places that this clone imported from or staged, or that were allowed when it was cloned; these
+  are remembered in the local store.
+
+A file of this machine is never followed for a namespace in a bucket, whatever is allowed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.errors import Refused, UsageError
+from lakecli.kv.env import Table
+from lakecli.objectstore.uri import is_local, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.repository.core.lake import Repository
+
+SETTING: Final = "trust.addresses"
+
+MAX_REMEMBERED: Final = 1_000
+"""Places that one repository remembers."""
+
+_HOST_ADDRESS: Final = re.compile(r"[0-9.]+|metadata(\.google\.internal)?", re.ASCII)
+"""Bucket names that are a machine's address: a server of credentials may answer there."""
+
+
+class OutsideAddress(Refused):
+    """An address outside the storage namespace, in a place that this user has not allowed."""
+
+
+class Trust(NamedTuple):
+    """What one repository may read outside its namespace; plain strings, so that it travels.
+
+    Attributes:
+        repository: its name on this machine, for messages; may be empty.
+        namespace: its storage namespace, normalised.
+        allowed: places, normalised.
+    """
+
+    repository: str
+    namespace: str
+    allowed: tuple[str, ...] = ()
+
+    def check(self, bucket: str, key: str) -> None:
+        """Refuse an address outside the namespace that lies in no allowed place.
+
+        Args:
+            bucket: URI of the bucket, container or directory, normalised.
+            key: of the object in it.
+
+        Raises:
+            OutsideAddress: naming the place and the command that allows it.
+        """
+        if is_local(bucket):
+            self._check_file(bucket, key)
+            return
+        check_host(bucket)
+        if bucket == bucket_of(self.namespace):
+            return
+        if not any(_covers(place, bucket, key) for place in self.allowed):
+            raise self.refusal(bucket)
+
+    def _check_file(self, directory: str, name: str) -> None:
+        if not is_local(self.namespace):
+            raise OutsideAddress(
+                f"never followed: a file of this machine, {directory}/{name}, named in the shared "
+                f"namespace {self.namespace}",
+                hint="upload the file, or import it with --copy",
+            )
+        if not lies_below(directory, name, (self.namespace, *self.allowed)):
+            raise self.refusal(directory)
+
+    def refusal(self, place: str) -> OutsideAddress:
+        """Return the error of an address in a place that is not allowed."""
+        return OutsideAddress(
+            f"outside the storage namespace, in a place that is not allowed: {place}",
+            hint=f"if you trust the repository to name objects there: {self.allowing(place)}",
+        )
+
+    def allowing(self, *places: str) -> str:
+        """Return the command that allows places, for this repository alone."""
+        import shlex
+
+        key = f"repo.{self.repository}.{SETTING}" if self.repository else SETTING
+        # A list is separated by blanks or commas: of a place with one in it, what lies above.
+        cut = [re.split(r"(?=/[^/]*[,\s])", place)[0] for place in places]
+        listed = dict.fromkeys([*self.allowed, *cut])
+        return f"lakecli config set {key} {shlex.quote(' '.join(listed))}"
+
+
+def bucket_of(uri: str) -> str:
+    """Return the bucket or container of a normalised URI; of a directory, the directory."""
+    return uri if is_local(uri) else str(parse(uri)._replace(path=""))
+
+
+def real_path(uri: str) -> str:
+    """Return the path of a ``local://`` URI without symbolic links."""
+    return os.path.realpath(uri.removeprefix("local://"))
+
+
+def lies_below(directory: str, name: str, roots: Iterable[str]) -> bool:
+    """Tell whether a file is in one of some directories, wherever symbolic links lead.
+
+    Args:
+        directory: of the file, as a ``local://`` URI.
+        name: of the file.
+        roots: places; those that are no directories do not count.
+    """
+    path = real_path(f"{directory}/{name}")
+    return any(f"{path}/".startswith(f"{real_path(root)}/") for root in filter(is_local, roots))
+
+
+def check_host(bucket: str) -> None:
+    """Refuse a bucket whose name is the address of a machine.
+
+    Raises:
+        OutsideAddress: it is.
+    """
+    if _HOST_ADDRESS.fullmatch(parse(bucket).bucket.rpartition("/")[2]):
+        raise OutsideAddress(
+            f"never followed: an address in {bucket}",
+            hint="the name of this bucket is the address of a machine",
+        )
+
+
+def normalise_place(text: str) -> str:
+    """Return the one spelling of a place.
+
+    Raises:
+        UsageError: it is no place in a store that lakecli knows.
+    """
+    return str(parse(text))
+
+
+def _covers(place: str, bucket: str, key: str) -> bool:
+    if is_local(place):
+        return False
+    if place == bucket:
+        return True
+    # A server or a proxy may resolve `..`, and lead out of the prefix.
+    if not set(key.split("/")).isdisjoint((".", "..")):
+        return False
+    return f"{bucket}/{key}".startswith(f"{place}/")
+
+
+# -- what a clone remembers ------------------------------------------------------------------
+
+
+def _row(repository: Repository) -> bytes:
+    return b"trust/" + repository.key
+
+
+def remembered(txn: ReadTransaction, repository: Repository) -> tuple[str, ...]:
+    """Return the places that this clone imported from, staged or was told to trust."""
+    data = txn.get(Table.META, _row(repository))
+    return () if data is None else tuple(json.loads(data))
+
+
+def remember(repository: Repository, places: Iterable[str]) -> None:
+    """Allow places for one repository of this machine, from now on.
+
+    What the namespace's own bucket or directory covers is left out.
+
+    Raises:
+        Refused: there would be more than `MAX_REMEMBERED`.
+    """
+    own = bucket_of(repository.record.storage_namespace)
+    wanted = [place for place in places if place != own]
+    with repository.lake.kv.read() as txn:
+        if set(wanted) <= set(remembered(txn, repository)):
+            return
+    with repository.lake.kv.write() as txn:
+        present = remembered(txn, repository)
+        merged = list(dict.fromkeys((*present, *wanted)))
+        if len(merged) > MAX_REMEMBERED:
+            raise Refused(
+                f"{repository.uri} has objects in more than {MAX_REMEMBERED} places",
+                hint=f"allow a place that holds them all: lakecli config set {SETTING} …",
+            )
+        txn.put(Table.META, _row(repository), json.dumps(merged).encode())
+
+
+def trust_of(repository: Repository) -> Trust:
+    """Return what a repository of this machine may read outside its namespace.
+
+    Raises:
+        UsageError: the setting is malformed.
+    """
+    configured = _normalised(repository.lake.surroundings.trusted(repository.name))
+    with repository.lake.kv.read() as txn:
+        known = remembered(txn, repository)
+    allowed = tuple(dict.fromkeys((*configured, *known)))
+    return Trust(repository.name, repository.record.storage_namespace, allowed)
+
+
+def _normalised(texts: Sequence[str]) -> list[str]:
+    places = []
+    for text in texts:
+        try:
+            places.append(normalise_place(text))
+        except UsageError as error:
+            raise UsageError(
+                f"{SETTING} names no place: {error.message}", hint=error.hint
+            ) from None
+    return places

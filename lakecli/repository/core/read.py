@@ -1,0 +1,115 @@
+"""Reading an object's bytes, and telling whether they are the right ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from blake3 import blake3
+
+from lakecli.errors import IntegrityError, NotFound, Unreachable
+from lakecli.layout import data_digest
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.repository.core.address import is_external, locate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.model import Entry
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.core.lake import Repository
+
+PIECE: Final = 1 << 20
+"""Bytes read at a time."""
+
+RANGE: Final = 8 << 20
+"""Bytes of one request, once reading everything by one has failed."""
+
+
+class Named(Protocol):
+    """What errors need of a repository."""
+
+    @property
+    def uri(self) -> str:
+        """``lakefs://name``."""
+
+
+def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
+    """Yield an entry's bytes in pieces, and check at the end that they were the right ones.
+
+    Raises:
+        NotFound: the data object is gone.
+        IntegrityError: raised after the last piece: the bytes are not those that were uploaded.
+    """
+    store, key = locate(repository, entry)
+    return read_located(repository, store, key, entry)
+
+
+def read_located(repository: Named, store: ObjectStore, key: str, entry: Entry) -> Iterator[bytes]:
+    """Yield an entry's bytes from where they lie, as `read_object` does.
+
+    Args:
+        repository: for what is said of errors.
+        store: that holds them.
+        key: of them in `store`.
+        entry: that they belong to.
+
+    Raises:
+        NotFound: the data object is gone.
+        IntegrityError: raised after the last piece: the bytes are not those that were uploaded.
+    """
+    digest = digest_of(entry)
+    hasher = blake3()
+    size = 0
+    try:
+        for piece in _pieces(store, key, entry.size):
+            hasher.update(piece)
+            size += len(piece)
+            yield piece
+    except ObjectNotFound as error:
+        raise gone(repository, store, key) from error
+    if size != entry.size or (digest is not None and hasher.hexdigest() != digest):
+        raise damaged(repository, store, key)
+
+
+def digest_of(entry: Entry) -> str | None:
+    """Return the BLAKE3 of an entry's bytes, 64 hex digits, where its address says it."""
+    return None if is_external(entry) else data_digest(entry.physical_address)
+
+
+def gone(repository: Named, store: ObjectStore, key: str) -> NotFound:
+    """Return the error of a data object that is not there."""
+    return NotFound(
+        f"the data object is gone: {store.uri}/{key}",
+        hint=f"see what else is missing: lakecli fsck {repository.uri}",
+    )
+
+
+def damaged(repository: Named, store: ObjectStore, key: str) -> IntegrityError:
+    """Return the error of a data object that does not have the bytes that were uploaded."""
+    return IntegrityError(
+        f"the data object is damaged: {store.uri}/{key}",
+        hint=f"see what else is: lakecli fsck {repository.uri} --data",
+    )
+
+
+def _pieces(store: ObjectStore, key: str, size: int) -> Iterator[bytes]:
+    """Yield an object's bytes; where the connection breaks, go on from there, piece by piece.
+
+    What is one piece is read by one call, which stores have a shorter way for.
+    """
+    if 0 < size <= PIECE:
+        yield store.get(key)
+        return
+    position = 0
+    try:
+        with store.open(key) as source:
+            while piece := source.read(PIECE):
+                position += len(piece)
+                yield piece
+            return
+    except Unreachable:
+        if not position:
+            raise
+    while piece := store.get(key, start=position, length=RANGE):
+        position += len(piece)
+        yield piece

@@ -1,0 +1,97 @@
+"""Staged changes that the branch's head has overtaken: somebody else changed the same paths.
+
+A staging area remembers the commit it was started on. Where the head has moved on from there by
+what another clone pushed, committing what is staged would silently undo the other's change of a
+path that both changed.
+"""
+
+from __future__ import annotations
+
+from heapq import merge
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from lakecli.refs.graph import is_ancestor
+from lakecli.refs.store import RefStore
+from lakecli.repository.core import staging_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lakecli.model import Commit, Difference, StagingToken
+    from lakecli.repository.core.view import View
+
+
+def iter_overtaken(view: View) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield (path, its value in the head) of what both the areas of a view and others changed.
+
+    In path order. A path that is staged as the head has it is no matter, nor is one that was
+    staged again since.
+    """
+    areas = [
+        _overtaken(view, token, base, newer=view.tokens[:place])
+        for place, token, base in _overtaken_areas(view)
+    ]
+    # No path comes from two areas: only the newest that has it counts.
+    return merge(*areas, key=itemgetter(0))
+
+
+def _overtaken_areas(view: View) -> Iterator[tuple[int, StagingToken, Commit]]:
+    """Yield the areas that were started on an older commit of the head's history, with that."""
+    refs = RefStore(view.txn, view.repository.key)
+    for place, token in enumerate(view.tokens):
+        started_on = staging_tokens.started_on(view.txn, token)
+        if started_on is None or started_on == view.commit.id:
+            continue
+        base = refs.find_commit(started_on)
+        # After an undo the head may stand before the commit that the area was started on.
+        if (
+            base is not None
+            and base.metarange_id != view.commit.metarange_id
+            and is_ancestor(refs, base.id, view.commit.id)
+        ):
+            yield place, token, base
+
+
+def _overtaken(
+    view: View, token: StagingToken, base: Commit, *, newer: tuple[StagingToken, ...]
+) -> Iterator[tuple[bytes, bytes | None]]:
+    from lakecli.committed.diff import diff
+    from lakecli.staging import area
+
+    changes = diff(view.repository.trees, base.metarange_id, view.commit.metarange_id)
+    for path, there in iter_crossing(area.scan(view.txn, token), changes):
+        if all(area.get(view.txn, each, path) is None for each in newer):
+            yield path, there
+
+
+def iter_crossing(
+    staged: Iterator[tuple[bytes, bytes]],
+    changes: Iterable[Difference],
+    *,
+    ignores_unchanged: bool = False,
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield (path, its value after the change) of what is staged and was changed, differently.
+
+    Args:
+        staged: (path, value or a tombstone), in path order.
+        changes: in path order; none is asked for where nothing is staged.
+        ignores_unchanged: leave out what is staged as it was before the change.
+    """
+    from lakecli.committed.pairs import is_same
+
+    path, value = next(staged, (None, b""))
+    if path is None:
+        return
+    for change in changes:
+        while path is not None and path < change.path:
+            path, value = next(staged, (None, b""))
+        if path is None:
+            return
+        if path != change.path:
+            continue
+        staged_value = value or None  # b"": a tombstone
+        if is_same(staged_value, change.right):
+            continue
+        if not (ignores_unchanged and is_same(staged_value, change.left)):
+            yield path, change.right

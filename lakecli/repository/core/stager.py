@@ -1,0 +1,227 @@
+"""Writing to staging areas, in short transactions that add up to one operation of the log.
+
+Where another command comes between two of them, what follows is an operation of its own: what is
+undone is always the newest, so the log has to be in the order in which things were written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.kv import operations as log
+from lakecli.kv.operations import StagingChange
+from lakecli.refs.store import RefStore
+from lakecli.repository.core import gate, operations, staging_tokens
+from lakecli.repository.core.under_way import check_none_sent, once_settled
+from lakecli.repository.core.view import View, branch_at, view_of_branch
+from lakecli.staging import area
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lakecli.kv.env import ReadTransaction, WriteTransaction
+    from lakecli.kv.operations import Operation
+    from lakecli.model import Branch, Entry, MetarangeId, StagingToken
+    from lakecli.repository.core.lake import Repository
+    from lakecli.staging.area import ClaimedValue
+
+BATCH: Final = 8_192
+"""Records written in one transaction: other processes wait for no more than these."""
+
+MAX_ATTEMPTS: Final = 64
+"""How often what changes while it is read is read again, at most."""
+
+
+class Seen(NamedTuple):
+    """What a branch had at some paths when it was read.
+
+    Attributes:
+        branch: its name.
+        tree: of its head.
+        staged: paths, and what was staged at each: a value, a tombstone, or ``None``.
+    """
+
+    branch: str
+    tree: MetarangeId
+    staged: Sequence[tuple[bytes, bytes | None]]
+
+    @classmethod
+    def of(cls, view: View, branch: str, paths: Iterable[bytes]) -> Seen:
+        """Return what the view of a branch has at some paths."""
+        staged = [(path, _staged_value(view.txn, view.tokens, path)) for path in paths]
+        return cls(branch, view.commit.metarange_id, staged)
+
+
+def _staged_value(
+    txn: ReadTransaction, tokens: Iterable[StagingToken], path: bytes
+) -> bytes | None:
+    found = (area.get(txn, token, path) for token in tokens)
+    return next((value for value in found if value is not None), None)
+
+
+def _is_as_seen(txn: WriteTransaction, repository: Repository, seen: Seen) -> bool:
+    """Tell whether a branch has what was seen; trees are compared as a whole, not read."""
+    branch = branch_at(repository, txn, seen.branch)
+    tokens = (branch.staging_token, *branch.sealed_tokens)
+    head = RefStore(txn, repository.key).get_commit(branch.commit_id)
+    is_same_tree = head.metarange_id == seen.tree
+    for path, staged in seen.staged:
+        if _staged_value(txn, tokens, path) != staged or (staged is None and not is_same_tree):
+            return False
+    return True
+
+
+class Stager:
+    """Stages changes on branches of one repository, as one operation if nobody comes between.
+
+    Belongs to one thread at a time.
+
+    Args:
+        repository: whose branches.
+        branch: where changes go unless `write` is told otherwise.
+        kind: of the operation, as the log shows it.
+    """
+
+    def __init__(self, repository: Repository, branch: str, *, kind: str) -> None:
+        self._repository = repository
+        self._branch = branch
+        self._kind = kind
+        self._operation: Operation | None = None
+
+    def write(
+        self,
+        changes: Sequence[tuple[bytes, ClaimedValue]],
+        *,
+        branch: str | None = None,
+        whole: bool = False,
+    ) -> None:
+        """Stage (path, claimed value or tombstone), in ascending order of paths.
+
+        Args:
+            changes: what to stage.
+            branch: where, if not on the stager's own branch.
+            whole: all of it in one transaction, however many there are: nobody sees a part.
+
+        Raises:
+            NotFound: no such branch.
+        """
+        name = self._branch if branch is None else branch
+        size = max(len(changes), 1) if whole else BATCH
+        for start in range(0, len(changes), size):
+            part = changes[start : start + size]
+            with self._repository.lake.kv.write() as txn:
+                present = branch_at(self._repository, txn, name)
+                self._log(txn, present, [path for path, _ in part])
+                area.put_many(txn, present.staging_token, part)
+
+    def write_unless_changed(
+        self, parts: Sequence[tuple[str, Sequence[tuple[bytes, ClaimedValue]]]], seen: Seen
+    ) -> bool:
+        """Stage changes of one or two branches in one transaction, or nothing at all.
+
+        Args:
+            parts: branches and what to stage on each, in ascending order of paths.
+            seen: what the changes were made from.
+
+        Returns:
+            Whether what was seen is still there; if not, nothing was staged.
+
+        Raises:
+            NotFound: no such branch.
+        """
+        with self._repository.lake.kv.write() as txn:
+            if not _is_as_seen(txn, self._repository, seen):
+                return False
+            for name, changes in parts:
+                present = branch_at(self._repository, txn, name)
+                self._log(txn, present, [path for path, _ in changes])
+                area.put_many(txn, present.staging_token, changes)
+        return True
+
+    def unstage(self, paths: Sequence[bytes]) -> None:
+        """Make paths, in ascending order, read as they are committed again.
+
+        Where a sealed area has a path too, what is committed is staged over it.
+
+        Raises:
+            NotFound: no such branch.
+            CommitUnderWay: another process is sending what is sealed to the bucket.
+        """
+        for start in range(0, len(paths), BATCH):
+            part = paths[start : start + BATCH]
+            while not once_settled(self._repository, partial(self._unstage, part)):
+                pass  # another commit has come between
+
+    def _unstage(self, part: Sequence[bytes], *, has_asked: bool) -> bool:
+        """Unstage some paths, unless what they then read as was not claimed."""
+        with self._repository.lake.kv.read() as txn:
+            view = view_of_branch(self._repository, txn, self._branch)
+            head = gate.claim_head(view).id if view.tokens[1:] else None
+        with self._repository.lake.kv.write() as txn:
+            refs = RefStore(txn, self._repository.key)
+            branch = branch_at(self._repository, txn, self._branch)
+            if branch.sealed_tokens:
+                check_none_sent(txn, self._repository, branch.name, has_asked=has_asked)
+                if branch.commit_id != head:
+                    return False
+            self._log(txn, branch, part)
+            below = View(
+                self._repository,
+                txn,
+                commit=refs.get_commit(branch.commit_id),
+                tokens=branch.sealed_tokens,
+                name=branch.name,
+            )
+            covered = [_unstage(txn, branch.staging_token, below, path) for path in part]
+            if any(covered):
+                refs.put_branch(staging_tokens.outdate(txn, self._repository, branch))
+        return True
+
+    def _log(self, txn: WriteTransaction, branch: Branch, paths: Sequence[bytes]) -> None:
+        """Record in the operation that these paths are about to be written."""
+        change = StagingChange(branch.name, branch.staging_token)
+        begun = self._operation
+        if begun is None or begun.sequence != log.last_sequence(txn, self._repository.key):
+            self._operation = operations.append(
+                txn,
+                self._repository,
+                kind=self._kind,
+                staging=[change],
+                metadata=None if begun is None else {"continues": begun.id.hex()},
+            )
+        elif change not in begun.staging:
+            # Another area, or a commit that came to nothing sealed the first one meanwhile.
+            self._operation = replace(begun, staging=(*begun.staging, change))
+            log.rewrite(txn, self._operation)
+        assert self._operation is not None
+        log.save_images(txn, self._operation.id, branch.staging_token, paths)
+
+
+def stage_entry(
+    repository: Repository, branch: str, path: bytes, entry: Entry, *, kind: str
+) -> None:
+    """Stage one entry, unless the branch has the same one already; its object is claimed.
+
+    Raises:
+        NotFound: no such branch.
+        Gone: the object of the entry is not in the bucket.
+    """
+    from lakecli.committed.values import identity_of
+
+    value = gate.claim_entry(repository, path, entry)
+    with repository.lake.kv.read() as txn:
+        present = view_of_branch(repository, txn, branch).find(path)
+    if present is None or identity_of(present) != identity_of(value):
+        Stager(repository, branch, kind=kind).write([(path, value)])
+
+
+def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> bool:
+    """Unstage one path; return whether a sealed area has it too, and is covered now."""
+    sealed = any(area.get(txn, each, path) is not None for each in below.tokens)
+    if not sealed:
+        area.remove(txn, token, path)
+        return False
+    area.put_many(txn, token, [(path, gate.committed_value(below, path))])
+    return True

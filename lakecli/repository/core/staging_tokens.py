@@ -1,0 +1,67 @@
+"""Staging tokens: which branch one belongs to, and the commit it was started on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakecli.kv.env import Table
+from lakecli.model import CommitId, StagingToken
+
+if TYPE_CHECKING:
+    from lakecli.kv.env import ReadTransaction, WriteTransaction
+    from lakecli.model import Branch
+    from lakecli.repository.core.lake import Repository
+
+
+def start(
+    txn: WriteTransaction, repository: Repository, branch: str, head: CommitId
+) -> StagingToken:
+    """Make a fresh token for a branch whose head is `head`."""
+    token = StagingToken(repository.lake.surroundings.new_id())
+    fields = {"repository": repository.record.uuid, "branch": branch, "started_on": head}
+    txn.put(Table.TOKENS, token, json.dumps(fields, separators=(",", ":")).encode())
+    return token
+
+
+def started_on(txn: ReadTransaction, token: StagingToken) -> CommitId | None:
+    """Return the commit that a token was started on, or ``None`` for an unknown token."""
+    data = txn.get(Table.TOKENS, token)
+    return None if data is None else CommitId(json.loads(data)["started_on"])
+
+
+def move_on(
+    txn: WriteTransaction, token: StagingToken, head: CommitId, *, since: CommitId | None = None
+) -> None:
+    """Count a token as started on `head`: what is staged there has seen all that `head` brought.
+
+    Args:
+        txn: the transaction that moves the branch.
+        token: known, or else nothing happens.
+        head: where the branch stands now.
+        since: only if the token was started on this commit.
+    """
+    data = txn.get(Table.TOKENS, token)
+    if data is None:
+        return
+    fields = json.loads(data)
+    if since is not None and fields["started_on"] != since:
+        return
+    fields["started_on"] = head
+    txn.put(Table.TOKENS, token, json.dumps(fields, separators=(",", ":")).encode())
+
+
+def outdate(txn: WriteTransaction, repository: Repository, branch: Branch) -> Branch:
+    """Return a branch with an empty area beneath its sealed ones; writing it is the caller's.
+
+    A commit under way that was built from those finds that they are no longer the oldest, and
+    builds again. Whoever writes to a sealed area has to do this.
+    """
+    beneath = start(txn, repository, branch.name, branch.commit_id)
+    return replace(branch, sealed_tokens=(*branch.sealed_tokens, beneath))
+
+
+def forget(txn: WriteTransaction, token: StagingToken) -> None:
+    """Drop a token's row; its staged records go with `lakecli.staging.area.drop`."""
+    txn.delete(Table.TOKENS, token)

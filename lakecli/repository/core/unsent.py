@@ -1,0 +1,289 @@
+"""Moves made here that are still to be made in the bucket, and refs that are held back here.
+
+Where sharing is automatic, every operation that moves a ref leaves a note of it in its own
+transaction, with where the ref stood before and after. Further moves of that ref, by whatever
+command, extend the note, so it always says: from where the bucket is believed to stand, to where
+the ref stands here. `judge` decides whether that may be sent: only if the bucket stands exactly on
+the note's *before*, or if the move is a fast-forward of what the bucket has.
+
+What came from the bucket (clone, fetch, pull, sync) is never sent, nor is taking it back. A ref
+that was taken back like that is held: it does not follow the bucket until it moves there again.
+
+::
+
+    INTENTS  repository ‖ h(unsent 00 kind 00 name)[:16] -> unsent, kind, name, operation, before,
+                                                            after, by; older rows end at operation
+             repository ‖ h(held 00 kind 00 name)[:16]   -> held, kind, name; held: the write ID of
+                                                            the ref's last move in the bucket
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.kv.intents import IntentStore
+from lakecli.kv.tracking import TrackingStore
+from lakecli.refs.graph import is_ancestor
+from lakecli.refs.store import RefStore
+from lakecli.repository.core.operations import commit_of, is_local
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lakecli.kv.env import ReadTransaction, WriteTransaction
+    from lakecli.kv.operations import Operation, RefChange
+    from lakecli.kv.tracking import Tracked
+    from lakecli.model import CommitId
+    from lakecli.repository.core.lake import Repository
+
+_UNSENT: Final = "unsent"
+_HELD: Final = "held"
+
+
+class Unsent(NamedTuple):
+    """A ref that was moved here and is still to be moved in the bucket.
+
+    Attributes:
+        id: the key of its row.
+        kind: ``branch`` or ``tag``.
+        name: of the ref.
+        operation: the kind of the last operation that moved it.
+        before: where it stood before the first of these moves; ``None``: it was not there.
+        after: where the last of them left it; ``None``: it deleted it.
+        by: the `Publisher.id` in hex of each command that moved it.
+        is_known: whether `before` and `after` are; rows of older versions lack them.
+    """
+
+    id: bytes
+    kind: str
+    name: str
+    operation: str
+    before: CommitId | None
+    after: CommitId | None
+    by: tuple[str, ...]
+    is_known: bool
+
+
+class Verdict(Enum):
+    """Whether a move made here may be made in the bucket."""
+
+    SEND = auto()
+    NOTHING = auto()
+    """The bucket has it already, with or without more on top."""
+    REFUSE = auto()
+    """The bucket stands elsewhere: the move would take back or delete what others did."""
+
+
+def note(
+    txn: WriteTransaction,
+    repository: Repository,
+    operation: Operation,
+    *,
+    is_shared: bool,
+    is_undo: bool,
+) -> None:
+    """Note the refs that an operation moves, in its transaction.
+
+    Args:
+        txn: that transaction.
+        repository: whose.
+        operation: not appended yet.
+        is_shared: the bucket has these moves already.
+        is_undo: it takes moves back, and what the bucket had of them was taken back there before:
+            only a note that is still there is changed.
+    """
+    rows = IntentStore(txn, repository.key)
+    for change in operation.refs:
+        before, after = commit_of_ref(change)
+        if change.kind not in ("branch", "tag") or before == after:
+            continue
+        rows.delete(_row(_HELD, change.kind, change.name))
+        if is_shared or is_local(operation, change):
+            rows.delete(_row(_UNSENT, change.kind, change.name))
+            if repository.publisher is not None and not is_shared:
+                _hold(txn, repository, change)
+        else:
+            # Whoever shares by hand pushes by hand: they only keep notes right.
+            starts = repository.publisher is not None and not is_undo
+            _extend(txn, repository, operation, change, starts=starts)
+
+
+def iter_unsent(txn: ReadTransaction, repository: Repository) -> Iterator[Unsent]:
+    """Yield the notes of a repository."""
+    for id_, fields in IntentStore(txn, repository.key).iter():
+        if fields.get(_UNSENT):
+            yield _load(id_, fields)
+
+
+def find_unsent(
+    txn: ReadTransaction, repository: Repository, kind: str, name: str
+) -> Unsent | None:
+    """Return the note of a ref, or ``None``."""
+    id_ = _row(_UNSENT, kind, name)
+    fields = IntentStore(txn, repository.key).find(id_)
+    return None if fields is None else _load(id_, fields)
+
+
+def is_held(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bool:
+    """Tell whether a ref was taken back here, and has not moved in the bucket since."""
+    id_ = _row(_HELD, tracked.kind, tracked.name)
+    fields = IntentStore(txn, repository.key).find(id_)
+    return fields is not None and fields[_HELD] == tracked.write_id
+
+
+def judge(
+    txn: ReadTransaction, repository: Repository, move: Unsent, there: CommitId | None
+) -> Verdict:
+    """Decide whether a move may be made in the bucket.
+
+    Args:
+        txn: the moment to look at; it has the history of `there`.
+        repository: whose.
+        move: what was done here.
+        there: where the ref stands in the bucket; ``None``: nowhere.
+    """
+    refs = RefStore(txn, repository.key)
+    if not move.is_known:
+        find = refs.find_branch if move.kind == "branch" else refs.find_tag
+        found = find(move.name)
+        here = None if found is None else found.commit_id
+        return Verdict.NOTHING if here == there else Verdict.REFUSE
+    if there == move.after:
+        return Verdict.NOTHING
+    if there == move.before:
+        return Verdict.SEND
+    # Not where both sides made a branch of this name: those are two branches.
+    if move.kind == "branch" and None not in (there, move.before, move.after):
+        assert there is not None
+        assert move.after is not None
+        if is_ancestor(refs, there, move.after):
+            return Verdict.SEND
+        if is_ancestor(refs, move.after, there):
+            return Verdict.NOTHING
+    return Verdict.REFUSE
+
+
+def forget(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
+    """Delete the note of a move that is settled; what was added to it meanwhile stays noted."""
+    rows = IntentStore(txn, repository.key)
+    present = find_unsent(txn, repository, move.kind, move.name)
+    if present is None:
+        return
+    if (present.before, present.after) == (move.before, move.after):
+        rows.delete(move.id)
+    elif present.is_known and present.before == move.before:
+        _put(txn, repository, present._replace(before=move.after))
+
+
+def note_taken_back(
+    txn: WriteTransaction, repository: Repository, move: Unsent, *, by: bytes
+) -> Unsent | None:
+    """Note the way back of a move that another process undid here while it was being sent.
+
+    Undoing a move that is still to be sent deletes its note, for then nothing is left to send. If
+    it was on its way by then, the bucket has it all the same.
+
+    Args:
+        txn: the transaction that settles the move.
+        repository: whose.
+        move: that the bucket has now.
+        by: the `Publisher.id` of the command that sent it.
+
+    Returns:
+        The note of the way back; ``None`` where the ref was not put back to where it began.
+    """
+    refs = RefStore(txn, repository.key)
+    found = refs.find_branch(move.name) if move.kind == "branch" else refs.find_tag(move.name)
+    here = None if found is None else found.commit_id
+    was_undone = move.is_known and here == move.before != move.after
+    if not was_undone or find_unsent(txn, repository, move.kind, move.name) is not None:
+        return None
+    back = move._replace(operation="undo", before=move.after, after=move.before, by=(by.hex(),))
+    _put(txn, repository, back)
+    return back
+
+
+def commit_of_ref(change: RefChange) -> tuple[CommitId | None, CommitId | None]:
+    """Return where a change found a branch or a tag, and where it left it."""
+    if change.kind not in ("branch", "tag"):
+        return None, None
+    return commit_of(change.before), commit_of(change.after)
+
+
+def _extend(
+    txn: WriteTransaction,
+    repository: Repository,
+    operation: Operation,
+    change: RefChange,
+    *,
+    starts: bool,
+) -> None:
+    """Extend the note of a ref by a move; `starts`: or make one where there is none."""
+    before, after = commit_of_ref(change)
+    found = find_unsent(txn, repository, change.kind, change.name)
+    publisher = repository.publisher
+    if found is None and not starts:
+        return
+    by = () if found is None else found.by
+    if publisher is not None and publisher.id.hex() not in by:
+        by = (*by, publisher.id.hex())
+    is_known = True
+    if found is not None:
+        if found.is_known and found.after == before:
+            before = found.before
+        else:
+            is_known = found.is_known
+    if is_known and before == after:
+        IntentStore(txn, repository.key).delete(_row(_UNSENT, change.kind, change.name))
+        return
+    id_ = _row(_UNSENT, change.kind, change.name)
+    kind, name = change.kind, change.name
+    made = Unsent(id_, kind, name, operation.kind, before, after, by, is_known)
+    _put(txn, repository, made)
+
+
+def _hold(txn: WriteTransaction, repository: Repository, change: RefChange) -> None:
+    """Let a ref stay where it is taken back to, until it moves in the bucket again."""
+    tracked = TrackingStore(txn, repository.key).find(change.kind, change.name)
+    if tracked is not None and tracked.commit_id != commit_of(change.after):
+        fields = {_HELD: tracked.write_id, "kind": change.kind, "name": change.name}
+        id_ = _row(_HELD, change.kind, change.name)
+        IntentStore(txn, repository.key).put(id_, fields)
+
+
+def _put(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
+    fields: dict[str, Any] = {
+        _UNSENT: True,
+        "kind": move.kind,
+        "name": move.name,
+        "operation": move.operation,
+    }
+    if move.is_known:
+        fields |= {"before": move.before, "after": move.after}
+    IntentStore(txn, repository.key).put(move.id, {**fields, "by": list(move.by)})
+
+
+def _load(id_: bytes, fields: Mapping[str, Any]) -> Unsent:
+    return Unsent(
+        id_,
+        fields["kind"],
+        fields["name"],
+        fields["operation"],
+        _commit_id(fields.get("before")),
+        _commit_id(fields.get("after")),
+        tuple(fields.get("by", ())),
+        "before" in fields and "after" in fields,
+    )
+
+
+def _commit_id(text: str | None) -> CommitId | None:
+    from lakecli.model import CommitId
+
+    return None if text is None else CommitId(text)
+
+
+def _row(what: str, kind: str, name: str) -> bytes:
+    from lakecli.identity import h
+
+    return h(f"{what}\0{kind}\0{name}".encode("utf-8", "surrogateescape"))[:16]

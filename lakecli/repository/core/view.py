@@ -1,0 +1,225 @@
+"""What a ref reads as: its committed tree, and for a branch the staging area on top.
+
+A view is one consistent moment: branch record, staging and commit come from one read transaction
+that stays open as long as the view.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from lakecli.errors import NotFound
+from lakecli.refs.store import RefStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.model import Branch, Commit, Entry, StagingToken
+    from lakecli.refs.reader import PastReader
+    from lakecli.refs.resolve import Resolved
+    from lakecli.repository.core.lake import Repository
+
+
+class View:
+    """A readable state of a repository; get one from `open_view` or `view_of_branch`.
+
+    Belongs to one thread, as its transaction does.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        txn: ReadTransaction,
+        *,
+        commit: Commit,
+        tokens: tuple[StagingToken, ...],
+        name: str,
+    ) -> None:
+        self.repository = repository
+        self.txn = txn
+        self.commit = commit
+        self.tokens = tokens
+        """Staging areas on top of the commit, newest first."""
+        self.name = name
+
+    def find(self, path: bytes) -> bytes | None:
+        """Return the encoded value at a path, or ``None``."""
+        from lakecli.staging import area
+
+        for token in self.tokens:
+            staged = area.get(self.txn, token, path)
+            if staged is not None:
+                return None if staged == area.TOMBSTONE else staged
+        return self.find_committed(path)
+
+    def find_committed(self, path: bytes) -> bytes | None:
+        """Return the encoded value at a path in the commit, staging ignored, or ``None``."""
+        from lakecli.committed.scan import find
+
+        return find(self.repository.trees, self.commit.metarange_id, path)
+
+    def entry(self, path: bytes) -> Entry:
+        """Return the entry at a path.
+
+        Raises:
+            NotFound: nothing is there.
+        """
+        from lakecli.committed.values import decode_entry
+
+        value = self.find(path)
+        if value is None:
+            below = path if path.endswith(b"/") else path + b"/"
+            is_prefix = next(self.scan(prefix=below), None) is not None
+            raise no_such_path(self.repository, self.name, path, is_prefix=is_prefix)
+        return decode_entry(value)
+
+    def scan(self, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield (path, encoded value) in path order, from the first path at or after `start`."""
+        from lakecli.committed.scan import scan
+        from lakecli.staging.overlay import overlay
+
+        committed = scan(
+            self.repository.trees, self.commit.metarange_id, start=start, prefix=prefix
+        )
+        if not self.tokens:
+            return committed
+        return overlay(self.staged(prefix=prefix, start=start), committed)
+
+    def staged(self, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield (path, encoded value or tombstone) of the staging areas, in path order."""
+        from lakecli.staging import area
+        from lakecli.staging.overlay import merge_newest
+
+        return merge_newest(
+            [area.scan(self.txn, token, start=start, prefix=prefix) for token in self.tokens]
+        )
+
+
+def no_such_path(
+    repository: Repository, ref: str, path: bytes, *, is_prefix: bool = False
+) -> NotFound:
+    """Return the error for a path that a ref does not have; `is_prefix`: only others below it."""
+    parent = path.rstrip(b"/") if is_prefix else path.rstrip(b"/").rpartition(b"/")[0]
+    shown = os.fsdecode(parent + b"/") if parent else ""
+    there = "below it" if is_prefix else "there"
+    return NotFound(
+        f"no object at {repository.uri}/{ref}/{os.fsdecode(path)}",
+        hint=f"list what is {there}: lakecli fs ls {repository.uri}/{ref}/{shown}",
+    )
+
+
+def branch_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch:
+    """Return a branch.
+
+    Raises:
+        NotFound: there is none of that name; the hint names the command that lists them.
+    """
+    branch = RefStore(txn, repository.key).find_branch(name)
+    if branch is None:
+        raise NotFound(
+            f"no branch {name!r} in {repository.uri}",
+            hint=f"list them: lakecli branch list {repository.uri}",
+        )
+    return branch
+
+
+def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> View:
+    """Return a branch with its staging area, for as long as the transaction lasts.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    branch = branch_at(repository, txn, name)
+    return View(
+        repository,
+        txn,
+        commit=RefStore(txn, repository.key).get_commit(branch.commit_id),
+        tokens=(branch.staging_token, *branch.sealed_tokens),
+        name=name,
+    )
+
+
+def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -> Resolved:
+    """Resolve a ref expression for reading, with hints that name this repository.
+
+    Raises:
+        UsageError: it is malformed.
+        NotFound: it names nothing, or too much.
+    """
+    from lakecli.refs.expression import parse
+    from lakecli.refs.resolve import resolve
+
+    with _hinting(repository):
+        parsed = parse(expression)
+        past = past_of(repository, txn) if parsed.asks_for_moves else None
+        return resolve(parsed, RefStore(txn, repository.key), past)
+
+
+def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> Commit:
+    """Resolve a ref expression where a commit is needed; a plain branch means its head.
+
+    Raises:
+        UsageError: it is malformed, or names a staging area.
+        NotFound: it names nothing, or too much.
+    """
+    from lakecli.refs.expression import parse
+    from lakecli.refs.resolve import resolve_commit
+
+    with _hinting(repository):
+        parsed = parse(expression)
+        past = past_of(repository, txn) if parsed.asks_for_moves else None
+        return resolve_commit(parsed, RefStore(txn, repository.key), past)
+
+
+def past_of(repository: Repository, txn: ReadTransaction) -> PastReader:
+    """Return how the refs of a repository moved."""
+    from lakecli.repository.reflog import Past
+
+    return Past(repository, txn)
+
+
+def settle(repository: Repository, expression: str) -> str:
+    """Return an expression that means the same and needs nothing from the bucket.
+
+    For what resolves it in a write transaction, for which everybody else would have to wait.
+
+    Raises:
+        UsageError: it is malformed, or names a staging area.
+        NotFound: it names nothing, or too much.
+    """
+    if "@{" not in expression:
+        return expression
+    with repository.lake.kv.read() as txn:
+        return commit_at(repository, txn, expression).id
+
+
+@contextmanager
+def _hinting(repository: Repository) -> Iterator[None]:
+    try:
+        yield
+    except NotFound as error:
+        if error.hint is None:
+            error.hint = (
+                f"see what there is: lakecli branch list {repository.uri}, lakecli tag list "
+                f"{repository.uri}, lakecli log {repository.uri}/{repository.record.default_branch}"
+            )
+        raise
+
+
+@contextmanager
+def open_view(repository: Repository, expression: str) -> Iterator[View]:
+    """Open the state that a ref expression names; a plain branch includes its staging area.
+
+    Raises:
+        UsageError: the expression is malformed.
+        NotFound: it names nothing.
+    """
+    with repository.lake.kv.read() as txn:
+        resolved = resolve_ref(repository, txn, expression)
+        tokens: tuple[StagingToken, ...] = ()
+        if resolved.staging and resolved.branch is not None:
+            tokens = (resolved.branch.staging_token, *resolved.branch.sealed_tokens)
+        yield View(repository, txn, commit=resolved.commit, tokens=tokens, name=expression)

@@ -1,0 +1,251 @@
+"""Taking operations back inside one transaction: exact refs, and staging by its images.
+
+What is taken back has to be as the operation left it. Staging tokens count by what they hold: a
+commit that came to nothing closes an area and opens an empty one, which changes nothing.
+
+A branch may have a commit under way, built from its sealed areas, that has only to compare and to
+move. If one of those is written to here, an empty area is put beneath them: the comparison fails
+and the commit is built again, from what is staged then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from lakecli.errors import AlreadyExists, LostRace
+from lakecli.kv import operations as log
+from lakecli.kv.operations import RefChange, StagingChange
+from lakecli.model import Branch, CommitId, StagingToken, Tag
+from lakecli.refs.store import RefStore
+from lakecli.repository.core import operations, records, staging_tokens
+from lakecli.repository.core.transaction import follow_head
+from lakecli.repository.core.under_way import check_none_sent
+from lakecli.repository.undo.claims import GONE
+from lakecli.staging import area
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lakecli.kv.env import WriteTransaction
+    from lakecli.kv.operations import Operation
+    from lakecli.repository.core.gate import Reclaimed
+    from lakecli.repository.core.lake import Repository
+
+    Fields = Mapping[str, Any] | None
+
+_BATCH: Final = 1024
+
+
+class TakeBack:
+    """Takes operations back, newest first, and appends one operation that says what it changed.
+
+    Args:
+        txn: the transaction to do it in.
+        repository: whose operations; it need not be there now.
+        claims: of what all of them bring back: `lakecli.repository.undo.claims`.
+        has_asked: the bucket was asked what became of commits that were on their way to it.
+    """
+
+    def __init__(
+        self,
+        txn: WriteTransaction,
+        repository: Repository,
+        claims: Reclaimed,
+        *,
+        has_asked: bool = False,
+    ) -> None:
+        self._txn = txn
+        self._claims = claims
+        self._has_asked = has_asked
+        self._repository = repository
+        self._refs = RefStore(txn, repository.key)
+        self._id = repository.lake.surroundings.new_id()
+        self._changes: dict[tuple[str, str], RefChange] = {}
+        self._staging: dict[StagingChange, None] = {}
+        self._local: set[tuple[str, str]] = set()
+
+    def take_back(self, operation: Operation) -> None:
+        """Make refs and staging what they were before an operation; all newer ones are taken back.
+
+        Raises:
+            LostRace: they are not what the operation left.
+            AlreadyExists: the name of a repository that would come back is taken.
+            CommitUnderWay: another process is sending a commit to the bucket that was built from
+                what would change.
+        """
+        for change in operation.refs:
+            self._check(change)
+        for staged in operation.staging:
+            self._restore(operation, staged)
+        for change in reversed(operation.refs):
+            self._put(change)
+            if operations.is_local(operation, change) and operations.moves_commit(change):
+                self._local.add((change.kind, change.name))
+        for staged in operation.staging:
+            self._outdate_commits(staged)
+
+    def append(self, *, kind: str, metadata: Mapping[str, str], is_undo: bool = True) -> Operation:
+        """Append the operation of all that was taken back, which `take_back` can take back.
+
+        Refs that clone, fetch, pull or sync had moved are moved on this machine alone.
+
+        Args:
+            kind: of that operation.
+            metadata: what it takes back, for the log.
+            is_undo: whether it undoes; else it does again, which is sent as any new operation is.
+        """
+        # A branch with other tokens has changed even where all of them are empty: its older
+        # operations wrote to those.
+        changes = [
+            replace(each, is_local=key in self._local)
+            for key, each in self._changes.items()
+            if each.before != each.after
+        ]
+        return operations.append(
+            self._txn,
+            self._repository,
+            kind=kind,
+            refs=changes,
+            staging=list(self._staging),
+            sealed=[token for change in changes for token in _tokens_given_up(change)],
+            metadata={**metadata, **({GONE: str(gone)} if (gone := self._claims.gone) else {})},
+            id=self._id,
+            is_undo=is_undo,
+        )
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether anything is not what it was, all in all."""
+        refs = self._changes.values()
+        if any(self._essence(r.kind, r.before) != self._essence(r.kind, r.after) for r in refs):
+            return True
+        return any(
+            area.get(self._txn, StagingToken(change.token), path) != image
+            for change in self._staging
+            for path, image in log.iter_images(self._txn, self._id, change.token)
+        )
+
+    # -- staging -----------------------------------------------------------------------------
+
+    def _restore(self, operation: Operation, change: StagingChange) -> None:
+        """Make the paths of an operation what they were, and save what they are."""
+        token = StagingToken(change.token)
+        images = log.iter_images(self._txn, operation.id, token)
+        while batch := list(islice(images, _BATCH)):
+            log.save_images(self._txn, self._id, token, [path for path, _ in batch])
+            for path, image in batch:
+                if image is None:
+                    area.remove(self._txn, token, path)
+            value = self._claims.value
+            images_left = [(path, value(image)) for path, image in batch if image is not None]
+            area.put_many(self._txn, token, images_left)
+        self._staging[change] = None
+
+    def _outdate_commits(self, change: StagingChange) -> None:
+        branch = self._refs.find_branch(change.branch)
+        if branch is None or change.token not in branch.sealed_tokens:
+            return
+        self._check_none_sent(branch.name)
+        outdated = staging_tokens.outdate(self._txn, self._repository, branch)
+        self._refs.put_branch(outdated)
+        self._note(operations.branch_change(branch, outdated))
+
+    # -- refs --------------------------------------------------------------------------------
+
+    def _check(self, change: RefChange) -> None:
+        """Compare what is there with what an operation left."""
+        left = self._essence(change.kind, change.after)
+        if self._essence(change.kind, self._find(change)) != left:
+            raise LostRace(
+                f"{change.kind} {change.name} is no longer what this operation left",
+                hint=f"look at it: lakecli op log {self._repository.uri}",
+            )
+
+    def _find(self, change: RefChange) -> Fields:
+        if change.kind == "branch":
+            branch = self._refs.find_branch(change.name)
+            return operations.branch_change(branch, None).before
+        if change.kind == "tag":
+            return operations.tag_change(self._refs.find_tag(change.name), None).before
+        record = records.find_repository(self._txn, change.name)
+        if record is None:
+            return None
+        if record.uuid != self._repository.record.uuid:
+            raise AlreadyExists(
+                f"another repository has the name {change.name} now: {record.storage_namespace}",
+                hint=f"delete that one here first: lakecli repo delete lakefs://{change.name}",
+            )
+        return records.to_json(record)
+
+    def _essence(self, kind: str, fields: Fields) -> object:
+        """Return what has to be equal."""
+        if fields is None:
+            return None
+        if kind == "repository":
+            return fields["uuid"]
+        if kind == "tag":
+            return fields["commit_id"]
+        holding = [token for token in _stack(fields) if not area.is_empty(self._txn, token)]
+        return fields["commit_id"], holding
+
+    def _put(self, change: RefChange) -> None:
+        """Put what was there before a change."""
+        present = self._find(change)
+        if change.kind == "branch":
+            self._put_branch(change.name, change.before)
+        elif change.kind == "tag":
+            if change.before is None:
+                self._refs.delete_tag(change.name)
+            else:
+                self._refs.put_tag(Tag(change.name, CommitId(change.before["commit_id"])))
+        elif change.before is not None:
+            records.put_repository(self._txn, records.from_json(change.before))
+        elif present is not None:
+            records.delete_repository(self._txn, records.from_json(present))
+        self._note(RefChange(change.kind, change.name, before=present, after=change.before))
+
+    def _check_none_sent(self, branch: str) -> None:
+        check_none_sent(self._txn, self._repository, branch, has_asked=self._has_asked)
+
+    def _put_branch(self, name: str, fields: Fields) -> None:
+        self._check_none_sent(name)
+        if fields is None:
+            self._refs.delete_branch(name)
+            return
+        present = self._refs.find_branch(name)
+        wanted = Branch(
+            name=name,
+            commit_id=CommitId(fields["commit_id"]),
+            staging_token=StagingToken(bytes.fromhex(fields["staging_token"])),
+            sealed_tokens=_tokens(fields["sealed_tokens"]),
+        )
+        self._refs.put_branch(wanted)
+        if present is not None:
+            follow_head(self._txn, present, wanted)
+
+    def _note(self, change: RefChange) -> None:
+        """Remember how a ref changed since the first operation that was taken back."""
+        key = (change.kind, change.name)
+        first = self._changes.get(key, change)
+        self._changes[key] = RefChange(*key, before=first.before, after=change.after)
+
+
+def _tokens(texts: Iterable[str]) -> tuple[StagingToken, ...]:
+    return tuple(StagingToken(bytes.fromhex(text)) for text in texts)
+
+
+def _tokens_given_up(change: RefChange) -> tuple[StagingToken, ...]:
+    """Return the staging tokens that a branch had and no longer has."""
+    if change.kind != "branch":
+        return ()
+    kept = _stack(change.after)
+    return tuple(token for token in _stack(change.before) if token not in kept)
+
+
+def _stack(fields: Fields) -> tuple[StagingToken, ...]:
+    """Return the staging tokens of a branch, newest first."""
+    if fields is None:
+        return ()
+    return _tokens([fields["staging_token"], *fields["sealed_tokens"]])

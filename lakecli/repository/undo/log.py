@@ -1,0 +1,219 @@
+"""Reading the operation log: what there is, what is undone, what would be undone or redone next.
+
+Taking back is an operation itself, and so is doing again. Both are linked to what they concern by
+metadata: ``undoes`` and ``redoes`` name the operation, however often it went back and forth. Read
+from the newest back, the first that concerns an operation says how it stands.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.errors import NotFound, UsageError
+from lakecli.kv import operations as log
+from lakecli.repository.core import operations, records
+from lakecli.repository.core.housekeeping import KEPT_FOR, expired_through
+from lakecli.repository.core.lake import Repository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.kv.operations import Operation
+    from lakecli.repository.core.lake import Lake
+
+UNDOES: Final = "undoes"
+REDOES: Final = "redoes"
+
+UNDO: Final = "undo"
+REDO: Final = "redo"
+
+SHORT_ID: Final = 12
+"""Digits of an ID that are shown."""
+
+_MAX_CANDIDATES: Final = 10
+_DIGITS: Final = frozenset("0123456789abcdef")
+
+
+class Logged(NamedTuple):
+    """One operation of the log.
+
+    Attributes:
+        operation: as it was appended.
+        undone: whether it is taken back, for now.
+    """
+
+    operation: Operation
+    undone: bool
+
+
+class Target(NamedTuple):
+    """What undoing or redoing would take back.
+
+    Attributes:
+        operation: the user's own operation.
+        taken_back: the operation to take back for it: itself, its last redo, or its undo.
+    """
+
+    operation: bytes
+    taken_back: Operation
+
+
+def changes_something(operation: Operation) -> bool:
+    """Whether an operation changed anything here."""
+    return bool(operation.refs or operation.staging)
+
+
+def is_passed_over(operation: Operation) -> bool:
+    """Whether `undo` and `redo` look past an operation: it changed nothing, or nobody asked."""
+    if REDOES in operation.metadata:  # as what it did again, which was not passed over
+        return False
+    return operation.kind == operations.FOLLOWED or not changes_something(operation)
+
+
+def iter_log(repository: Repository) -> Iterator[Logged]:
+    """Yield the operations of a repository, newest first."""
+    with repository.lake.kv.read() as txn:
+        yield from iter_logged(txn, repository)
+
+
+def iter_logged(txn: ReadTransaction, repository: Repository) -> Iterator[Logged]:
+    """Yield the operations of a repository that are not expired, newest first."""
+    now = repository.lake.now()
+    expired = expired_through(txn, repository, now=now, cutoff=now - KEPT_FOR)
+    undone: set[str] = set()
+    redone: set[str] = set()
+    for operation in log.iter_operations(txn, repository.key):
+        if operation.sequence <= expired:
+            return
+        yield Logged(operation, operation.id.hex() in undone)
+        if UNDOES in operation.metadata and operation.metadata[UNDOES] not in redone:
+            undone.add(operation.metadata[UNDOES])
+        elif REDOES in operation.metadata and operation.metadata[REDOES] not in undone:
+            redone.add(operation.metadata[REDOES])
+
+
+def find_undo(txn: ReadTransaction, repository: Repository) -> Target | None:
+    """Return what `undo` takes back: the newest operation that is not undone, or ``None``."""
+    undone: set[str] = set()
+    for operation, _ in iter_logged(txn, repository):
+        if UNDOES in operation.metadata:
+            undone.add(operation.metadata[UNDOES])
+            continue
+        concerned = operation.metadata.get(REDOES, operation.id.hex())
+        if concerned not in undone and not is_passed_over(operation):
+            return Target(bytes.fromhex(concerned), operation)
+    return None
+
+
+def find_redo(txn: ReadTransaction, repository: Repository) -> Target | None:
+    """Return what `redo` does again, the last undone, or ``None`` if something came after it."""
+    redone: set[str] = set()
+    for operation, _ in iter_logged(txn, repository):
+        if REDOES in operation.metadata:
+            redone.add(operation.metadata[REDOES])
+        elif UNDOES in operation.metadata:
+            concerned = operation.metadata[UNDOES]
+            if concerned not in redone:
+                return Target(bytes.fromhex(concerned), operation)
+        elif not is_passed_over(operation):
+            return None
+    return None
+
+
+def find_operation(repository: Repository, prefix: str) -> Logged:
+    """Return an operation by its ID or the beginning of it.
+
+    Raises:
+        UsageError: `prefix` is not made of hex digits.
+        NotFound: there is none, there are several, or it is expired.
+    """
+    with repository.lake.kv.read() as txn:
+        wanted = find_id(txn, repository, prefix)
+        for logged in iter_logged(txn, repository):
+            if logged.operation.id == wanted:
+                return logged
+        raise expired(repository, prefix)
+
+
+def find_id(txn: ReadTransaction, repository: Repository, prefix: str) -> bytes:
+    """Return the ID of an operation by the beginning of it.
+
+    Raises:
+        UsageError: `prefix` is not made of hex digits.
+        NotFound: there is none, or there are several.
+    """
+    wanted = prefix.lower()
+    see = f"lakecli op log {repository.uri}"
+    if not wanted or not _DIGITS.issuperset(wanted):
+        raise UsageError(f"not the ID of an operation: {prefix!r}", hint=f"see them: {see}")
+    found = list(islice(log.iter_ids(txn, repository.key, wanted), _MAX_CANDIDATES + 1))
+    if not found:
+        raise expired(repository, prefix)
+    if len(found) > 1:
+        lines = "\n".join(f"  {each.hex()}" for each in found[:_MAX_CANDIDATES])
+        raise NotFound(
+            f"several operations begin with {prefix!r}", hint=f"type more of one of them:\n{lines}"
+        )
+    return found[0]
+
+
+def expired(repository: Repository, prefix: str) -> NotFound:
+    """Return the error for an operation that is not in the log, or no longer."""
+    return NotFound(
+        f"no operation {prefix} in {repository.uri}",
+        hint=f"they are kept for {KEPT_FOR.days} days; see them: lakecli op log {repository.uri}",
+    )
+
+
+def logged_repository(
+    lake: Lake, name: str, *, wanted: str = "", operation: str = ""
+) -> Repository:
+    """Return the repository whose log a name means, even where it was deleted here.
+
+    That is the present one, else the one that was deleted last; but see the arguments.
+
+    Args:
+        lake: where to look.
+        name: of the repository.
+        wanted: ``undo`` or ``redo``: of several deleted ones, the first that has something to.
+        operation: the beginning of an ID: of all of that name, the first that has it.
+
+    Raises:
+        NotFound: there never was one of that name, as far as this machine knows.
+    """
+    with lake.kv.read() as txn:
+        present = records.find_repository(txn, name)
+        found = [Repository(lake, record) for record in records.iter_forgotten(txn, name)]
+        if present is not None:
+            found.insert(0, Repository(lake, present))
+        if not found:
+            raise NotFound(
+                f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
+            )
+        fitting = found
+        if operation:
+            fitting = [each for each in found if _has(txn, each, operation.lower())]
+        elif present is None and wanted:
+            find = find_undo if wanted == UNDO else find_redo
+            fitting = [each for each in found if find(txn, each) is not None]
+        return (fitting or found)[0]
+
+
+def _has(txn: ReadTransaction, repository: Repository, prefix: str) -> bool:
+    is_id = _DIGITS.issuperset(prefix)
+    return is_id and next(log.iter_ids(txn, repository.key, prefix), None) is not None
+
+
+def staged_paths(
+    repository: Repository, operation: Operation
+) -> Iterator[tuple[str, bytes, bytes | None]]:
+    """Yield (branch, path, what was staged before) of what an operation staged.
+
+    In the order of `Operation.staging`, then by path. ``None``: nothing was; ``b""``: a deletion.
+    """
+    with repository.lake.kv.read() as txn:
+        for change in operation.staging:
+            for path, image in log.iter_images(txn, operation.id, change.token):
+                yield change.branch, path, image

@@ -1,0 +1,257 @@
+"""What of an operation the bucket has seen, and moving refs back there before they move here.
+
+An operation that was pushed is not taken back behind the others' backs: without `remote` it is
+refused, and with it the ref moves back in the bucket by compare-and-set, as a new move, if the
+bucket still stands on what the operation left. The bucket comes first: what it took and this
+machine could not finish is found to be done by the same command again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.errors import Refused
+from lakecli.kv import operations as log
+from lakecli.kv.tracking import TrackingStore
+from lakecli.refs.graph import is_ancestor
+from lakecli.refs.store import RefStore
+from lakecli.remote.known import iter_moves
+from lakecli.repository.core.operations import commit_of, is_local
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.kv.operations import Operation, RefChange
+    from lakecli.kv.tracking import Tracked
+    from lakecli.model import CommitId
+    from lakecli.repository.core.lake import Repository
+
+
+class Pushed(NamedTuple):
+    """One ref that the bucket has seen move.
+
+    Attributes:
+        kind: ``branch`` or ``tag``.
+        name: of the ref.
+        before: where it would go back to; ``None``: it is deleted.
+        after: where the operation moved it; ``None``: it deleted it.
+        stands: where the bucket stands, as far as is known.
+        sequence: of its last move there, likewise.
+    """
+
+    kind: str
+    name: str
+    before: CommitId | None
+    after: CommitId | None
+    stands: CommitId | None
+    sequence: int
+
+
+def move_back(
+    repository: Repository,
+    taken: Sequence[Operation],
+    *,
+    remote: bool,
+    committer: str,
+    why: str,
+) -> list[Pushed]:
+    """Move refs back in the bucket that operations about to be taken back have moved there.
+
+    Args:
+        repository: whose.
+        taken: the operations, newest first.
+        remote: whether to; else it is refused where there are any.
+        committer: who does it.
+        why: for the reflog.
+
+    Returns:
+        The refs that were moved; none if nothing was pushed.
+
+    Raises:
+        Refused: something was pushed and `remote` is not set, or the bucket has moved on.
+        OutcomeUnknown: the bucket may have moved; the same call again finds out.
+        Unreachable: it has to be asked, also what became of a push that was interrupted, and does
+            not answer.
+    """
+    from lakecli.repository.core.pending import finish_pending
+
+    finish_pending(repository)
+    with repository.lake.kv.read() as txn:
+        pushed = find_pushed(txn, repository, taken)
+    if not pushed:
+        return []
+    for each in pushed:
+        if each.stands != each.after:
+            raise _moved_on(repository, each)
+    if not remote:
+        names = ", ".join(f"{each.kind} {each.name}" for each in pushed)
+        raise Refused(
+            f"this was pushed: {names}",
+            hint="--remote takes it back in the bucket too; or "
+            + _other_way(repository, pushed[0]),
+        )
+    from lakecli.remote.move import Outcome
+    from lakecli.repository.sharing.publish import publish
+
+    if len(pushed) > 1:
+        _check_all(repository, pushed)
+    for number, each in enumerate(pushed):
+        repository.lake.surroundings.on_step(f"{why} there")
+        result = publish(
+            repository,
+            each.kind,
+            each.name,
+            before=each.after,
+            after=each.before,
+            why=why,
+            who=committer,
+            since=each.sequence,
+        )
+        if result.outcome is not Outcome.APPLIED:
+            raise _moved_on(repository, each, done=pushed[:number])
+    return pushed
+
+
+def _check_all(repository: Repository, pushed: Sequence[Pushed]) -> None:
+    """Refuse before the first of several refs is moved, where one of them has moved on.
+
+    Raises:
+        Refused: naming it.
+    """
+    from lakecli.remote.refs import find_ref
+
+    for each in pushed:
+        ref = find_ref(repository.store, each.kind, each.name)
+        if (None if ref is None else ref.commit_id) != each.after:
+            raise _moved_on(repository, each)
+
+
+def find_pushed(
+    txn: ReadTransaction, repository: Repository, taken: Sequence[Operation]
+) -> list[Pushed]:
+    """Return the refs that would fall behind what the bucket has seen of these operations.
+
+    Args:
+        txn: the moment to look at.
+        repository: whose.
+        taken: operations, newest first.
+    """
+    moves: dict[tuple[str, str], list[tuple[RefChange, Operation]]] = {}
+    for operation in taken:
+        for change in operation.refs:
+            if change.kind != "repository":
+                moves.setdefault((change.kind, change.name), []).append((change, operation))
+    tracking = TrackingStore(txn, repository.key)
+    found = []
+    for (kind, name), changes in moves.items():
+        tracked = tracking.find(kind, name)
+        if tracked is None:
+            continue
+        for run in _own_runs(changes):
+            ours = [each for each in run if _is_ours(txn, repository, *each)]
+            if ours:
+                before, after = commit_of(ours[-1][0].before), commit_of(run[0][0].after)
+                if _has_seen(txn, repository, tracked, before=before, after=after):
+                    stands, sequence = tracked.commit_id, tracked.sequence
+                    found.append(Pushed(kind, name, before, after, stands, sequence))
+    return found
+
+
+def _own_runs(
+    changes: Sequence[tuple[RefChange, Operation]],
+) -> Iterator[list[tuple[RefChange, Operation]]]:
+    """Yield the moves of a ref between those that came from the bucket, newest first.
+
+    Nothing older than what came from the bucket is moved back there: others have built on it.
+    """
+    run: list[tuple[RefChange, Operation]] = []
+    for change, operation in changes:
+        if commit_of(change.before) == commit_of(change.after):
+            continue
+        if not is_local(operation, change):
+            run.append((change, operation))
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _is_ours(
+    txn: ReadTransaction, repository: Repository, change: RefChange, operation: Operation
+) -> bool:
+    """Tell whether this clone made a move in the bucket, rather than somebody else the same one.
+
+    A commit has one maker. Other moves are told by the log, not by dates: clocks are wrong.
+    """
+    before, after = commit_of(change.before), commit_of(change.after)
+    if before is not None and after is not None and change.kind == "branch":
+        return True
+    pushed = {"ref": change.name, "kind": change.kind, "after": after or ""}
+    created = None
+    if before is None:
+        moves = iter_moves(txn, repository.key, change.kind, change.name)
+        created = next((move.after for move in moves if move.before is None), None)
+        if created is None:
+            return False
+        pushed = {"ref": change.name, "kind": change.kind, "before": "", "after": created}
+    for newer in log.iter_operations(txn, operation.repository):
+        if newer.sequence <= operation.sequence:
+            break
+        if newer.kind == "push" and pushed.items() <= newer.metadata.items():
+            return True
+        if created is not None and _makes(newer, change, created):
+            return True
+    return False
+
+
+def _makes(operation: Operation, change: RefChange, commit_id: CommitId) -> bool:
+    """Tell whether an operation moved the ref of a change to a commit: one shared at once."""
+    return any(
+        (each.kind, each.name) == (change.kind, change.name)
+        and commit_of(each.after) == commit_id
+        and not is_local(operation, each)
+        for each in operation.refs
+    )
+
+
+def _has_seen(
+    txn: ReadTransaction,
+    repository: Repository,
+    tracked: Tracked,
+    *,
+    before: CommitId | None,
+    after: CommitId | None,
+) -> bool:
+    """Whether the bucket has a move, or moves that follow from it."""
+    stands = tracked.commit_id
+    if after is None or stands is None:
+        moves = iter_moves(txn, repository.key, tracked.kind, tracked.name)
+        last = next(moves, None)
+        deleted = last is not None and last.after is None and last.before == before
+        return after is None and stands is None and deleted
+    if tracked.kind == "tag":
+        return stands == after
+    refs = RefStore(txn, repository.key)
+    if before is not None and is_ancestor(refs, stands, before):
+        return False
+    return is_ancestor(refs, after, stands)
+
+
+def _moved_on(repository: Repository, pushed: Pushed, *, done: Sequence[Pushed] = ()) -> Refused:
+    also = ", ".join(f"{each.kind} {each.name}" for each in done)
+    return Refused(
+        f"this was pushed, and {pushed.kind} {pushed.name} has moved on in the bucket since"
+        + (f"; moved back there already: {also}" if done else ""),
+        hint=_other_way(repository, pushed),
+    )
+
+
+def _other_way(repository: Repository, pushed: Pushed) -> str:
+    """Return what to do instead of undoing what others may have seen."""
+    uri = f"{repository.uri}/{pushed.name}"
+    if pushed.kind == "branch" and pushed.before is not None and pushed.after is not None:
+        revert = f"lakecli branch revert {uri} {pushed.after}"
+        return f"take it back by a commit of its own: {revert}"
+    return f"look at it first: lakecli fetch {repository.uri}"
