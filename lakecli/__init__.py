@@ -19,9 +19,9 @@ Layers, each importing only what stands below it (a test enforces it)::
     proto                        lakeFS's protobuf messages
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
-``repository/core/transaction.py`` seals the branch's staging area → ``staging/overlay.py`` gives the
-sealed changes as one sorted stream → ``committed/apply.py`` rewrites only the ranges they touch →
-``objectstore`` keeps the new ranges and the metarange → one LMDB transaction moves the branch.
+``repository/core/transaction.py`` seals the branch's staging area → ``staging/overlay.py`` gives
+the sealed changes as one sorted stream → ``committed/apply.py`` rewrites only the ranges they touch
+→ ``objectstore`` keeps the new ranges and the metarange → one LMDB transaction moves the branch.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ def open(uri: str, *, home: str | Path | None = None) -> Repository:  # noqa: A0
 
     from lakecli.config_file import trusted_by
     from lakecli.home import chosen_home, home_paths
-    from lakecli.repository.core.lake import Home, Lake, Surroundings
+    from lakecli.repository.core.lake import Home, Lake, Runtime
     from lakecli.uri import parse_repository
 
     name = parse_repository(uri).repository
     paths = home_paths(chosen_home(home, os.environ))
-    surroundings = Surroundings(
+    runtime = Runtime(
         clock=lambda: datetime.now(UTC),  # noqa: TID251 - what everything below is given
         new_id=lambda: os.urandom(16),
         trusted=trusted_by(paths.config, os.environ),
     )
-    lake = Lake.open(Home(paths.store, paths.cache), surroundings)
+    lake = Lake.open(Home(paths.store, paths.cache), runtime)
     try:
         return lake.repository(name)
     except BaseException:

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from lakecli.cli.argv import Globals, normalise, split
-from lakecli.cli.context import Context, World
+from lakecli.cli.context import Context, Environment
 from lakecli.cli.output import Guarded
 from lakecli.cli.tree import COMMANDS, GROUPS, PROGRAM, find_command, is_prefix
 from lakecli.errors import ErrorKind, LakeError, UsageError, is_interrupt
@@ -64,11 +64,11 @@ def _run_process(argv: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     interrupts = _note_interrupts()
-    world = World(os.environ, sys.stdin, sys.stdout, sys.stderr, interrupts=interrupts)
+    environment = Environment(os.environ, sys.stdin, sys.stdout, sys.stderr, interrupts=interrupts)
     # What Python itself and the libraries below say on stderr may quote data, too.
-    sys.stderr = Guarded(world.stderr)
-    code = run(argv, world)
-    for stream in (world.stdout, world.stderr):
+    sys.stderr = Guarded(environment.stderr)
+    code = run(argv, environment)
+    for stream in (environment.stdout, environment.stderr):
         try:
             stream.flush()
         except OSError:
@@ -92,25 +92,27 @@ def _note_interrupts() -> list[None]:
     return came
 
 
-def run(argv: Sequence[str], world: World) -> int:
+def run(argv: Sequence[str], environment: Environment) -> int:
     """Run one command line and return its exit code; whatever was raised has been told."""
     given = Globals()
     try:
-        return run_within(argv, world, given)
+        return run_within(argv, environment, given)
     except BaseException as error:  # noqa: BLE001 - the one boundary
-        return _report(error, Context(world, given, argv), interrupted=bool(world.interrupts))
+        return _report(
+            error, Context(environment, given, argv), interrupted=bool(environment.interrupts)
+        )
 
 
-def run_within(argv: Sequence[str], world: World, given: Globals) -> int:
+def run_within(argv: Sequence[str], environment: Environment, given: Globals) -> int:
     """Run one command line and return its exit code; whatever it raises is the caller's.
 
     Args:
         argv: the command line without the program's name.
-        world: what it touches.
+        environment: what it touches.
         given: takes its global options.
     """
     action = _parse(argv, given)
-    context = Context(world, given, argv)
+    context = Context(environment, given, argv)
     try:
         if given.verbose:
             _log_to(context.out)

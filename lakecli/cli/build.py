@@ -9,7 +9,7 @@ import typer
 from typer.main import get_command
 
 from lakecli.cli.argv import OptionSyntax
-from lakecli.cli.params import Alone, Completes, Kind, Reads
+from lakecli.cli.params import Completion, Kind, Parser, ValueIfBare
 from lakecli.cli.tree import PROGRAM
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Parameter(NamedTuple):
     """
 
     default: object
-    reads: Reads | None
+    reads: Parser | None
     kind: Kind | None
     alone: str | None
 
@@ -110,9 +110,9 @@ def _inspect(parameter: inspect.Parameter) -> Parameter:
     marks = get_args(parameter.annotation)[1:]
     return Parameter(
         default=parameter.default,
-        reads=next((mark for mark in marks if isinstance(mark, Reads)), None),
-        kind=next((mark.kind for mark in marks if isinstance(mark, Completes)), None),
-        alone=next((mark.value for mark in marks if isinstance(mark, Alone)), None),
+        reads=next((mark for mark in marks if isinstance(mark, Parser)), None),
+        kind=next((mark.kind for mark in marks if isinstance(mark, Completion)), None),
+        alone=next((mark.value for mark in marks if isinstance(mark, ValueIfBare)), None),
     )
 
 
@@ -125,7 +125,7 @@ def _for_typer(parameter: inspect.Parameter) -> inspect.Parameter:
     marks = tuple(
         mark
         for mark in get_args(parameter.annotation)[1:]
-        if not isinstance(mark, Reads | Completes)
+        if not isinstance(mark, Parser | Completion)
     )
     typed: Any = list[str] if reads.repeatable else str
     has_default = parameter.default is not inspect.Parameter.empty

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.argv import Globals
-from lakecli.cli.context import Context, World
+from lakecli.cli.context import Context, Environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ _LOCAL: Final = ("local://", "file://", "/")
 
 def main(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> None:
     """Print the candidates for ``KIND PREFIX``, and nothing else, whatever happens."""
-    context = Context(World(environ, sys.stdin, stdout, sys.stderr), Globals())
+    context = Context(Environment(environ, sys.stdin, stdout, sys.stderr), Globals())
     try:
         kind, prefix = argv
         for candidate in islice(candidates(context, kind, prefix), MAX_CANDIDATES):

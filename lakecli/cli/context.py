@@ -38,7 +38,7 @@ def _ignore_step(_name: str) -> None:
     """Do nothing at a step."""
 
 
-class World(NamedTuple):
+class Environment(NamedTuple):
     """What a run touches of the machine; tests hand in another one.
 
     Attributes:
@@ -72,22 +72,22 @@ class Context:
         verbose: whether debug messages and tracebacks are wanted.
     """
 
-    def __init__(self, world: World, given: Globals, argv: Sequence[str] = ()) -> None:
-        self._world = world
+    def __init__(self, environment: Environment, given: Globals, argv: Sequence[str] = ()) -> None:
+        self._environment = environment
         self._given = given
         self._argv = argv
         self._lake: Lake | None = None
         self._synchronisers: list[Synchroniser] = []
         self._repositories: list[Repository] = []
-        self.environ = world.environ
-        self.stdin = world.stdin
+        self.environ = environment.environ
+        self.stdin = environment.stdin
         self.verbose = given.verbose
         self.out = Output(
-            world.stdout,
-            world.stderr,
+            environment.stdout,
+            environment.stderr,
             json=given.json,
             quiet=given.quiet,
-            color=not given.no_color and world.environ.get("NO_COLOR", "") in ("", "0"),
+            color=not given.no_color and environment.environ.get("NO_COLOR", "") in ("", "0"),
         )
 
     # -- settings ----------------------------------------------------------------------------
@@ -136,15 +136,15 @@ class Context:
 
         return committer(self.settings, self.environ)
 
-    # -- the world ---------------------------------------------------------------------------
+    # -- the environment ---------------------------------------------------------------------------
 
     def now(self) -> datetime:
         """Return the present, an aware UTC datetime."""
-        return self._world.now()
+        return self._environment.now()
 
     def new_id(self) -> bytes:
         """Return 16 random bytes."""
-        return self._world.new_id()
+        return self._environment.new_id()
 
     def lake(self) -> Lake:
         """Return the lake of this home, opened at the first call and closed when the run ends.
@@ -154,18 +154,18 @@ class Context:
             Refused: the store is newer than this lakecli, or lies on a network file system.
         """
         if self._lake is None:
-            from lakecli.repository.core.lake import Home, Lake, Surroundings
+            from lakecli.repository.core.lake import Home, Lake, Runtime
 
             home = Home(self.home.store, self.home.cache, self.settings.cache_size)
-            world = self._world
-            surroundings = Surroundings(
-                world.now,
-                world.new_id,
+            environment = self._environment
+            runtime = Runtime(
+                environment.now,
+                environment.new_id,
                 self._command_line(),
-                world.on_step,
+                environment.on_step,
                 trusted=self.settings.trusted,
             )
-            self._lake = Lake.open(home, surroundings)
+            self._lake = Lake.open(home, runtime)
         return self._lake
 
     def repository(
@@ -267,7 +267,7 @@ class Context:
         return shlex.join(without_secrets(self._argv))[:_MAX_COMMAND]
 
     def run(self, argv: Sequence[str]) -> int:
-        """Run another command line in the same world, and return its exit code.
+        """Run another command line in the same environment, and return its exit code.
 
         With ``--json`` it shows nothing: the answer is that of this command. Raises what the
         other command does.
@@ -277,16 +277,16 @@ class Context:
 
         given = self._given
         flags = {"--quiet": given.quiet, "--no-color": given.no_color, "--verbose": given.verbose}
-        world = self._world
+        environment = self._environment
         if given.json:
             from io import BytesIO, TextIOWrapper
 
             sink = TextIOWrapper(BytesIO(), encoding="utf-8", errors="surrogateescape")
-            world = world._replace(stdout=sink, stderr=sink)
+            environment = environment._replace(stdout=sink, stderr=sink)
         self.out.flush()
         settings = [] if given.config is None else ["--config", given.config]
         argv = [*(flag for flag, on in flags.items() if on), *settings, *argv]
-        return run_within(argv, world, Globals())
+        return run_within(argv, environment, Globals())
 
     def show_notices_of(self, repository: Repository) -> None:
         """Show in the end what verbs find out about a repository that was not opened here."""

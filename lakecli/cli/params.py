@@ -4,8 +4,8 @@ A command's parameter says what type it wants, and which words on the command li
 
     def branch_create(context: Context, branch: BranchUri, *, source: SourceRef) -> None:
 
-`Reads` turns the typed text into that type with the context at hand, since a URI depends on the
-base URI, after Typer took the line apart. Names that complete dynamically say so by `Completes`.
+`Parser` turns the typed text into that type with the context at hand, since a URI depends on the
+base URI, after Typer took the line apart. Names that complete dynamically say so by `Completion`.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class EngineName(StrEnum):
     SPARK = "spark"
 
 
-class Completes(NamedTuple):
+class Completion(NamedTuple):
     """Marks what a parameter names."""
 
     kind: Kind
 
 
-class Alone(NamedTuple):
+class ValueIfBare(NamedTuple):
     """Marks an option that may be given without a value, and what it is then.
 
     With a value it is written ``--option=value``, never ``--option value``.
@@ -74,7 +74,7 @@ class Alone(NamedTuple):
     value: str
 
 
-class Reads(NamedTuple):
+class Parser(NamedTuple):
     """Marks how typed text becomes a parameter's value.
 
     Attributes:
@@ -246,82 +246,82 @@ def read_duration(text: str, _context: Context) -> timedelta:
 RepositoryUri = Annotated[
     LakeUri,
     typer.Argument(metavar="REPOSITORY", help="lakefs://REPOSITORY"),
-    Reads(read_repository),
-    Completes(Kind.REPOSITORY),
+    Parser(read_repository),
+    Completion(Kind.REPOSITORY),
 ]
 BranchUri = Annotated[
     LakeUri,
     typer.Argument(metavar="BRANCH", help="lakefs://REPOSITORY/BRANCH"),
-    Reads(read_branch),
-    Completes(Kind.BRANCH),
+    Parser(read_branch),
+    Completion(Kind.BRANCH),
 ]
 TagUri = Annotated[
     LakeUri,
     typer.Argument(metavar="TAG", help="lakefs://REPOSITORY/TAG"),
-    Reads(read_tag),
-    Completes(Kind.TAG),
+    Parser(read_tag),
+    Completion(Kind.TAG),
 ]
 RepositoryOrRefUri = Annotated[
     LakeUri,
     typer.Argument(
         metavar="REF", help="lakefs://REPOSITORY/BRANCH-OR-TAG; without one the default branch"
     ),
-    Reads(read_repository_or_ref),
-    Completes(Kind.REF),
+    Parser(read_repository_or_ref),
+    Completion(Kind.REF),
 ]
 RefUri = Annotated[
     LakeUri,
     typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF, with modifiers such as ~2"),
-    Reads(read_ref),
-    Completes(Kind.REF),
+    Parser(read_ref),
+    Completion(Kind.REF),
 ]
 RepositoryOrBranchUri = Annotated[
     LakeUri,
     typer.Argument(metavar="BRANCH", help="lakefs://REPOSITORY/BRANCH; without one every branch"),
-    Reads(read_repository_or_ref),
-    Completes(Kind.BRANCH),
+    Parser(read_repository_or_ref),
+    Completion(Kind.BRANCH),
 ]
 BranchOrTagUri = Annotated[
     LakeUri,
     typer.Argument(metavar="REF", help="lakefs://REPOSITORY/BRANCH-OR-TAG"),
-    Reads(read_ref),
-    Completes(Kind.REF),
+    Parser(read_ref),
+    Completion(Kind.REF),
 ]
 RefUris = Annotated[
     list[LakeUri],
     typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF, with modifiers such as ~2"),
-    Reads(read_refs, repeatable=True),
-    Completes(Kind.REF),
+    Parser(read_refs, repeatable=True),
+    Completion(Kind.REF),
 ]
 PathUri = Annotated[
     LakeUri,
     typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
-    Reads(read_path),
-    Completes(Kind.PATH),
+    Parser(read_path),
+    Completion(Kind.PATH),
 ]
 PrefixUri = Annotated[
     LakeUri,
     typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/[PREFIX]"),
-    Reads(read_prefix),
-    Completes(Kind.PATH),
+    Parser(read_prefix),
+    Completion(Kind.PATH),
 ]
 BranchPathUri = Annotated[
     LakeUri,
     typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
-    Reads(read_branch_prefix),
-    Completes(Kind.PATH),
+    Parser(read_branch_prefix),
+    Completion(Kind.PATH),
 ]
 
 OperationId = Annotated[
     str,
     typer.Argument(metavar="ID", help="Of an operation, or the beginning of it; see op log"),
-    Completes(Kind.OPERATION),
+    Completion(Kind.OPERATION),
 ]
 
 AtOp = Annotated[
     str,
     typer.Option("--at-op", metavar="ID", help="Read as of right after this operation"),
-    Completes(Kind.OPERATION),
+    Completion(Kind.OPERATION),
 ]
 Remote = Annotated[
     bool, typer.Option("--remote", help="Take it back in the bucket too, if it was pushed")
@@ -331,21 +331,21 @@ Message = Annotated[str, typer.Option("--message", "-m", metavar="TEXT", help="C
 Metadata = Annotated[
     Mapping[str, str],
     typer.Option("--meta", metavar="KEY=VALUE", help="Metadata to record"),
-    Reads(read_metadata, repeatable=True),
+    Parser(read_metadata, repeatable=True),
 ]
 Include = Annotated[
     Sequence[str],
     typer.Option(
         "--include", metavar="PATTERN", help="Only what matches, as in .gitignore; may be repeated"
     ),
-    Reads(read_texts, repeatable=True),
+    Parser(read_texts, repeatable=True),
 ]
 Exclude = Annotated[
     Sequence[str],
     typer.Option(
         "--exclude", metavar="PATTERN", help="Not what matches, as in .gitignore; may be repeated"
     ),
-    Reads(read_texts, repeatable=True),
+    Parser(read_texts, repeatable=True),
 ]
 Amount = Annotated[
     int, typer.Option("--amount", min=0, metavar="N", help="How many to show; 0 for all")
@@ -355,7 +355,7 @@ Prefix = Annotated[str, typer.Option("--prefix", metavar="TEXT", help="Show what
 Expires = Annotated[
     timedelta | None,
     typer.Option("--expires", metavar="TIME", help="How long the URL works: 90s, 30m, 12h, 7d"),
-    Reads(read_duration),
+    Parser(read_duration),
 ]
 Recursive = Annotated[bool, typer.Option("--recursive", "-r", help="All objects below the path")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing")]
@@ -407,10 +407,10 @@ Conf = Annotated[
     typer.Option(
         "--conf", metavar="KEY=VALUE", help="Setting of Spark, as for spark-submit; may be repeated"
     ),
-    Reads(read_conf, repeatable=True),
+    Parser(read_conf, repeatable=True),
 ]
 SettingName = Annotated[
     str,
     typer.Argument(metavar="KEY", help="Name of a setting, as in lakecli config list"),
-    Completes(Kind.SETTING),
+    Completion(Kind.SETTING),
 ]

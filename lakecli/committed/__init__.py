@@ -9,7 +9,7 @@
     cache        SSTables of a bucket kept as files of this machine
     sources      where the bytes of one table come from
     points       point reads of open ranges, shared between threads
-    recent       what was used last, up to a size
+    lru_cache    what was used last, up to a size
     store        `TreeStore`: opens and writes tables by their ID
     bulk         many entries encoded at once
     naming       the ID that a table must have

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from lakecli import layout
-from lakecli.committed.lru_cache import Recent
+from lakecli.committed.lru_cache import LruCache
 from lakecli.committed.metaranges import (
     NO_RANGES,
     TREE_PROPERTY,
@@ -73,7 +73,7 @@ class TreeCounts:
     bytes_written: int = 0
 
 
-class Guard(Protocol):
+class GcGuard(Protocol):
     """Keeps garbage collection from tables that are written, or were there already."""
 
     @property
@@ -131,7 +131,7 @@ class TreeStore:
         *,
         cache: SstableCache | None,
         range_entries: int,
-        guard: Callable[[], Guard] | None = None,
+        guard: Callable[[], GcGuard] | None = None,
     ) -> None:
         self.store = store
         self._guard = guard
@@ -139,8 +139,8 @@ class TreeStore:
         self.counts = TreeCounts()
         self.points = PointReader(self)
         self._given_cache = cache
-        self._metaranges: Recent[MetarangeId, Metarange] = Recent(METARANGES_SIZE)
-        self._tables: Recent[RangeId, Table] = Recent(WHOLE_TABLES_SIZE)
+        self._metaranges: LruCache[MetarangeId, Metarange] = LruCache(METARANGES_SIZE)
+        self._tables: LruCache[RangeId, Table] = LruCache(WHOLE_TABLES_SIZE)
 
     @cached_property
     def _cache(self) -> SstableCache | None:

@@ -101,16 +101,16 @@ def _open(home: str | None) -> Lake:
     from datetime import UTC, datetime
 
     from lakecli.config_file import trusted_by
-    from lakecli.repository.core.lake import Home, Lake, Surroundings
+    from lakecli.repository.core.lake import Home, Lake, Runtime
 
     paths = home_paths(home)
-    surroundings = Surroundings(
+    runtime = Runtime(
         clock=lambda: datetime.now(UTC),  # noqa: TID251 - what everything below is given
         new_id=lambda: os.urandom(16),
         command="lakefs:// file system",
         trusted=trusted_by(paths.config, os.environ),
     )
-    return Lake.open(Home(paths.store, paths.cache), surroundings)
+    return Lake.open(Home(paths.store, paths.cache), runtime)
 
 
 def _close_unused() -> None:

@@ -4,7 +4,7 @@
 
     runner          the interface, and the in-process runner; spark_runner: on Spark
     session, java   starting Spark, and the Java for it
-    site            where objects are, in words that travel; errors_as_json: errors that travel
+    store_location  where objects are, in words that travel; errors_as_json: errors that travel
     intervals       differences of trees cut into parts; differences: large diffs
     imports         bringing objects in; exports: copying them out
     gc              garbage collection; fsck: the bulk of checking

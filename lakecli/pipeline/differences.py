@@ -14,7 +14,7 @@ from lakecli.committed.diff import compare_between, diff_between
 from lakecli.committed.keys import prefix_end
 from lakecli.model import ChangeType, Difference
 from lakecli.pipeline.intervals import intervals
-from lakecli.pipeline.store_location import Site
+from lakecli.pipeline.store_location import StoreLocation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -64,7 +64,7 @@ def compare_by(
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
-    task = partial(compare_part, site=Site.of(repository), compared=compared)
+    task = partial(compare_part, site=StoreLocation.of(repository), compared=compared)
     parts = _plan(repository.trees, compared, entries)
     with _InOrder() as waiting:
         for part, packed in runner.run(task, parts):
@@ -79,7 +79,7 @@ def count_changed_ranges(trees: TreeStore, compared: Compared) -> int:
     return len({value[2:66] for value in left.values} ^ {value[2:66] for value in right.values})
 
 
-def compare_part(part: Part, *, site: Site, compared: Compared) -> bytes:
+def compare_part(part: Part, *, site: StoreLocation, compared: Compared) -> bytes:
     """Return the differences in an interval, packed; see `_packed`."""
     trees = site.trees()
     base, left, right, _ = compared

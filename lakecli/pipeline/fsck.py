@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.check import Problem, check_range
 from lakecli.layout import data_digest, data_key
-from lakecli.pipeline.store_location import Site
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.check.fsck import Sound
 from lakecli.repository.core import outside
 from lakecli.repository.core.data_index import Hashed, check_object
@@ -81,7 +81,7 @@ class RunnerBulk:
         on_object: Callable[[], None],
         reads_ranges: bool,
     ) -> None:
-        self._site = Site.of(repository)
+        self._site = StoreLocation.of(repository)
         self._runner = runner
         self._progress = Progress(on_bytes, on_object)
         self._is_here = runner.name == "local"
@@ -122,7 +122,7 @@ class RunnerBulk:
 def hash_part(
     keys: tuple[str, ...],
     *,
-    site: Site,
+    site: StoreLocation,
     store: ObjectStore | None = None,
     progress: Progress | None = None,
 ) -> list[Hashed]:
@@ -144,7 +144,7 @@ def hash_part(
     return found
 
 
-def read_part(records: tuple[RangeRecord, ...], *, site: Site) -> list[Read]:
+def read_part(records: tuple[RangeRecord, ...], *, site: StoreLocation) -> list[Read]:
     """Verify some ranges; those with something wrong in them are left out."""
     trees = site.trees()
     return [read for record in records if (read := _read(trees, record)) is not None]

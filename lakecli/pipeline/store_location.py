@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from lakecli.committed.store import TreeStore
     from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.address import Resolver
-    from lakecli.repository.core.gc_guard import Guard
+    from lakecli.repository.core.gc_guard import GcGuard
     from lakecli.repository.core.lake import Repository
 
 
-class Site(NamedTuple):
+class StoreLocation(NamedTuple):
     """A repository's storage namespace, and what its entries may name outside it.
 
     Attributes:
@@ -31,7 +31,7 @@ class Site(NamedTuple):
     allowed: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, repository: Repository) -> Site:
+    def of(cls, repository: Repository) -> StoreLocation:
         """Return the site of a repository."""
         from lakecli.repository.core.places import trust_of
 
@@ -60,20 +60,20 @@ class Site(NamedTuple):
             _open(self), cache=None, range_entries=self.range_entries, guard=self.guard
         )
 
-    def guard(self) -> Guard:
+    def guard(self) -> GcGuard:
         """Return what keeps garbage collection from what this process takes into use."""
         return _guard(self)
 
 
 @lru_cache(maxsize=16)
-def _open(site: Site) -> ObjectStore:
+def _open(site: StoreLocation) -> ObjectStore:
     from lakecli.objectstore.registry import open_store
 
     return open_store(site.uri, region=site.region)
 
 
 @lru_cache(maxsize=16)
-def _resolver(site: Site) -> Resolver:
+def _resolver(site: StoreLocation) -> Resolver:
     from lakecli.repository.core.address import Resolver
     from lakecli.repository.core.places import Trust
 
@@ -82,7 +82,7 @@ def _resolver(site: Site) -> Resolver:
 
 
 @lru_cache(maxsize=16)
-def _guard(site: Site) -> Guard:
-    from lakecli.repository.core.gc_guard import Guard
+def _guard(site: StoreLocation) -> GcGuard:
+    from lakecli.repository.core.gc_guard import GcGuard
 
-    return Guard(_open(site))
+    return GcGuard(_open(site))

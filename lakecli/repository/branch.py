@@ -121,7 +121,7 @@ def delete(repository: Repository, name: str) -> Branch:
             )
         return branch
 
-    repository.lake.surroundings.on_step("delete")
+    repository.lake.runtime.on_step("delete")
     return once_settled(repository, act)
 
 
@@ -177,7 +177,7 @@ def reset(repository: Repository, name: str) -> None:
                 sealed=(before.staging_token, *before.sealed_tokens),
             )
 
-    repository.lake.surroundings.on_step("reset")
+    repository.lake.runtime.on_step("reset")
     once_settled(repository, act)
 
 
@@ -211,7 +211,7 @@ def _restore(repository: Repository, name: str, paths: list[bytes]) -> int:
     """Unstage paths; where a sealed token has one too, stage what is committed over it."""
     from lakecli.repository.core.stager import Stager
 
-    repository.lake.surroundings.on_step("unstage")
+    repository.lake.runtime.on_step("unstage")
     if not paths:
         return 0
     Stager(repository, name, kind="branch reset").unstage(paths)

@@ -88,7 +88,7 @@ def clone_counted(
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
         _check_free(txn, name)
-    lake.surroundings.on_step("read")
+    lake.runtime.on_step("read")
     record = _describe(uri, name)
     repository = Repository(lake, record)
     with lake.kv.read() as txn:
@@ -96,7 +96,7 @@ def clone_counted(
     state = read_state(repository.store)
     remote = read_remote(repository, {}, on_object=on_object)
     incoming = take_packs(repository, remote.refs, on_object=on_object)
-    lake.surroundings.on_step("register")
+    lake.runtime.on_step("register")
     fetched = tracking.Fetched(lake.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
         _check_free(txn, name)

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from lakecli.repository.core.view import View
 
 MAX_LISTED: Final = 1_000
-"""Overtaken paths that an error lists, at most."""
+"""StagedConflict paths that an error lists, at most."""
 
 
-class Overtaken(ConflictError):
+class StagedConflict(ConflictError):
     """Staged paths were changed on the branch, by others, since they were staged."""
 
 
@@ -55,7 +55,7 @@ def commit(
 
     Raises:
         UsageError: message, committer or metadata are not UTF-8.
-        Overtaken: there are such paths, and no strategy decides.
+        StagedConflict: there are such paths, and no strategy decides.
         NotFound: no such branch.
         NothingToDo: there is no change.
         LostRace: another commit took the staged changes.
@@ -101,7 +101,7 @@ def _changes(
         more = " or more" if len(paths) == MAX_LISTED else ""
         what = f"{len(paths)}{more} staged paths were" if len(paths) > 1 else "a staged path was"
         uri = f"{view.repository.uri}/{branch}"
-        raise Overtaken(
+        raise StagedConflict(
             f"conflict: {what} changed on {branch} by others since",
             hint=f"look: lakecli log {uri}; then stage them as they should be, or commit with "
             "--strategy source-wins (what is staged) or dest-wins (what is there)",

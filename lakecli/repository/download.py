@@ -33,7 +33,7 @@ from lakecli.repository.transfer.destination import (
     UnsafeName,
     Unwritable,
 )
-from lakecli.repository.transfer.parallel import Patience, Persistence, Workers
+from lakecli.repository.transfer.parallel import FailureBudget, RetryPolicy, Workers
 from lakecli.repository.transfer.selection import EVERYTHING, Plan, Selection
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class _Download:
             self._fetcher = Fetcher(
                 repository,
                 workers=self.workers,
-                persistence=Persistence(
+                persistence=RetryPolicy(
                     pause=self.workers.pause, random=repository.lake.random_number
                 ),
                 part_size=options.part_size,
@@ -230,7 +230,7 @@ class _TreeDownload(_Download):
     def __init__(self, repository: Repository, options: DownloadOptions) -> None:
         super().__init__(repository, options)
         self.report = DownloadReport()
-        self._patience = Patience()
+        self._patience = FailureBudget()
         self._lock = Lock()
 
     def run(self, ref: str, below: bytes, target: Path) -> None:

@@ -138,7 +138,7 @@ def fetch(repository: Repository, *, on_object: Callable[[int], None] = _nothing
     remote = read_remote(repository, known, on_object=on_object)
     back = _find_back(repository, known, remote)
     incoming = take_packs(repository, remote.refs, on_object=on_object)
-    lake.surroundings.on_step("track")
+    lake.runtime.on_step("track")
     fetched = tracking.Fetched(lake.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
         went_back = _accept(txn, repository, back)

@@ -88,6 +88,6 @@ def presign_entry(
     """
     from lakecli.repository.presign import Presigner
 
-    now = repository.lake.surroundings.clock()
+    now = repository.lake.runtime.clock()
     signer = Presigner(repository, now=now, expires_in=expires_in, inline=inline)
     return signer.presign(path, entry)

@@ -243,7 +243,7 @@ def _follow(repository: Repository, name: str, plan: _Plan) -> bool:
     if plan.before is not None:
         unstage_unchanged(repository, name, plan.there)
     staged = None if plan.before is None else _check_staged(repository, name, plan)
-    lake.surroundings.on_step("move")
+    lake.runtime.on_step("move")
     with lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
         before = refs.find_branch(name)

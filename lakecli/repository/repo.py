@@ -54,10 +54,10 @@ def create(
     _check_range_entries(range_entries)
     uri = normalise(storage_namespace)
     record = _intend(lake, name, uri, default_branch=default_branch, range_entries=range_entries)
-    lake.surroundings.on_step("claim")
+    lake.runtime.on_step("claim")
     region = prepare_namespace(uri)
     namespace.claim(open_store(uri, region=region), record)
-    lake.surroundings.on_step("register")
+    lake.runtime.on_step("register")
     return _register(lake, records.with_region(record, region))
 
 
@@ -81,7 +81,7 @@ def _intend(
             return replace(intended, name=name)
         record = RepositoryRecord(
             name=name,
-            uuid=RepositoryUuid.of_bytes(lake.surroundings.new_id()),
+            uuid=RepositoryUuid.of_bytes(lake.runtime.new_id()),
             storage_namespace=uri,
             default_branch=default_branch,
             created_at=lake.now(),

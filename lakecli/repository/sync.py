@@ -3,9 +3,9 @@
 `Synchroniser.begin` finishes what an interrupted command left, fetches, and lets local refs
 follow the bucket (`lakecli.repository.follow`). While it is attached to a repository, commits,
 merges and reverts move a branch in the bucket before they move it here
-(`lakecli.repository.core.transaction`), and every other move of a ref leaves a note in the transaction
-that makes it, which `end` sends (`lakecli.repository.core.unsent`). A command that is killed in
-between leaves its note, or the intent of its move, to the next one.
+(`lakecli.repository.core.transaction`), and every other move of a ref leaves a note in the
+transaction that makes it, which `end` sends (`lakecli.repository.core.unsent`). A command that is
+killed in between leaves its note, or the intent of its move, to the next one.
 
 A note is sent only where the bucket stands on what the note moved the ref from, or where that is a
 fast-forward. Anything else is refused as `push` refuses it, once: what was done here stays here.
@@ -54,7 +54,7 @@ class Synchroniser:
         self._who = who
         self._sleep = sleep
         self._lost = 0
-        self._id = repository.lake.surroundings.new_id()
+        self._id = repository.lake.runtime.new_id()
         repository.publisher = self
 
     @property

@@ -24,7 +24,13 @@ from lakecli.repository.core.view import branch_at, open_view
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import SMALL, FileChanged, Ingest, Ingested, SpecialFile
 from lakecli.repository.transfer.leftovers import drop_leftovers
-from lakecli.repository.transfer.parallel import Background, Memory, Patience, Persistence, Workers
+from lakecli.repository.transfer.parallel import (
+    Background,
+    FailureBudget,
+    Memory,
+    RetryPolicy,
+    Workers,
+)
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy, size_of, walk
 from lakecli.uri import check_path
@@ -143,7 +149,7 @@ class Upload:
             repository.store,
             known=self._known,
             remember=lambda *hashed: self._new_hashes.append(hashed),
-            clock_ns=lambda: int(repository.lake.surroundings.clock().timestamp() * 10**9),
+            clock_ns=lambda: int(repository.lake.runtime.clock().timestamp() * 10**9),
             follow=options.links is LinkPolicy.FOLLOW,
             sender=self._sender(),
             memory=self._memory,
@@ -163,7 +169,7 @@ class Upload:
             uploads,
             known=Transfers(self._repository),
             workers=self.workers,
-            persistence=Persistence(
+            persistence=RetryPolicy(
                 pause=self.workers.pause, random=self._repository.lake.random_number
             ),
             memory=self._memory,
@@ -343,7 +349,7 @@ class TreeUpload:
         self._is_local = is_local(repository.store.uri)
         self._chunk = CHUNK if self._is_local else BUCKET_CHUNK
         self._report = report
-        self._patience = Patience()
+        self._patience = FailureBudget()
         self._lock = Lock()
         self._staging = Lock()
         self._pending: list[tuple[bytes, Ingested, bytes | None]] = []

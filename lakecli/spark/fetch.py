@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from lakecli.pipeline.store_location import Site
+    from lakecli.pipeline.store_location import StoreLocation
 
 DIRECTORY: Final = "__lakecli_directory"
 """The column that says which directory a row's file is in."""
@@ -67,7 +67,7 @@ class Remote(NamedTuple):
     directory: int
 
 
-def gone(site: Site, file: Remote) -> NotFound:
+def gone(site: StoreLocation, file: Remote) -> NotFound:
     """Return the error of a file whose bytes are not there."""
     where = file.address if "://" in file.address else f"{site.uri}/{file.address}"
     return NotFound(
@@ -79,7 +79,7 @@ def gone(site: Site, file: Remote) -> NotFound:
 class ObjectFile(Seekable):
     """An object as a file that can be read anywhere, in pieces of `READ_AHEAD` and more."""
 
-    def __init__(self, site: Site, file: Remote, data: bytes = b"") -> None:
+    def __init__(self, site: StoreLocation, file: Remote, data: bytes = b"") -> None:
         super().__init__(file.size)
         self._site = site
         self._file = file
@@ -115,7 +115,7 @@ class ObjectFile(Seekable):
             raise gone(self._site, self._file) from None
 
 
-def fetched(site: Site, files: Sequence[Remote]) -> Iterator[ObjectFile]:
+def fetched(site: StoreLocation, files: Sequence[Remote]) -> Iterator[ObjectFile]:
     """Yield files in order; the small ones among the next few are on their way meanwhile."""
 
     def fetch(file: Remote) -> ObjectFile:
@@ -178,7 +178,7 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema, file: Remote) -> pa.Rec
 
 
 def line_batches(
-    site: Site, file: Remote, schema: pa.Schema, *, skip: bool
+    site: StoreLocation, file: Remote, schema: pa.Schema, *, skip: bool
 ) -> Iterator[pa.RecordBatch]:
     """Yield the lines of a text file that are not blank, without the first if `skip`."""
     waiting: list[bytes] = []
@@ -204,7 +204,7 @@ def _lines(lines: list[bytes], schema: pa.Schema, file: Remote) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def iter_lines(site: Site, file: Remote) -> Iterator[bytes]:
+def iter_lines(site: StoreLocation, file: Remote) -> Iterator[bytes]:
     """Yield the lines of a text file, which is unpacked if its name says that it is packed.
 
     Raises:
@@ -252,7 +252,13 @@ class Reader:
     """
 
     def __init__(
-        self, site: Site, tasks: list[list[Remote]], *, format: str, schema: bytes, skip: bool
+        self,
+        site: StoreLocation,
+        tasks: list[list[Remote]],
+        *,
+        format: str,
+        schema: bytes,
+        skip: bool,
     ) -> None:
         self._site = site
         self._tasks = tasks

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakecli.errors import UsageError
 from lakecli.model import Difference
-from lakecli.pipeline.store_location import Site
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.spark.filters import Window, window_of
 from lakecli.spark.snapshot import hints_told, opened
 from lakecli.spark.types import COMMITS, REFS, arrow_schema
@@ -120,7 +120,7 @@ class RecordsReader(DataSourceReader):
 class Trees(NamedTuple):
     """What two refs name, and for three dots what both came from; `base` is else the left one."""
 
-    site: Site
+    site: StoreLocation
     base: MetarangeId
     left: MetarangeId
     right: MetarangeId
@@ -150,7 +150,7 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
         )
     window = window_of(os.fsencode(prefix))
     with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
-        site = Site.of(repository)
+        site = StoreLocation.of(repository)
         if dots == "..":
             before, after = (commit_at(repository, txn, ref).metarange_id for ref in (left, right))
             return Trees(site, before, before, after, window)

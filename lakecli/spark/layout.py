@@ -62,7 +62,7 @@ def lay_out(repository: Repository, files: Sequence[TableFile], paths: Sequence[
     now = lake.now().timestamp()
     if not target.is_dir():
         _drop_old(tables, now - KEPT.total_seconds())
-        fresh = tables / f"new-{lake.surroundings.new_id().hex()}"
+        fresh = tables / f"new-{lake.runtime.new_id().hex()}"
         try:
             _link(fresh, files, paths)
             with suppress(FileExistsError, OSError):  # another process was quicker

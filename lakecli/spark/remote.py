@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import Unsupported, UsageError
-from lakecli.pipeline.store_location import Site
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.spark.fetch import DIRECTORY, VALUE, ObjectFile, Reader, Remote, iter_lines, serialised
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Source:
         options: Mapping[str, Any],
     ) -> None:
         self._uri = uri
-        self._site = Site.of(repository)
+        self._site = StoreLocation.of(repository)
         self._directories = sorted({file.directory for file in files})
         numbers = {name: number for number, name in enumerate(self._directories)}
         self._files = [
@@ -278,7 +278,7 @@ def _parsed(spark: SparkSession, schema: StructType | str | None) -> StructType 
     return parsed
 
 
-def _copy_end(site: Site, file: Remote, target: Path, *, uri: str) -> None:
+def _copy_end(site: StoreLocation, file: Remote, target: Path, *, uri: str) -> None:
     """Write a file that has the size of a Parquet file and its end, which is where its schema is.
 
     Raises:

@@ -22,7 +22,7 @@ from lakecli.pipeline.imports.copying import make_ingest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.pipeline.store_location import Site
+    from lakecli.pipeline.store_location import StoreLocation
     from lakecli.repository.transfer.ingest import Ingested
 
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -140,7 +140,7 @@ class Sink:
         write_id: a part of their names that no other write has.
     """
 
-    def __init__(self, site: Site, shape: Shape, write_id: str) -> None:
+    def __init__(self, site: StoreLocation, shape: Shape, write_id: str) -> None:
         self._site = site
         self._shape = shape
         self._write_id = write_id
@@ -168,7 +168,7 @@ class Sink:
             return task_files.finish()
 
     @property
-    def site(self) -> Site:
+    def site(self) -> StoreLocation:
         """Where files are uploaded to."""
         return self._site
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import LakeError
 from lakecli.home import chosen_home
-from lakecli.pipeline.store_location import Site
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.uri import parse, parse_path, ref_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Snapshot(NamedTuple):
         staged: what `staged_records` opens: records under the prefix on top of the tree.
     """
 
-    site: Site
+    site: StoreLocation
     commit_id: str
     metarange_id: MetarangeId
     prefix: bytes
@@ -96,7 +96,7 @@ def snapshot_of(repository: Repository, ref: str, *, prefix: bytes) -> Snapshot:
 
     with open_view(repository, ref) as view:
         return Snapshot(
-            Site.of(repository),
+            StoreLocation.of(repository),
             view.commit.id,
             view.commit.metarange_id,
             prefix,

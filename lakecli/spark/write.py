@@ -11,7 +11,7 @@ from heapq import merge
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import AlreadyExists, LakeError, UsageError
-from lakecli.pipeline.store_location import Site
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.core.view import branch_at, open_view, view_of_branch
 from lakecli.spark.snapshot import opened
 from lakecli.uri import check_path, parse_path, ref_of
@@ -354,7 +354,7 @@ def _upload(
     from lakecli.pipeline.spark_runner import raise_translated
     from lakecli.spark.sink import RESULT_DDL, Sink
 
-    sink = Sink(Site.of(repository), shape, _write_id(repository))
+    sink = Sink(StoreLocation.of(repository), shape, _write_id(repository))
     rows = _arranged(frame, shape, {name: _text(value) for name, value in options.items()})
 
     nonce = new_nonce()
@@ -403,7 +403,7 @@ def _arranged(frame: DataFrame, shape: Shape, options: Mapping[str, str]) -> Dat
 def _write_id(repository: Repository) -> str:
     from uuid import UUID
 
-    return str(UUID(bytes=repository.lake.surroundings.new_id()))
+    return str(UUID(bytes=repository.lake.runtime.new_id()))
 
 
 def _text(value: object) -> str:

@@ -18,7 +18,7 @@ from lakecli.pipeline.imports.job import ImportOptions, import_objects
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository import branch
-from lakecli.repository.core.lake import Home, Lake, Surroundings
+from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.transfer.walk import LinkPolicy
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -60,10 +60,10 @@ def resident(pid: int) -> int:
 
 def main() -> None:
     home, cache, uri, *manifests = sys.argv[1:]
-    surroundings = Surroundings(system_now, random_id, "benchmark")
+    runtime = Runtime(system_now, random_id, "benchmark")
     paths = Home(Path(home, "store"), Path(home, "cache"))
     with (
-        Lake.open(paths, surroundings) as lake,
+        Lake.open(paths, runtime) as lake,
         SparkRunner(master="local[2]", environ=os.environ, cache=Path(cache)) as runner,
     ):
         repository = lake.repository(uri.removeprefix("lakefs://"))

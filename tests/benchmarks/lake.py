@@ -14,7 +14,7 @@ from lakecli.errors import NotFound
 from lakecli.model import EMPTY_TREE
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.core.lake import Home, Lake, Surroundings
+from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.transaction import Draft, commit_clean
 from tests.benchmarks import dataset
@@ -43,8 +43,8 @@ class Place(NamedTuple):
     @contextmanager
     def open(self) -> Iterator[Lake]:
         """Open the lake of the home, as the command line does."""
-        surroundings = Surroundings(system_now, random_id, "benchmark")
-        with Lake.open(Home(self.home / "store", self.home / "cache"), surroundings) as lake:
+        runtime = Runtime(system_now, random_id, "benchmark")
+        with Lake.open(Home(self.home / "store", self.home / "cache"), runtime) as lake:
             yield lake
 
     def create(self, name: str) -> str:

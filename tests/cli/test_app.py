@@ -301,9 +301,9 @@ def test_stdout_comes_before_stderr(cli: Cli) -> None:
     """A log that catches both reads in order, though stdout is buffered."""
     code = (
         "import sys, os\n"
-        "from lakecli.cli.context import Context, World\n"
+        "from lakecli.cli.context import Context, Environment\n"
         "from lakecli.cli.argv import Globals\n"
-        "context = Context(World(os.environ, sys.stdin, sys.stdout, sys.stderr), Globals())\n"
+        "context = Context(Environment(os.environ, sys.stdin, sys.stdout, sys.stderr), Globals())\n"
         "context.out.say('one')\n"
         "context.out.warn('two')\n"
         "context.out.say('three')\n"

@@ -15,7 +15,7 @@ import pytest
 from lakecli.cli import complete
 from lakecli.cli.argv import Globals
 from lakecli.cli.completion.table import make_table
-from lakecli.cli.context import Context, World
+from lakecli.cli.context import Context, Environment
 from lakecli.cli.describe import ArgumentHelp, CommandHelp, describe_all
 from lakecli.cli.generate import SCRIPTS, WRITERS, completion_script
 from lakecli.cli.params import Kind
@@ -65,7 +65,7 @@ def _lake(tmp_path: Path) -> None:
     """Two repositories; one has branches, a tag, and objects with awkward names."""
     from lakecli.repository import branch, repo, tag
 
-    context = Context(World(dict(os.environ), sys.stdin, sys.stdout, sys.stderr), Globals())
+    context = Context(Environment(dict(os.environ), sys.stdin, sys.stdout, sys.stderr), Globals())
     try:
         lake = context.lake()
         mylake = repo.create(lake, "mylake", f"local://{tmp_path}/mylake")
@@ -86,7 +86,7 @@ def _objects(_lake: None, cli: Cli, tmp_path: Path) -> None:
     (source / "raw data").mkdir(parents=True)
     for name in ("raw data/a.txt", "readme.md", "résumé.md"):
         (source / name).write_text(name)
-    context = Context(World(dict(os.environ), sys.stdin, sys.stdout, sys.stderr), Globals())
+    context = Context(Environment(dict(os.environ), sys.stdin, sys.stdout, sys.stderr), Globals())
     try:
         repository = context.lake().repository("mylake")
         for name in ("raw data/a.txt", "readme.md", "résumé.md"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.cli.argv import Globals
-from lakecli.cli.context import Context, World
+from lakecli.cli.context import Context, Environment
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.config import KEYS, parse_count, parse_duration, parse_size, parse_text
 from lakecli.errors import UsageError
@@ -33,7 +33,7 @@ def context(**flags: object) -> Context:
     given = Globals()
     for name, value in flags.items():
         setattr(given, name, value)
-    return Context(World(dict(os.environ), sys.stdin, sys.stdout, sys.stderr), given)
+    return Context(Environment(dict(os.environ), sys.stdin, sys.stdout, sys.stderr), given)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.cli.app import run
-from lakecli.cli.context import World
+from lakecli.cli.context import Environment
 from lakecli.model import EMPTY_TREE
 from lakecli.refs.store import RefStore
 from lakecli.repository.core.commit_record import describe_commit
@@ -193,7 +193,7 @@ def test_a_log_reads_no_more_than_is_wanted(
 
     monkeypatch.setattr(RefStore, "find_commit", counting)
     stdout = io.TextIOWrapper(io.BufferedWriter(_Full(4_000), 1_000), encoding="utf-8")
-    world = World(os.environ, io.StringIO(), stdout, io.StringIO(), now=lambda: demo.cli.now)
+    world = Environment(os.environ, io.StringIO(), stdout, io.StringIO(), now=lambda: demo.cli.now)
     assert run(["log", MAIN, form], world) == 141
     stdout.close()
     assert 5 < len(read) < 200

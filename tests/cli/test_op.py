@@ -11,7 +11,7 @@ import pytest
 
 from lakecli.cli import complete
 from lakecli.cli.argv import Globals
-from lakecli.cli.context import Context, World
+from lakecli.cli.context import Context, Environment
 from lakecli.cli.exit_codes import ExitCode
 from tests.support.demo import REPOSITORY
 
@@ -286,7 +286,7 @@ def test_operations_complete(cli: Cli, demo: Demo) -> None:
     demo.branch("dev")
     ids = operations(cli)
     context = Context(
-        World(os.environ, sys.stdin, sys.stdout, sys.stderr, lambda: cli.now), Globals()
+        Environment(os.environ, sys.stdin, sys.stdout, sys.stderr, lambda: cli.now), Globals()
     )
     try:
         found = list(complete.candidates(context, "operation", ids[-1][:4]))

@@ -15,7 +15,7 @@ from lakecli.objectstore.base import ANY
 from lakecli.objectstore.registry import open_store
 from lakecli.objectstore.s3.store import S3Store
 from lakecli.objectstore.versions import versions_of
-from lakecli.pipeline.store_location import Site
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
 from tests.support.servers import new_bucket
 
@@ -95,7 +95,7 @@ def test_a_file_system_reads_the_version(cli: Cli, replaced: ObjectStore) -> Non
 def test_executors_read_the_version(cli: Cli, replaced: ObjectStore) -> None:
     del replaced
     with lakes.repository(lakes.home_of(None), "demo") as repository:
-        site = pickle.loads(pickle.dumps(Site.of(repository)))
+        site = pickle.loads(pickle.dumps(StoreLocation.of(repository)))
     lakes.close_unused()
     for key, data in CONTENTS.items():
         address = cli.ok("fs", "stat", f"{MAIN}/t/{key}", "--json").json["physical_address"]

@@ -18,7 +18,7 @@ from lakecli.identity import h
 from lakecli.model import Entry
 from lakecli.objectstore import registry
 from lakecli.objectstore.base import ANY
-from lakecli.repository.core.lake import Home, Lake, Surroundings
+from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.stager import Stager
 from tests.support.lakes import unclaimed
 from tests.support.servers import new_bucket
@@ -82,8 +82,8 @@ class Stage:
     def plant(self, kind: str) -> None:
         entry = Entry(self.address(kind), len(CANARY), h(CANARY).hex(), system_now(), "text/plain")
         home = Path(os.environ["LAKECLI_HOME"])
-        surroundings = Surroundings(lambda: self.cli.now, lambda: os.urandom(16), "test")
-        with Lake.open(Home(home / "store", home / "cache"), surroundings) as lake:
+        runtime = Runtime(lambda: self.cli.now, lambda: os.urandom(16), "test")
+        with Lake.open(Home(home / "store", home / "cache"), runtime) as lake:
             Stager(lake.repository("demo"), "main", kind="test").write(
                 unclaimed([(b"t/bad", encode_entry(entry))])
             )

@@ -11,7 +11,7 @@ import pytest
 from lakecli import layout
 from lakecli.committed.apply import apply
 from lakecli.committed.cache import SstableCache
-from lakecli.committed.lru_cache import Recent
+from lakecli.committed.lru_cache import LruCache
 from lakecli.committed.scan import find, iter_ranges, scan
 from lakecli.committed.store import MisnamedTable, TreeStore
 from lakecli.committed.values import encode_entry
@@ -223,7 +223,7 @@ def test_a_namespace_on_this_machine_is_not_cached(tmp_path: Path) -> None:
 
 def test_recent_keeps_what_was_used_last() -> None:
     gone: list[str] = []
-    recent: Recent[int, str] = Recent(10, forget=gone.append)
+    recent: LruCache[int, str] = LruCache(10, forget=gone.append)
     recent.put(1, "one", 4)
     recent.put(2, "two", 4)
     assert recent.get(1) == "one"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.committed.apply import apply
-from lakecli.committed.lru_cache import Recent
+from lakecli.committed.lru_cache import LruCache
 from lakecli.committed.points import PointReader
 from lakecli.committed.scan import find, scan
 from lakecli.committed.writer import TreeWriter
@@ -129,7 +129,7 @@ def test_a_writer_settles_what_it_wrote_and_nothing_of_another() -> None:
 @pytest.mark.usefixtures("switching")
 def test_what_was_used_last_is_kept_by_many_threads() -> None:
     gone: list[int] = []
-    recent: Recent[int, int] = Recent(100, forget=gone.append)
+    recent: LruCache[int, int] = LruCache(100, forget=gone.append)
 
     def use(number: int) -> None:
         numbers = random.Random(number)

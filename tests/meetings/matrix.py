@@ -27,7 +27,7 @@ from lakecli.cli import build
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.kv.env import LocalStore
 from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.repository.core.gc_guard import Guard
+from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.sharing import publish
 from tests.meetings.arguments import REPOSITORY, command_lines, fill
 from tests.meetings.observe import observe
@@ -403,7 +403,7 @@ class Hook:
 
         monkeypatch.setattr(time, "sleep", no_sleep)
         monkeypatch.setattr(publish, "sleep", no_sleep)
-        monkeypatch.setitem(cast("Any", Guard.__init__).__kwdefaults__, "sleep", no_sleep)
+        monkeypatch.setitem(cast("Any", GcGuard.__init__).__kwdefaults__, "sleep", no_sleep)
 
     def _watched(self, method: Callable[..., Any], name: str) -> Callable[..., Any]:
         def watched(*args: Any, **kwargs: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.repository import follow
 from lakecli.repository.core import transaction
 from lakecli.repository.core.clean import check_clean
-from lakecli.repository.core.gc_guard import Guard
+from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.core.view import branch_at, view_of_branch
 from lakecli.repository.sharing import references, rollback
 from tests.meetings.arguments import REPOSITORY
@@ -108,8 +108,8 @@ def _restore(team: Team, backup: Any) -> None:
 
 def _no_claim(patch: pytest.MonkeyPatch) -> None:
     for name in ("_renew", "_refresh"):
-        patch.setattr(Guard, name, _nothing)
-    patch.setattr(Guard, "_keep", lambda *_args: True)
+        patch.setattr(GcGuard, name, _nothing)
+    patch.setattr(GcGuard, "_keep", lambda *_args: True)
 
 
 def _use_of_garbage(team: Team) -> None:

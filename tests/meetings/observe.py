@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lakecli.committed.values import decode_entry
 from lakecli.layout import REFS
 from lakecli.refs.store import RefStore
-from lakecli.repository.core.lake import Home, Lake, Surroundings
+from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.view import open_view
 from tests.meetings.world import MACHINES
 
@@ -29,8 +29,8 @@ def observe(world: Machines) -> dict[str, Any]:
 
 def _machine(world: Machines, machine: str) -> dict[str, Any]:
     home = world.home(machine)
-    surroundings = Surroundings(lambda: world.now, lambda: bytes(16), "observe")
-    with Lake.open(Home(home / "store", home / "cache"), surroundings) as lake:
+    runtime = Runtime(lambda: world.now, lambda: bytes(16), "observe")
+    with Lake.open(Home(home / "store", home / "cache"), runtime) as lake:
         repositories = {
             each.name: _repository(lake.repository(each.name)) for each in lake.repositories()
         }

@@ -28,7 +28,7 @@ from lakecli.identity import h
 from lakecli.layout import REFLOG, REFS
 from lakecli.refs.store import RefStore
 from lakecli.repository.commit import commit
-from lakecli.repository.core.lake import Home, Lake, Surroundings
+from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.view import open_view
 from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.upload import UploadOptions
@@ -356,10 +356,8 @@ class Team:
 
     def _lake(self, person: str) -> Lake:
         home = self.world.home(person)
-        surroundings = Surroundings(
-            lambda: self.world.time_of(person), lambda: os.urandom(16), "library"
-        )
-        return Lake.open(Home(home / "store", home / "cache"), surroundings)
+        runtime = Runtime(lambda: self.world.time_of(person), lambda: os.urandom(16), "library")
+        return Lake.open(Home(home / "store", home / "cache"), runtime)
 
     def _file(self, person: str) -> object:
         return self.world.files(person) / "file"

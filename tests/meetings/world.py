@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakecli.cli.app import run
-from lakecli.cli.context import World
+from lakecli.cli.context import Environment
 from lakecli.objectstore.memory.store import BUCKETS, MemoryBucket
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Machines:
             io.TextIOWrapper(each, encoding="utf-8", errors="surrogateescape")
             for each in (io.BytesIO(), out, err)
         )
-        world = World(
+        world = Environment(
             self._environment(machine, sync=sync),
             stdin,
             stdout,

@@ -130,7 +130,7 @@ def test_a_condition_is_checked_again_at_the_end(store: AzureStore) -> None:
     first = store.put("k", b"1", ANY)
     conditions: tuple[tuple[str, Condition], ...] = (("new", ABSENT), ("k", Match(first)))
     for key, condition in conditions:
-        stream = Overtaken(store, key, b"faster")
+        stream = StagedConflict(store, key, b"faster")
         with pytest.raises(ConditionFailed):
             store.put(key, cast("BinaryIO", stream), condition)
         assert stream.is_overtaken
@@ -141,14 +141,14 @@ def test_two_uploads_of_one_object_do_not_mix(store: AzureStore) -> None:
     # Blocks of both lie side by side until one of them is committed, which drops the other's.
     other = b"\x01" * (2 * PART_SIZE)
     for condition in (ANY, ABSENT):
-        stream = Overtaken(store, f"k-{condition}", BytesIO(other))
+        stream = StagedConflict(store, f"k-{condition}", BytesIO(other))
         with pytest.raises(ConditionFailed):
             store.put(f"k-{condition}", cast("BinaryIO", stream), condition)
         assert stream.is_overtaken
         assert store.get(f"k-{condition}") == other
 
 
-class Overtaken(Chunked):
+class StagedConflict(Chunked):
     """While this is being sent, somebody else is faster."""
 
     def __init__(self, store: AzureStore, key: str, body: bytes | BytesIO) -> None:

@@ -98,14 +98,14 @@ def test_a_condition_is_checked_again_at_the_end(store: GsStore) -> None:
     first = store.put("k", b"1", ANY)
     conditions: tuple[tuple[str, Condition], ...] = (("new", ABSENT), ("k", Match(first)))
     for key, condition in conditions:
-        stream = Overtaken(store, key)
+        stream = StagedConflict(store, key)
         with pytest.raises(ConditionFailed):
             store.put(key, cast("BinaryIO", stream), condition)
         assert stream.is_overtaken
         assert store.get(key) == b"faster"
 
 
-class Overtaken(Chunked):
+class StagedConflict(Chunked):
     """While this is being sent, somebody else is faster."""
 
     def __init__(self, store: GsStore, key: str) -> None:

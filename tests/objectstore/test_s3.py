@@ -93,7 +93,7 @@ def test_large_streams_keep_their_condition(store: S3Store) -> None:
 
 
 def test_absence_is_checked_again_when_parts_are_joined(store: S3Store) -> None:
-    class Overtaken(Chunked):
+    class StagedConflict(Chunked):
         """While this is being sent, somebody else is faster."""
 
         is_overtaken = False
@@ -105,7 +105,7 @@ def test_absence_is_checked_again_when_parts_are_joined(store: S3Store) -> None:
                 store.put("k", b"faster", ANY)
             return data
 
-    stream = Overtaken(PART_SIZE + 1)
+    stream = StagedConflict(PART_SIZE + 1)
     with pytest.raises(ConditionFailed):
         store.put("k", cast("BinaryIO", stream), ABSENT)
     assert stream.is_overtaken

@@ -131,7 +131,7 @@ def test_what_is_staged_during_a_move_stays_staged(tmp_path: Path) -> None:
         repository = make_repository(lake, tmp_path)
         prepare(repository)
         stage_no_ops(repository)
-        lake.surroundings = lake.surroundings._replace(on_step=write_once)
+        lake.runtime = lake.runtime._replace(on_step=write_once)
         _merge(repository)
         assert list(staged(repository)) == [b"late"]
         assert read(repository, "main@") == checksums(AFTER)
@@ -149,7 +149,7 @@ def test_a_change_staged_between_looking_and_sealing_is_not_lost(tmp_path: Path)
         repository = make_repository(lake, tmp_path)
         prepare(repository)
         stage_no_ops(repository)
-        lake.surroundings = lake.surroundings._replace(on_step=change_once)
+        lake.runtime = lake.runtime._replace(on_step=change_once)
         with pytest.raises(DirtyBranch):
             _merge(repository)
         assert read(repository, "main@") == checksums(BEFORE)
@@ -174,11 +174,11 @@ def test_a_move_over_what_a_killed_commit_had_sealed_is_refused(tmp_path: Path) 
         repository = make_repository(lake, tmp_path)
         prepare(repository)
         stage(repository, "main", {b"a": b"mine"})
-        calm = lake.surroundings
-        lake.surroundings = calm._replace(on_step=killed)
+        calm = lake.runtime
+        lake.runtime = calm._replace(on_step=killed)
         with pytest.raises(KeyboardInterrupt):
             commit(repository, "main", message="killed", committer="me")
-        lake.surroundings = calm
+        lake.runtime = calm
         assert branch.show(repository, "main").sealed_tokens
         for move in (_merge, _cherry_pick):
             with pytest.raises(DirtyBranch) as raised:
@@ -238,11 +238,11 @@ def test_commit_refuses_what_was_staged_while_a_merge_changed_the_same_path(
         prepare(repository)
         sharing = synchronise(repository, "ada") if sync else None
         lake = repository.lake
-        lake.surroundings = lake.surroundings._replace(on_step=stage_once)
+        lake.runtime = lake.runtime._replace(on_step=stage_once)
         head = _merge(repository)
         if sharing is not None:
             sharing.end()
-        lake.surroundings = lake.surroundings._replace(on_step=lambda _name: None)
+        lake.runtime = lake.runtime._replace(on_step=lambda _name: None)
         with pytest.raises(ConflictError) as refused:
             commit(repository, "main", message="over the merge", committer="me")
         assert refused.value.paths == (b"a",)
@@ -262,7 +262,7 @@ def test_a_change_that_an_undo_left_meanwhile_is_committed(tmp_path: Path) -> No
         prepare(repository)
         stage(repository, "main", {b"a": None})
         stage(repository, "main", {b"a": b"1"})
-        lake.surroundings = lake.surroundings._replace(on_step=undo_once)
+        lake.runtime = lake.runtime._replace(on_step=undo_once)
         commit(repository, "main", message="without a", committer="me")
         assert undone
         assert read(repository, "main@") == checksums({b"b": b"1", b"c": b"1"})
@@ -285,7 +285,7 @@ def test_what_another_commit_sealed_meanwhile_is_not_discarded(tmp_path: Path) -
         repository = make_repository(lake, tmp_path)
         prepare(repository)
         stage_no_ops(repository)
-        lake.surroundings = lake.surroundings._replace(on_step=seal_other_changes)
+        lake.runtime = lake.runtime._replace(on_step=seal_other_changes)
         with pytest.raises(KeyboardInterrupt):  # it goes on with what the other one had sealed
             commit(repository, "main", message="none", committer="me")
         assert branch.show(repository, "main").sealed_tokens
@@ -321,11 +321,11 @@ def test_a_restored_path_over_what_is_sealed_is_no_change_either(tmp_path: Path)
         repository = make_repository(lake, tmp_path)
         prepare(repository)
         stage(repository, "main", {b"a": b"mine"})
-        calm = lake.surroundings
-        lake.surroundings = calm._replace(on_step=killed)
+        calm = lake.runtime
+        lake.runtime = calm._replace(on_step=killed)
         with pytest.raises(KeyboardInterrupt):
             commit(repository, "main", message="killed", committer="me")
-        lake.surroundings = calm
+        lake.runtime = calm
         assert branch.reset_object(repository, "main", b"a") == 1
         _merge(repository)
         assert not staged(repository)
@@ -343,7 +343,7 @@ def test_a_reset_path_is_not_in_the_commit_under_way(tmp_path: Path) -> None:
         repository = make_repository(lake, tmp_path)
         prepare(repository)
         stage(repository, "main", {b"a": b"mine", b"c": b"3"})
-        lake.surroundings = lake.surroundings._replace(on_step=reset_once)
+        lake.runtime = lake.runtime._replace(on_step=reset_once)
         commit(repository, "main", message="c", committer="me")
         assert read(repository, "main") == checksums({**BEFORE, b"c": b"3"})
         assert read(repository, "main@") == checksums({**BEFORE, b"c": b"3"})
@@ -401,11 +401,11 @@ def test_so_does_the_next_command_after_a_merge_that_was_killed(
         if step == "track" and "put" in steps:
             raise KeyboardInterrupt
 
-    calm = ada.lake.surroundings
-    ada.lake.surroundings = calm._replace(on_step=killed)
+    calm = ada.lake.runtime
+    ada.lake.runtime = calm._replace(on_step=killed)
     with pytest.raises(KeyboardInterrupt):
         shared(ada, _merge)
-    ada.lake.surroundings = calm
+    ada.lake.runtime = calm
     assert staged(ada)
     (finished,) = finish_pending(ada)
     assert finished.state is State.APPLIED
@@ -459,7 +459,7 @@ def test_a_change_staged_while_a_branch_is_about_to_follow_stays(
         if step == "unstage" and late:
             stage(bob, "main", {late.pop(): b"mine"})
 
-    bob.lake.surroundings = bob.lake.surroundings._replace(on_step=stage_once)
+    bob.lake.runtime = bob.lake.runtime._replace(on_step=stage_once)
     shared(bob, lambda _: None)
     assert not late
     assert read(bob, "main@") == checksums(AFTER)
@@ -493,11 +493,11 @@ def test_what_a_killed_commit_had_sealed_goes_as_well(clones: tuple[Repository, 
         if step == "build":
             raise KeyboardInterrupt
 
-    calm = bob.lake.surroundings
-    bob.lake.surroundings = calm._replace(on_step=killed)
+    calm = bob.lake.runtime
+    bob.lake.runtime = calm._replace(on_step=killed)
     with pytest.raises(KeyboardInterrupt):
         commit(bob, "main", message="killed", committer="me")
-    bob.lake.surroundings = calm
+    bob.lake.runtime = calm
     assert branch.show(bob, "main").sealed_tokens
     shared(ada, _merge)
     shared(bob, lambda _: None)

@@ -25,7 +25,7 @@ from lakecli.identity import h
 from lakecli.model import CommitId, MergeStrategy
 from lakecli.refs.store import RefStore
 from lakecli.repository import branch, tag
-from lakecli.repository.commit import Overtaken, commit
+from lakecli.repository.commit import StagedConflict, commit
 from lakecli.repository.fetch import fetch
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import Pulling, PullOptions, pull
@@ -196,7 +196,7 @@ class ThreeClones(RuleBasedStateMachine):
         before = self.machines[number].refs
         try:
             commit(repository, name, message="m", committer=str(number))
-        except Overtaken as error:
+        except StagedConflict as error:
             # Only a pull moves a head under staged changes, and it refuses where they meet.
             raise AssertionError(error.paths) from error
         self.before[number].append(before)

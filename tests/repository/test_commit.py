@@ -174,7 +174,7 @@ def test_a_commit_that_loses_the_race_builds_again_on_the_new_head(tmp_path: Pat
                 pull(ada, "main", PullOptions("me"))
 
         stage(ada, "main", {b"a": b"1"})
-        ada.lake.surroundings = ada.lake.surroundings._replace(on_step=pull_in_between)
+        ada.lake.runtime = ada.lake.runtime._replace(on_step=pull_in_between)
         commit(ada, "main", message="slower", committer="me")
 
         assert not pending
@@ -199,7 +199,7 @@ def test_a_commit_is_built_again_without_what_was_thrown_away(tmp_path: Path, ho
     with open_lake(tmp_path) as lake:
         repository = make_repository(lake, tmp_path)
         stage(repository, "main", {b"a": b"1"})
-        lake.surroundings = lake.surroundings._replace(on_step=throw_away)
+        lake.runtime = lake.runtime._replace(on_step=throw_away)
         with pytest.raises(NothingToDo):
             commit(repository, "main", message="none", committer="me")
         assert not pending

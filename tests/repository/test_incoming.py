@@ -37,7 +37,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
 
 def another(repository: Repository) -> Repository:
     """A repository of the same lake that has nothing yet."""
-    uuid = RepositoryUuid.of_bytes(repository.lake.surroundings.new_id())
+    uuid = RepositoryUuid.of_bytes(repository.lake.runtime.new_id())
     return Repository(repository.lake, replace(repository.record, uuid=uuid))
 
 

@@ -453,7 +453,7 @@ class TestPushed:
         one, two = clones
         branch.create(one, "dev", source="main")
         push(one, "dev", options=ME)
-        two.lake.surroundings.clock.present += timedelta(hours=1)  # type: ignore[attr-defined]
+        two.lake.runtime.clock.present += timedelta(hours=1)  # type: ignore[attr-defined]
         fetch(two)
         branch.create(two, "dev", source="main")
         undo(two, remote=True, committer=WHO)

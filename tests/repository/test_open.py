@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def test_a_program_opens_a_repository_by_its_uri(tmp_path: Path) -> None:
-    from lakecli.repository.core.lake import Surroundings
+    from lakecli.repository.core.lake import Runtime
 
     paths = home_paths(tmp_path / "home")
-    with Lake.open(Home(paths.store, paths.cache), Surroundings(Ticking(), Numbered())) as lake:
+    with Lake.open(Home(paths.store, paths.cache), Runtime(Ticking(), Numbered())) as lake:
         repo.create(lake, "sales", str(tmp_path / "namespace"))
     source = tmp_path / "a.csv"
     source.write_text("a,b\n")
@@ -39,10 +39,10 @@ def test_a_program_opens_a_repository_by_its_uri(tmp_path: Path) -> None:
 def test_the_home_may_come_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakecli.repository.core.lake import Surroundings
+    from lakecli.repository.core.lake import Runtime
 
     paths = home_paths(tmp_path / "elsewhere")
-    with Lake.open(Home(paths.store, paths.cache), Surroundings(Ticking(), Numbered())) as lake:
+    with Lake.open(Home(paths.store, paths.cache), Runtime(Ticking(), Numbered())) as lake:
         repo.create(lake, "sales", str(tmp_path / "namespace"))
     monkeypatch.setenv("LAKECLI_HOME", str(tmp_path / "elsewhere"))
     with lakecli.open("lakefs://sales") as sales:

@@ -10,7 +10,7 @@ import pytest
 from lakecli.model import MergeStrategy
 from lakecli.refs.store import RefStore
 from lakecli.repository import branch
-from lakecli.repository.commit import Overtaken, commit
+from lakecli.repository.commit import StagedConflict, commit
 from lakecli.repository.merge import MergeOptions, merge
 from tests.support.lakes import checksums, read, stage
 
@@ -49,7 +49,7 @@ def test_one_path_changed_on_both_sides_is_a_conflict(shared: Repository) -> Non
     stage(shared, "main", {b"a": b"mine", b"b": b"mine", b"c": None})
     others_push(shared, {b"b": b"theirs", b"c": b"theirs", b"d": b"new"})
     head = branch.show(shared, "main").commit_id
-    with pytest.raises(Overtaken, match="2 staged paths") as caught:
+    with pytest.raises(StagedConflict, match="2 staged paths") as caught:
         commit(shared, "main", message="mine", committer="me")
     assert caught.value.paths == (b"b", b"c")
     assert branch.show(shared, "main").commit_id == head
@@ -74,7 +74,7 @@ def test_a_strategy_decides(
 def test_staging_it_again_decides_too(shared: Repository) -> None:
     stage(shared, "main", {b"a": b"mine", b"b": b"mine"})
     others_push(shared, {b"b": b"theirs"})
-    with pytest.raises(Overtaken):
+    with pytest.raises(StagedConflict):
         commit(shared, "main", message="mine", committer="me")
     stage(shared, "main", {b"b": b"both"})
     commit(shared, "main", message="mine", committer="me")

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from lakecli.errors import NotFound, PermissionDenied, Unreachable
-from lakecli.repository.transfer.parallel import MAX_FAILURES, Background, Patience, Workers
+from lakecli.repository.transfer.parallel import MAX_FAILURES, Background, FailureBudget, Workers
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -95,12 +95,12 @@ def test_an_interrupt_reaches_the_caller() -> None:
 def test_patience_ends_at_once_where_nothing_ever_worked() -> None:
     error = Unreachable("down")
     with pytest.raises(Unreachable) as raised:
-        Patience().failed(error)
+        FailureBudget().failed(error)
     assert raised.value is error
 
 
 def test_patience_bears_single_failures() -> None:
-    patience = Patience()
+    patience = FailureBudget()
     for _ in range(100):
         patience.succeeded()
         for _ in range(MAX_FAILURES - 1):
@@ -110,7 +110,7 @@ def test_patience_bears_single_failures() -> None:
 
 
 def test_patience_does_not_count_what_is_wrong_with_one_object() -> None:
-    patience = Patience()
+    patience = FailureBudget()
     for _ in range(1_000):
         patience.failed(NotFound("gone"))
     with pytest.raises(Unreachable):  # nothing was counted, neither as a failure nor as a success

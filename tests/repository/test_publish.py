@@ -74,8 +74,8 @@ def kill_at(repository: Repository, monkeypatch: pytest.MonkeyPatch, *steps: str
             left.pop(0)
             raise KilledError(name)
 
-    surroundings = repository.lake.surroundings._replace(on_step=on_step)
-    monkeypatch.setattr(repository.lake, "surroundings", surroundings)
+    runtime = repository.lake.runtime._replace(on_step=on_step)
+    monkeypatch.setattr(repository.lake, "runtime", runtime)
 
 
 def intents(repository: Repository) -> int:
@@ -367,8 +367,8 @@ def test_a_collection_that_went_by_while_pushing(
             bucket.delete([entry_of(b"a").physical_address])
             collect(bucket, Phase.IDLE, 1)
 
-    surroundings = repository.lake.surroundings._replace(on_step=on_step)
-    monkeypatch.setattr(repository.lake, "surroundings", surroundings)
+    runtime = repository.lake.runtime._replace(on_step=on_step)
+    monkeypatch.setattr(repository.lake, "runtime", runtime)
     with pytest.raises(NotInBucket, match="was moved in the bucket, but") as raised:
         push(repository, "main", options=ME)
     assert raised.value.paths == (b"a",)

@@ -122,7 +122,7 @@ def test_what_is_staged_meanwhile_is_looked_at(
         if name == "move":
             stage(two, "main", {b"a": b"mine"})
 
-    monkeypatch.setattr(two.lake, "surroundings", two.lake.surroundings._replace(on_step=on_step))
+    monkeypatch.setattr(two.lake, "runtime", two.lake.runtime._replace(on_step=on_step))
     with pytest.raises(IncomingConflict):
         pull(two, "main", PULL)
 
@@ -277,6 +277,6 @@ def test_a_branch_that_moves_meanwhile_is_planned_anew(
         if name == "move" and interrupt:
             interrupt.pop()()
 
-    monkeypatch.setattr(two.lake, "surroundings", two.lake.surroundings._replace(on_step=on_step))
+    monkeypatch.setattr(two.lake, "runtime", two.lake.runtime._replace(on_step=on_step))
     assert pull(two, "main", PULL).state is Pulling.MERGED
     assert read(two, "main") == checksums({b"a": b"a", b"b": b"b"})

@@ -35,12 +35,12 @@ RETRIES = Retries(random=lambda: 0.0, sleep=lambda _: None)
 
 @pytest.fixture
 def clock(repository: Repository) -> Ticking:
-    return cast("Ticking", repository.lake.surroundings.clock)
+    return cast("Ticking", repository.lake.runtime.clock)
 
 
 def make(repository: Repository, day: int, name: str = "main") -> CommitId:
     """Commit at noon of a day after `START`."""
-    cast("Ticking", repository.lake.surroundings.clock).present = START + timedelta(days=day)
+    cast("Ticking", repository.lake.runtime.clock).present = START + timedelta(days=day)
     stage(repository, name, {b"a": b"%d" % day})
     return commit(repository, name, message=f"day {day}", committer="ada").id
 
@@ -59,7 +59,7 @@ def share(
     intent = Intent(
         kind=kind,
         name=name,
-        write_id=WriteId.of_bytes(repository.lake.surroundings.new_id()),
+        write_id=WriteId.of_bytes(repository.lake.runtime.new_id()),
         before=None if before is None else before.commit_id,
         after=after,
         who="bob",
@@ -177,7 +177,7 @@ def test_what_was_pushed_counts_once(repository: Repository, seconds: int) -> No
     assert moves[0].shared
     assert [move.after for move in moves if move.shared] == ids
     stage(repository, "main", {b"a": b"more"})
-    cast("Ticking", repository.lake.surroundings.clock).present = latest.at - timedelta(seconds=1)
+    cast("Ticking", repository.lake.runtime.clock).present = latest.at - timedelta(seconds=1)
     ids.append(commit(repository, "main", message="again", committer="ada").id)
     if seconds < 1:
         found = [(move.after, move.shared) for move in iter_reflog(repository, "main")]
@@ -188,12 +188,12 @@ def test_a_branch_that_only_the_bucket_has(repository: Repository) -> None:
     made = make(repository, 1)
     share(repository, made, at=START + timedelta(days=2), name="theirs")
     assert stood(repository, "theirs@{u}") == made
-    cast("Ticking", repository.lake.surroundings.clock).present = START + timedelta(days=2)
+    cast("Ticking", repository.lake.runtime.clock).present = START + timedelta(days=2)
     assert stood(repository, "theirs@{now}") == made
     assert branch.create(repository, "theirs", source="theirs@{u}").commit_id == made
     share(repository, None, at=START + timedelta(days=3), name="theirs")
     branch.delete(repository, "theirs")
-    cast("Ticking", repository.lake.surroundings.clock).present = START + timedelta(days=4)
+    cast("Ticking", repository.lake.runtime.clock).present = START + timedelta(days=4)
     with pytest.raises(NotFound, match="is not in the bucket"):
         stood(repository, "theirs@{u}")
     with pytest.raises(NotFound, match=r"was not there at .*, deleted at 2026-03-04T12:00:00Z"):
@@ -208,7 +208,7 @@ def test_older_moves_are_read_from_the_bucket_once(repository: Repository) -> No
     for number in range(count):
         at = START + timedelta(days=10 + number)
         share(repository, ids[number % 2], at=at, seen=number == count - 1)
-    cast("Ticking", repository.lake.surroundings.clock).present = START + timedelta(days=100)
+    cast("Ticking", repository.lake.runtime.clock).present = START + timedelta(days=100)
     store.calls.clear()
     assert stood(repository, f"main@{{{after_days(10 + count - 3)}}}") == ids[(count - 3) % 2]
     assert store.calls.total() == 0
@@ -229,7 +229,7 @@ def test_a_gap_between_two_fetches(repository: Repository) -> None:
     for number in range(80):
         seen = number in (3, 79)
         share(repository, ids[number % 2], at=START + timedelta(days=10 + number), seen=seen)
-    cast("Ticking", repository.lake.surroundings.clock).present = START + timedelta(days=100)
+    cast("Ticking", repository.lake.runtime.clock).present = START + timedelta(days=100)
     store.errors["get"] = unreachable()
     with pytest.raises(Unreachable):
         stood(repository, f"main@{{{after_days(15)}}}")
@@ -251,7 +251,7 @@ def test_a_new_branch_resolves_nothing_in_its_write_transaction(repository: Repo
             pass
 
     store.errors["get"] = another_writer
-    cast("Ticking", repository.lake.surroundings.clock).present = START + timedelta(days=100)
+    cast("Ticking", repository.lake.runtime.clock).present = START + timedelta(days=100)
     made = branch.create(repository, "past", source=f"main@{{{after_days(11)}}}~0")
     assert made.commit_id == ids[1]
     assert tag.create(repository, "then", f"main@{{{after_days(10)}}}").commit_id == ids[0]

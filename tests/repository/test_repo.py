@@ -32,12 +32,12 @@ def create_with(
             pending.clear()
             act()
 
-    calm = lake.surroundings
-    lake.surroundings = calm._replace(on_step=on_step)
+    calm = lake.runtime
+    lake.runtime = calm._replace(on_step=on_step)
     try:
         repo.create(lake, name, str(namespace))
     finally:
-        lake.surroundings = calm
+        lake.runtime = calm
         assert not pending
 
 

@@ -22,7 +22,7 @@ from lakecli.remote.collection import (
     look,
     move,
 )
-from lakecli.repository.core.gc_guard import Guard, Swept
+from lakecli.repository.core.gc_guard import GcGuard, Swept
 from tests.support.collection import make_state
 from tests.support.counting import CountingStore
 
@@ -42,7 +42,7 @@ class Place:
         self.now = datetime(2026, 3, 1, tzinfo=UTC)
         self.store = CountingStore(MemoryBucket(clock=lambda: self.now))
         self.slept: list[float] = []
-        self.guard = Guard(self.store, monotonic=self.seconds, sleep=self.sleep)
+        self.guard = GcGuard(self.store, monotonic=self.seconds, sleep=self.sleep)
 
     def seconds(self) -> float:
         return self.now.timestamp()
@@ -133,7 +133,7 @@ def test_a_sweep_is_waited_for(place: Place) -> None:
         if len(place.slept) == 3:
             place.set_state(Phase.IDLE)
 
-    guard = Guard(place.store, monotonic=place.seconds, sleep=until)
+    guard = GcGuard(place.store, monotonic=place.seconds, sleep=until)
     guard.begin()
     assert len(place.slept) == 3
 
@@ -154,7 +154,7 @@ def test_a_sweep_that_went_by(place: Place, *, is_there: bool) -> None:
     if is_there:
         place.put(KEY)
         place.guard.settle(found=[], written=[KEY])
-        guard = Guard(place.store, monotonic=place.seconds, sleep=place.sleep)
+        guard = GcGuard(place.store, monotonic=place.seconds, sleep=place.sleep)
         place.set_state(Phase.CONDEMNED, 2)
         guard.begin()
         guard.settle(found=[KEY], written=[])
@@ -208,7 +208,7 @@ def test_a_file_gets_a_new_time_without_being_copied(tmp_path: Path) -> None:
     inode = path.stat().st_ino
     os.utime(path, (1, 1))
     move(store, Seen(GcState(), None, None), make_state(Phase.IDLE, grace=GRACE))
-    guard = Guard(store)
+    guard = GcGuard(store)
     guard.begin()
     guard.settle(found=[KEY], written=[])
     assert path.stat().st_mtime > 1_000_000
@@ -243,7 +243,7 @@ def test_two_writers_that_renew_one_object_at_once(
     """The one that comes second finds the copy of the first gone, if both use one name."""
     place.put(KEY, days=1.5)
     place.set_state(Phase.IDLE)
-    other = Guard(place.store, monotonic=place.seconds, sleep=place.sleep)
+    other = GcGuard(place.store, monotonic=place.seconds, sleep=place.sleep)
     copied = place.store.copy
 
     def copy(source: str, key: str) -> None:
@@ -262,7 +262,7 @@ def test_a_claim_tells_what_is_there(place: Place) -> None:
     place.put(KEY, days=1.5)
     assert place.guard.claim([KEY, OTHER]) is None
     place.set_state(Phase.IDLE)
-    guard = Guard(place.store, monotonic=place.seconds, sleep=place.sleep)
+    guard = GcGuard(place.store, monotonic=place.seconds, sleep=place.sleep)
     assert guard.claim([]) == {}
     assert guard.claim([KEY, OTHER]) == {KEY: 1}
     assert guard.claim([OTHER]) == {}

@@ -339,7 +339,7 @@ def test_leftovers_are_looked_for_once_a_day(
     store.time = repository.lake.now() - timedelta(days=3)
     store.parts.start(data_key("ab" * 32))
     assert drop_leftovers(repository) == 0
-    clock: Any = repository.lake.surroundings.clock
+    clock: Any = repository.lake.runtime.clock
     clock.present += timedelta(days=1)
     assert drop_leftovers(repository) == 1
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.repository.transfer.parallel import FIRST_DELAY, TRIES, Memory, Persistence, Workers
+from lakecli.repository.transfer.parallel import FIRST_DELAY, TRIES, Memory, RetryPolicy, Workers
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -145,7 +145,7 @@ def test_persistence_waits_longer_and_longer() -> None:
             raise Unreachable("busy")
         return "done"
 
-    persistence = Persistence(pause=waited.append, random=lambda: 0.5)
+    persistence = RetryPolicy(pause=waited.append, random=lambda: 0.5)
     assert persistence(call) == "done"
     assert waited == [FIRST_DELAY * 0.5 * factor for factor in (1, 2, 4, 8)]
 
@@ -161,7 +161,7 @@ def test_persistence_ends() -> None:
         calls.append(1)
         raise PermissionDenied("no")
 
-    persistence = Persistence(pause=lambda _: None, random=lambda: 1.0)
+    persistence = RetryPolicy(pause=lambda _: None, random=lambda: 1.0)
     with pytest.raises(Unreachable):
         persistence(busy)
     assert len(calls) == TRIES

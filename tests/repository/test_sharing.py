@@ -157,4 +157,4 @@ def test_what_is_remembered_is_of_one_namespace(repository: Repository) -> None:
 
 @pytest.fixture
 def clock(repository: Repository) -> Ticking:
-    return cast("Ticking", repository.lake.surroundings.clock)
+    return cast("Ticking", repository.lake.runtime.clock)

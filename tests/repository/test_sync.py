@@ -10,7 +10,7 @@ import pytest
 from lakecli.errors import LakeError, LostRace, NotFound, NothingToDo, PermissionDenied, Unreachable
 from lakecli.kv.intents import IntentStore
 from lakecli.repository import branch, tag
-from lakecli.repository.commit import Overtaken, commit
+from lakecli.repository.commit import StagedConflict, commit
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.log import LogOptions, log
@@ -115,8 +115,8 @@ def test_another_process_of_the_machine_that_fetched_meanwhile(
     with command(ada):
         stage(ada, "main", {b"a": b"1"})
     with command(ada):
-        surroundings = ada.lake.surroundings._replace(on_step=on_step)
-        monkeypatch.setattr(ada.lake, "surroundings", surroundings)
+        runtime = ada.lake.runtime._replace(on_step=on_step)
+        monkeypatch.setattr(ada.lake, "runtime", runtime)
         commit(ada, "main", message="ada's", committer="me")
     assert messages(ada) == ["ada's", "bob's"]
     assert read(ada, "main@") == checksums({b"a": b"1", b"b": b"2"})
@@ -129,7 +129,7 @@ def test_a_path_that_both_changed_is_a_conflict(clones: tuple[Repository, ...]) 
     with command(ada):
         stage(ada, "main", {b"a": b"ada's", b"b": b"ada's"})
     put(bob, {b"a": b"bob's"}, "bob's")
-    with command(ada), pytest.raises(Overtaken) as caught:
+    with command(ada), pytest.raises(StagedConflict) as caught:
         commit(ada, "main", message="ada's", committer="me")
     assert caught.value.paths == (b"a",)
     assert messages(ada) == ["bob's", "first"]
@@ -211,12 +211,12 @@ def test_a_commit_that_was_killed_is_there_once(step: str, clones: tuple[Reposit
         if name == step:
             raise KilledError
 
-    surroundings = ada.lake.surroundings
+    runtime = ada.lake.runtime
     with command(ada):
-        ada.lake.surroundings = surroundings._replace(on_step=kill)
+        ada.lake.runtime = runtime._replace(on_step=kill)
         with pytest.raises(KilledError):
             commit(ada, "main", message="mine", committer="me")
-        ada.lake.surroundings = surroundings
+        ada.lake.runtime = runtime
     put(bob, {b"b": b"2"}, "bob's")
     # Where the bucket had it already, this command lands it, and finds nothing more to do.
     with command(ada), suppress(NothingToDo):

@@ -312,7 +312,7 @@ class TestOwn:
         self, clones: tuple[Repository, ...]
     ) -> None:
         ada, bob, _ = clones
-        clock = bob.lake.surroundings.clock
+        clock = bob.lake.runtime.clock
         clock.present -= timedelta(days=3)  # type: ignore[attr-defined]
         branch.create(bob, "new", source="main")
         clock.present += timedelta(days=3)  # type: ignore[attr-defined]
@@ -524,14 +524,14 @@ class TestProcesses:
         first, second = synchronise(one, "one"), synchronise(two, "two")
         first.begin()
         tag.create(one, "t", "main")
-        surroundings = one.lake.surroundings
+        runtime = one.lake.runtime
 
         def on_step(name: str) -> None:
             if name == step:
-                one.lake.surroundings = surroundings
+                one.lake.runtime = runtime
                 tag.create(two, "t", "main~1", force=True)
 
-        one.lake.surroundings = surroundings._replace(on_step=on_step)
+        one.lake.runtime = runtime._replace(on_step=on_step)
         first.end()
         assert there(one, "t", "tag") == here(one)
         second.end()
@@ -552,11 +552,11 @@ class TestFollowing:
             if name == "build":
                 raise PermissionDenied("killed", hint="-")
 
-        surroundings = bob.lake.surroundings
-        bob.lake.surroundings = surroundings._replace(on_step=kill)
+        runtime = bob.lake.runtime
+        bob.lake.runtime = runtime._replace(on_step=kill)
         with suppress(PermissionDenied):
             commit(bob, "dev", message="never", committer="me")
-        bob.lake.surroundings = surroundings
+        bob.lake.runtime = runtime
         shown = branch.show(bob, "dev")
         assert shown.sealed_tokens
         push_deletion(ada, "dev", options=ME)

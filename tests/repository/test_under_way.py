@@ -67,8 +67,8 @@ def commit_with(
             pending.clear()
             act(other)
 
-    calm = repository.lake.surroundings
-    repository.lake.surroundings = calm._replace(on_step=on_step)
+    calm = repository.lake.runtime
+    repository.lake.runtime = calm._replace(on_step=on_step)
     try:
         share(
             repository,
@@ -77,7 +77,7 @@ def commit_with(
             ),
         )
     finally:
-        repository.lake.surroundings = calm
+        repository.lake.runtime = calm
     if pending:
         raise LookupError(step)
 
@@ -166,14 +166,14 @@ def test_nor_is_its_branch_deleted(repository: Repository) -> None:
     share(repository, lambda: branch.create(repository, "side", source="main"))
     stage(repository, "side", {b"b": b"2"})
     other = type(repository)(repository.lake, repository.record)
-    calm = repository.lake.surroundings
+    calm = repository.lake.runtime
 
     def on_step(name: str) -> None:
         if name == "send":
             with pytest.raises(CommitUnderWay):
                 branch.delete(other, "side")
 
-    repository.lake.surroundings = calm._replace(on_step=on_step)
+    repository.lake.runtime = calm._replace(on_step=on_step)
     share(repository, lambda: commit(repository, "side", message="c", committer="me"))
     assert read(repository, "side@") == checksums(CHANGED)
 
@@ -183,7 +183,7 @@ def test_a_merge_that_is_sent_is_not_undone_beneath(repository: Repository) -> N
     stage(repository, "side", {b"b": b"2"})
     commit(repository, "side", message="side", committer="me")
     other = type(repository)(repository.lake, repository.record)
-    calm = repository.lake.surroundings
+    calm = repository.lake.runtime
     stage(repository, "main", {b"x": b"1"})
     commit(repository, "main", message="local", committer="me")
     tried: list[str] = []
@@ -195,9 +195,9 @@ def test_a_merge_that_is_sent_is_not_undone_beneath(repository: Repository) -> N
                 undo(other)
 
     synchroniser = synchronise(repository, "somebody")
-    repository.lake.surroundings = calm._replace(on_step=on_step)
+    repository.lake.runtime = calm._replace(on_step=on_step)
     merge(repository, "side", "main", MergeOptions("me"))
-    repository.lake.surroundings = calm
+    repository.lake.runtime = calm
     repository.publisher = None
     del synchroniser
     assert tried
@@ -247,8 +247,8 @@ def test_a_commit_killed_as_it_was_sent_is_given_up_after_a_while(repository: Re
     for take_away in TAKING_AWAY.values():
         with pytest.raises(CommitUnderWay):
             take_away(repository)
-    calm = repository.lake.surroundings
-    repository.lake.surroundings = calm._replace(clock=lambda: calm.clock() + 2 * STALE_AFTER)
+    calm = repository.lake.runtime
+    repository.lake.runtime = calm._replace(clock=lambda: calm.clock() + 2 * STALE_AFTER)
     branch.reset(repository, "main")
     with repository.lake.kv.read() as txn:
         assert not list(IntentStore(txn, repository.key).iter())
@@ -276,14 +276,14 @@ def test_who_was_given_up_sends_no_more(repository: Repository) -> None:
     stage(repository, "main", {b"b": b"2"})
 
     def give_up(other: Repository) -> None:
-        calm = other.lake.surroundings
-        other.lake.surroundings = calm._replace(clock=lambda: calm.clock() + 2 * STALE_AFTER)
+        calm = other.lake.runtime
+        other.lake.runtime = calm._replace(clock=lambda: calm.clock() + 2 * STALE_AFTER)
         with other.lake.kv.write() as txn:
             rows = IntentStore(txn, other.key)
             ((id_, fields),) = rows.iter()
             rows.put(id_, {**fields, "sent": fields["at"]})  # a first request had been sent
         branch.reset(other, "main")
-        other.lake.surroundings = calm
+        other.lake.runtime = calm
 
     with pytest.raises(NothingToDo):
         commit_with(repository, "put", give_up, allow_empty=False)

@@ -7,7 +7,7 @@ import pytest
 
 from lakecli.home import home_paths
 from lakecli.repository import repo
-from lakecli.repository.core.lake import Home, Lake, Surroundings
+from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.spark import register
 from tests.support.lakes import Numbered, Ticking, make_repository
 from tests.support.servers import new_bucket
@@ -23,7 +23,7 @@ def open_home(home: Path | None) -> Lake:
     """Open the lake of a home as `lakecli.open` does, with a clock and IDs that repeat."""
     paths = home_paths(home)
     return Lake.open(
-        Home(paths.store, paths.cache), Surroundings(Ticking(), Numbered(str(home)), "test")
+        Home(paths.store, paths.cache), Runtime(Ticking(), Numbered(str(home)), "test")
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.repository.core import housekeeping
-from lakecli.repository.core.lake import Home, Lake, Surroundings
+from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.spark import read_table, register, write_table
 from tests.support.golden import Cli
 
@@ -247,8 +247,8 @@ def keys(namespace: Path) -> set[str]:
 def tidy(cli: Cli) -> None:
     """Let the operation log forget what is too old to be taken back."""
     home = Path(os.environ["LAKECLI_HOME"])
-    surroundings = Surroundings(lambda: cli.now, lambda: os.urandom(16))
-    with Lake.open(Home(home / "store", home / "cache"), surroundings) as lake:
+    runtime = Runtime(lambda: cli.now, lambda: os.urandom(16))
+    with Lake.open(Home(home / "store", home / "cache"), runtime) as lake:
         housekeeping.tidy(lake.repository(DEMO.removeprefix("lakefs://")))
 
 

@@ -75,7 +75,7 @@ def test_staging_is_read_as_everywhere_else(filled: Repository, load: Callable[.
 
 def test_a_branch_at_a_date(filled: Repository, load: Callable[..., Any]) -> None:
     then = _paths(load(f"{URI}/main@"))
-    filled.lake.surroundings.clock.present += timedelta(days=2)  # type: ignore[attr-defined]
+    filled.lake.runtime.clock.present += timedelta(days=2)  # type: ignore[attr-defined]
     stage(filled, "main", {b"t/0001": None})
     commit(filled, "main", message="Later", committer="test")
     assert _paths(load(f"{URI}/main@{{2026-03-02}}/")) == then != _paths(load(f"{URI}/main@"))

@@ -11,7 +11,7 @@ from lakecli.committed.values import encode_entry
 from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.model import Entry
 from lakecli.objectstore.uri import is_local
-from lakecli.pipeline.store_location import Site
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.commit import commit
 from lakecli.repository.core.places import OutsideAddress, remember
 from lakecli.repository.core.stager import Stager
@@ -224,7 +224,7 @@ def test_addresses_that_nobody_allowed(anywhere: Repository, tmp_path: Path, tab
 
 def test_executors_get_the_allowed_places(anywhere: Repository) -> None:
     remember(anywhere, ["s3://allowed"])
-    site = pickle.loads(pickle.dumps(Site.of(anywhere)))
+    site = pickle.loads(pickle.dumps(StoreLocation.of(anywhere)))
     assert site.addresses().locate("s3://allowed/x")[1] == "x"
     for address in ("s3://other/x", "gs://allowed/x", "local:///etc/passwd", "file:///etc/passwd"):
         with pytest.raises(OutsideAddress):

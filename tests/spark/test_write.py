@@ -12,7 +12,7 @@ from lakecli.errors import DirtyBranch, ErrorKind, LakeError, NotFound, UsageErr
 from lakecli.layout import DATA
 from lakecli.pipeline.errors_as_json import dump_error
 from lakecli.pipeline.spark_runner import Unfinished
-from lakecli.pipeline.store_location import Site
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository import branch
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.log import LogOptions, log
@@ -210,7 +210,7 @@ def test_tasks_that_fail_leave_nothing_visible(
 def test_a_task_that_runs_twice_writes_the_same(repository: Repository) -> None:
     schema = pa.schema([("v", pa.int64())])
     shape = Shape("parquet", ("p",), bytes(schema.serialize()), ".parquet", "snappy", "", 2)
-    sink = Sink(Site.of(repository), shape, "write")
+    sink = Sink(StoreLocation.of(repository), shape, "write")
     batch = pa.record_batch({"p": ["a", "a", "a", "", None], "v": [1, 2, 3, 4, 5]})
     once, twice = (sink.write(7, iter([batch])) for _ in range(2))
     assert once.equals(twice)

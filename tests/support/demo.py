@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakecli.repository.core.lake import Home, Lake, Surroundings
+from lakecli.repository.core.lake import Home, Lake, Runtime
 from tests.support import lakes
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ class Demo:
     def lake(self) -> Lake:
         """Open the lake that the commands use."""
         home = Path(os.environ["LAKECLI_HOME"])
-        surroundings = Surroundings(lambda: self.cli.now, lambda: os.urandom(16), "test")
-        return Lake.open(Home(home / "store", home / "cache"), surroundings)
+        runtime = Runtime(lambda: self.cli.now, lambda: os.urandom(16), "test")
+        return Lake.open(Home(home / "store", home / "cache"), runtime)
 
     def stage(self, contents: Mapping[str, str | None], branch: str = "main") -> None:
         """Stage contents by path, ``None`` for a deletion."""

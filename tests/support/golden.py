@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.cli.app import run
-from lakecli.cli.context import World
+from lakecli.cli.context import Environment
 from lakecli.cli.exit_codes import ExitCode
 from tests.support.schemas import check_answer
 
@@ -119,7 +119,7 @@ class Cli:
         )
         args = tuple(map(str, argv))
         environ = {**os.environ, **(env or {})}
-        code = run(args, World(environ, *streams, now=lambda: self.now, new_id=self._new_id))
+        code = run(args, Environment(environ, *streams, now=lambda: self.now, new_id=self._new_id))
         for stream in streams[1:]:
             stream.flush()
         stderr = err.getvalue().decode("utf-8", "surrogateescape")

@@ -198,7 +198,7 @@ def no_waiting(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(time, "sleep", skip)
     for module in (conditions, gc_guard, publish):
         patch.setattr(module, "sleep", skip, raising=False)
-    for guard in (getattr(gc_guard, "Guard", None), getattr(gc_guard, "GcGuard", None)):
+    for guard in (getattr(gc_guard, "GcGuard", None), getattr(gc_guard, "GcGuard", None)):
         defaults = guard and guard.__init__.__kwdefaults__
         if defaults and "sleep" in defaults:
             patch.setitem(defaults, "sleep", skip)

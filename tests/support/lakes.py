@@ -14,7 +14,7 @@ from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import repo
 from lakecli.repository.core import housekeeping
-from lakecli.repository.core.lake import Home, Lake, Surroundings
+from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.stager import Stager
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
@@ -59,8 +59,8 @@ def open_lake(
     on_step: Callable[[str], None] = lambda _name: None,
 ) -> Lake:
     """Open the lake of a directory."""
-    surroundings = Surroundings(clock or Ticking(), new_id or Numbered(), "test", on_step)
-    return Lake.open(Home(directory / "store", directory / "cache"), surroundings)
+    runtime = Runtime(clock or Ticking(), new_id or Numbered(), "test", on_step)
+    return Lake.open(Home(directory / "store", directory / "cache"), runtime)
 
 
 def make_repository(lake: Lake, directory: Path, *, range_entries: int = 16) -> Repository:

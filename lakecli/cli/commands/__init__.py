@@ -49,8 +49,8 @@ are there; else write ``Annotated[TYPE, typer.Option("--name", "-n", help="What 
 a default after ``=``. A boolean gets one spelling, ``typer.Option("--flag", "-f", …)``, and
 ``--flag=true|false`` works by itself; only where leaving it out differs from false, write
 ``bool | None = None`` with ``"--flag/--no-flag"``. Help texts are short, upper-case first, no
-period. A value that Typer cannot read carries ``Reads(function)``; words that complete carry
-``Completes(Kind…)``. Global options (``--json``, ``-q``, …) are never parameters.
+period. A value that Typer cannot read carries ``Parser(function)``; words that complete carry
+``Completion(Kind…)``. Global options (``--json``, ``-q``, …) are never parameters.
 
 Imports. Typer evaluates the annotations of the command's function, so what they name is imported
 for real; everything else that only annotations name goes under ``TYPE_CHECKING``, and library

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import BranchUri, Completes, Kind, Reads, read_ref
+from lakecli.cli.params import BranchUri, Completion, Kind, Parser, read_ref
 from lakecli.cli.records import ref_record
 from lakecli.uri import LakeUri, ref_of
 
@@ -19,8 +19,8 @@ def branch_create(
     source: Annotated[
         LakeUri,
         typer.Option("--source", "-s", metavar="REF", help="lakefs://REPOSITORY/REF to start from"),
-        Reads(read_ref),
-        Completes(Kind.REF),
+        Parser(read_ref),
+        Completion(Kind.REF),
     ],
 ) -> None:
     """Create a branch at the commit of another ref.

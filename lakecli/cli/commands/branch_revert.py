@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import AllowEmptyCommit, BranchUri, Completes, Kind, ParentNumber, Yes
+from lakecli.cli.params import AllowEmptyCommit, BranchUri, Completion, Kind, ParentNumber, Yes
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import one_line
 from lakecli.uri import SCHEME, parse_ref, ref_of
@@ -23,7 +23,7 @@ def branch_revert(
     refs: Annotated[
         list[str],
         typer.Argument(metavar="REF", help="What to revert: a commit ID, a ref, or its URI"),
-        Completes(Kind.REF),
+        Completion(Kind.REF),
     ],
     *,
     parent_number: ParentNumber = None,

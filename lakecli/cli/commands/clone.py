@@ -8,7 +8,7 @@ import typer
 
 from lakecli.cli.context import Context
 from lakecli.cli.outside import ask_about_outside, place_records
-from lakecli.cli.params import Completes, Kind, RepositoryUri
+from lakecli.cli.params import Completion, Kind, RepositoryUri
 from lakecli.cli.text import one_line
 
 
@@ -20,7 +20,7 @@ def clone(
             metavar="NAMESPACE",
             help="s3://BUCKET/PREFIX, gs://…, az://…, local:///DIRECTORY or an absolute path",
         ),
-        Completes(Kind.DIRECTORY),
+        Completion(Kind.DIRECTORY),
     ],
     repository: RepositoryUri,
 ) -> None:

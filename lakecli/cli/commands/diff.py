@@ -15,14 +15,14 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.params import (
     NO_CONF,
     AtOp,
-    Completes,
+    Completion,
     Conf,
     Engine,
     EngineName,
     Kind,
     Master,
+    Parser,
     Prefix,
-    Reads,
     RefUri,
     read_ref,
 )
@@ -47,8 +47,8 @@ def diff(
     right: Annotated[
         LakeUri | None,
         typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF to compare it with"),
-        Reads(read_ref),
-        Completes(Kind.REF),
+        Parser(read_ref),
+        Completion(Kind.REF),
     ] = None,
     *,
     two_way: Annotated[

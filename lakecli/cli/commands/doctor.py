@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Completes, Kind, Reads, read_repository
+from lakecli.cli.params import Completion, Kind, Parser, read_repository
 from lakecli.cli.text import one_line
 from lakecli.uri import SCHEME, LakeUri
 
@@ -40,8 +40,8 @@ def doctor(
         typer.Argument(
             metavar="TARGET", help="lakefs://REPOSITORY, or a storage namespace of any kind"
         ),
-        Reads(read_target),
-        Completes(Kind.REPOSITORY),
+        Parser(read_target),
+        Completion(Kind.REPOSITORY),
     ],
 ) -> None:
     """Check a storage namespace by trying it out, and what a repository has on this machine.

@@ -11,7 +11,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner
 from lakecli.cli.params import (
     NO_CONF,
-    Completes,
+    Completion,
     Conf,
     DryRun,
     Engine,
@@ -45,7 +45,7 @@ def export(
     destination: Annotated[
         str,
         typer.Argument(metavar="DEST", help="s3://…, gs://…, az://… or a directory"),
-        Completes(Kind.DIRECTORY),
+        Completion(Kind.DIRECTORY),
     ],
     *,
     since: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import AtOp, Completes, Kind, Reads, read_ref
+from lakecli.cli.params import AtOp, Completion, Kind, Parser, read_ref
 from lakecli.uri import LakeUri, ref_of
 
 
@@ -16,14 +16,14 @@ def find_merge_base(
     source: Annotated[
         LakeUri,
         typer.Argument(metavar="SOURCE", help="lakefs://REPOSITORY/REF that would be merged"),
-        Reads(read_ref),
-        Completes(Kind.REF),
+        Parser(read_ref),
+        Completion(Kind.REF),
     ],
     destination: Annotated[
         LakeUri,
         typer.Argument(metavar="DESTINATION", help="lakefs://REPOSITORY/REF it would go into"),
-        Reads(read_ref),
-        Completes(Kind.REF),
+        Parser(read_ref),
+        Completion(Kind.REF),
     ],
     *,
     at_op: AtOp = "",

@@ -11,7 +11,7 @@ import typer
 from lakecli.cli.context import Context
 from lakecli.cli.params import (
     AtOp,
-    Completes,
+    Completion,
     DryRun,
     Exclude,
     Include,
@@ -50,7 +50,7 @@ def fs_download(
     destination: Annotated[
         str,
         typer.Argument(metavar="DEST", help="A file, or with -r a directory"),
-        Completes(Kind.FILE),
+        Completion(Kind.FILE),
     ] = ".",
     *,
     recursive: Recursive = False,

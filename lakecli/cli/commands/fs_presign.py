@@ -11,7 +11,7 @@ import typer
 
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.params import Completes, Expires, Kind, Reads, Recursive, read_prefix
+from lakecli.cli.params import Completion, Expires, Kind, Parser, Recursive, read_prefix
 from lakecli.cli.text import local_date
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, ref_of
@@ -34,8 +34,8 @@ def fs_presign(
     path: Annotated[
         LakeUri | None,
         typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
-        Reads(read_prefix),
-        Completes(Kind.PATH),
+        Parser(read_prefix),
+        Completion(Kind.PATH),
     ] = None,
     *,
     recursive: Recursive = False,
@@ -47,7 +47,7 @@ def fs_presign(
     manifest: Annotated[
         Path | None,
         typer.Option("--manifest", metavar="FILE", help="With -r, write all URLs to a file"),
-        Completes(Kind.FILE),
+        Completion(Kind.FILE),
     ] = None,
     script: Annotated[
         Path | None,
@@ -56,14 +56,14 @@ def fs_presign(
             metavar="FILE",
             help="With -r, write a script that downloads all: Python's if FILE ends in .py",
         ),
-        Completes(Kind.FILE),
+        Completion(Kind.FILE),
     ] = None,
     check: Annotated[
         Path | None,
         typer.Option(
             "--check", metavar="MANIFEST", help="Tell what has ended or changed since a manifest"
         ),
-        Completes(Kind.FILE),
+        Completion(Kind.FILE),
     ] = None,
     put: Annotated[
         bool, typer.Option("--put", help="Print a URL that takes an object, see fs stage")

@@ -11,7 +11,7 @@ import typer
 from lakecli.cli.context import Context
 from lakecli.cli.params import (
     NO_METADATA,
-    Completes,
+    Completion,
     DryRun,
     Exclude,
     Include,
@@ -54,12 +54,12 @@ def fs_upload(
     source: Annotated[
         str,
         typer.Argument(metavar="SRC", help="A file, a directory with -r, or - for standard input"),
-        Completes(Kind.FILE),
+        Completion(Kind.FILE),
     ],
     path: Annotated[
         str | None,
         typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
-        Completes(Kind.PATH),
+        Completion(Kind.PATH),
     ] = None,
     *,
     source_option: Annotated[
@@ -67,7 +67,7 @@ def fs_upload(
         typer.Option(
             "--source", "-s", metavar="SRC", help="What to upload; PATH is then the only argument"
         ),
-        Completes(Kind.FILE),
+        Completion(Kind.FILE),
     ] = None,
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", help="All files below the directory SRC")

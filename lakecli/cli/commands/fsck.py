@@ -18,7 +18,7 @@ from lakecli.cli.params import (
     Engine,
     EngineName,
     Master,
-    Reads,
+    Parser,
     RepositoryUri,
     read_texts,
 )
@@ -49,7 +49,7 @@ def fsck(
         typer.Option(
             "--sample", metavar="PART", help="As --data, for a random part of them, such as 1%"
         ),
-        Reads(read_part),
+        Parser(read_part),
     ] = None,
     external: Annotated[
         bool,
@@ -68,7 +68,7 @@ def fsck(
             help="Look for lost objects in this directory or copy of the namespace too; may be "
             "repeated",
         ),
-        Reads(read_texts, repeatable=True),
+        Parser(read_texts, repeatable=True),
     ] = (),
     dry_run: DryRun = False,
     engine: Engine = EngineName.AUTO,

@@ -18,7 +18,7 @@ from lakecli.cli.params import (
     EngineName,
     Master,
     Parallelism,
-    Reads,
+    Parser,
     RepositoryUri,
     Yes,
     read_duration,
@@ -41,7 +41,7 @@ def gc_run(
             metavar="TIME",
             help="How old garbage has to be, and how long it stays condemned; default: gc.grace",
         ),
-        Reads(read_duration),
+        Parser(read_duration),
     ] = None,
     force_shared: Annotated[
         bool,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Completes, Kind, RepositoryUri
+from lakecli.cli.params import Completion, Kind, RepositoryUri
 
 
 def gc_set_config(
@@ -19,7 +19,7 @@ def gc_set_config(
     filename: Annotated[
         str,
         typer.Option("--filename", "-f", metavar="FILE", help="Rules as JSON; - is standard input"),
-        Completes(Kind.FILE),
+        Completion(Kind.FILE),
     ],
 ) -> None:
     """Set the retention rules: for how long commits keep their objects, per branch.

@@ -13,7 +13,7 @@ from lakecli.cli.messages import check_message
 from lakecli.cli.params import (
     NO_CONF,
     NO_METADATA,
-    Completes,
+    Completion,
     Conf,
     DryRun,
     Engine,
@@ -23,7 +23,7 @@ from lakecli.cli.params import (
     Message,
     Metadata,
     Parallelism,
-    Reads,
+    Parser,
     read_branch_prefix,
 )
 from lakecli.cli.records import commit_record
@@ -64,13 +64,13 @@ def import_(
             metavar="URI",
             help="A directory, a prefix of a bucket, a manifest or an S3 Inventory",
         ),
-        Completes(Kind.DIRECTORY),
+        Completion(Kind.DIRECTORY),
     ] = "",
     target: Annotated[
         LakeUri | None,
         typer.Option("--to", metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PREFIX]"),
-        Reads(read_branch_prefix),
-        Completes(Kind.PATH),
+        Parser(read_branch_prefix),
+        Completion(Kind.PATH),
     ] = None,
     mode: Annotated[
         Mode,

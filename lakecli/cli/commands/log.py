@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Amount, AtOp, Reads, RefUri, ShowMetarangeId, read_list, read_time
+from lakecli.cli.params import Amount, AtOp, Parser, RefUri, ShowMetarangeId, read_list, read_time
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import log_lines
 from lakecli.errors import UsageError
@@ -44,7 +44,7 @@ def log(
     since: Annotated[
         datetime | None,
         typer.Option("--since", metavar="TIME", help="Leave out what is older; as RFC 3339"),
-        Reads(read_time),
+        Parser(read_time),
     ] = None,
     stop_at: Annotated[
         str, typer.Option("--stop-at", metavar="REF", help="The last commit to show")
@@ -56,14 +56,14 @@ def log(
     objects: Annotated[
         Sequence[str],
         typer.Option("--objects", metavar="PATH", help="Only commits that changed these paths"),
-        Reads(read_list, repeatable=True),
+        Parser(read_list, repeatable=True),
     ] = (),
     prefixes: Annotated[
         Sequence[str],
         typer.Option(
             "--prefixes", metavar="TEXT", help="Only commits that changed what begins with these"
         ),
-        Reads(read_list, repeatable=True),
+        Parser(read_list, repeatable=True),
     ] = (),
     show_meta_range_id: ShowMetarangeId = False,
     graph: Annotated[

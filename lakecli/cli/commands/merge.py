@@ -12,12 +12,12 @@ from lakecli.cli.messages import check_message
 from lakecli.cli.params import (
     NO_METADATA,
     BranchUri,
-    Completes,
+    Completion,
     DryRun,
     Kind,
     Message,
     Metadata,
-    Reads,
+    Parser,
     Winner,
     read_ref,
 )
@@ -35,8 +35,8 @@ def merge(
     source: Annotated[
         LakeUri,
         typer.Argument(metavar="SOURCE", help="lakefs://REPOSITORY/REF to merge"),
-        Reads(read_ref),
-        Completes(Kind.REF),
+        Parser(read_ref),
+        Completion(Kind.REF),
     ],
     destination: BranchUri,
     *,

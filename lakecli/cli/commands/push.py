@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Alone, DryRun, RepositoryOrRefUri
+from lakecli.cli.params import DryRun, RepositoryOrRefUri, ValueIfBare
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def push(
             metavar="[=COMMIT]",
             help="Move it whatever it is, if it still stands where it was last seen, or on COMMIT",
         ),
-        Alone(""),
+        ValueIfBare(""),
     ] = None,
     dry_run: DryRun = False,
 ) -> None:

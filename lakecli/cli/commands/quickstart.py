@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Completes, Kind
+from lakecli.cli.params import Completion, Kind
 from lakecli.errors import NotFound
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def quickstart(
     directory: Annotated[
         str | None,
         typer.Argument(metavar="DIR", help="A directory with files of yours"),
-        Completes(Kind.DIRECTORY),
+        Completion(Kind.DIRECTORY),
     ] = None,
 ) -> None:
     """Build a small lake out of real files, and show each command as it runs.

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Completes, Kind, RepositoryUri
+from lakecli.cli.params import Completion, Kind, RepositoryUri
 from lakecli.cli.records import repository_record
 from lakecli.cli.text import one_line
 
@@ -21,7 +21,7 @@ def repo_create(
             metavar="NAMESPACE",
             help="s3://BUCKET/PREFIX, gs://…, az://…, local:///DIRECTORY or an absolute path",
         ),
-        Completes(Kind.DIRECTORY),
+        Completion(Kind.DIRECTORY),
     ],
     *,
     default_branch: Annotated[

@@ -4,5 +4,5 @@
 
     store      the adapter; directory: its files
     batch      many files made durable by two syncs
-    nursery    staging directories of unfinished files; leftovers: those of killed processes
+    staging_dirs    staging directories of unfinished files; leftovers: those of killed processes
 """

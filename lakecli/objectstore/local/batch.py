@@ -18,7 +18,7 @@ from lakecli.objectstore.local.directory import (
     sync_names,
     write_all,
 )
-from lakecli.objectstore.local.staging_dirs import Nursery
+from lakecli.objectstore.local.staging_dirs import StagingDirs
 from lakecli.objectstore.spool import Spool
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ class LocalBatch:
         self._lock = Lock()
         self._idle = Condition(self._lock)
         self._flushing = Lock()
-        self._nursery: dict[bool, Nursery] = {}
+        self._nursery: dict[bool, StagingDirs] = {}
         """Those that are written to: of files that keep what is there, and of `put_content`."""
-        self._nurseries: list[Nursery] = []
+        self._nurseries: list[StagingDirs] = []
         """All that are not published yet."""
         self._pending: list[tuple[list[bytes], str, bool]] = []
         """Components of the key, temporary file, and whether the key names the contents."""
@@ -79,28 +79,28 @@ class LocalBatch:
     def _put(self, key: str, body: bytes, *, is_content: bool) -> None:
         names = split_key(key)
         with self._files.translated(key):
-            nursery = self._enter(is_content=is_content)
+            staging_dirs = self._enter(is_content=is_content)
             try:
-                is_new = nursery.write(b"/".join(names[:-1]), names[-1], body)
+                is_new = staging_dirs.write(b"/".join(names[:-1]), names[-1], body)
             finally:
-                self._leave(nursery)
+                self._leave(staging_dirs)
             if not is_new:  # the other one may yet fail, so this is written as well
                 self._write(names, body, is_content=is_content)
 
-    def _enter(self, *, is_content: bool) -> Nursery:
+    def _enter(self, *, is_content: bool) -> StagingDirs:
         with self._lock:
-            nursery = self._nursery.get(is_content)
-            if nursery is None:
-                nursery = Nursery(self._files, self._temporaries, is_content=is_content)
-                self._nursery[is_content] = nursery
-                self._nurseries.append(nursery)
-            nursery.writers += 1
-            return nursery
+            staging_dirs = self._nursery.get(is_content)
+            if staging_dirs is None:
+                staging_dirs = StagingDirs(self._files, self._temporaries, is_content=is_content)
+                self._nursery[is_content] = staging_dirs
+                self._nurseries.append(staging_dirs)
+            staging_dirs.writers += 1
+            return staging_dirs
 
-    def _leave(self, nursery: Nursery) -> None:
+    def _leave(self, staging_dirs: StagingDirs) -> None:
         with self._lock:
-            nursery.writers -= 1
-            if not nursery.writers and nursery not in self._nursery.values():
+            staging_dirs.writers -= 1
+            if not staging_dirs.writers and staging_dirs not in self._nursery.values():
                 self._idle.notify_all()
 
     def _write(self, names: list[bytes], body: bytes, *, is_content: bool) -> None:
@@ -137,9 +137,9 @@ class LocalBatch:
                 pending, self._pending = self._pending, []
                 self._nursery.clear()
                 nurseries = list(self._nurseries)
-                while any(nursery.writers for nursery in nurseries):
+                while any(staging_dirs.writers for staging_dirs in nurseries):
                     self._idle.wait()
-            count = len(pending) + sum(nursery.count for nursery in nurseries)
+            count = len(pending) + sum(staging_dirs.count for staging_dirs in nurseries)
             if not count:
                 return ()
             pending.sort()
@@ -159,12 +159,12 @@ class LocalBatch:
                 self._leave_spools()
             return ()
 
-    def _drop(self, temporaries: Sequence[str], nurseries: Sequence[Nursery]) -> None:
+    def _drop(self, temporaries: Sequence[str], nurseries: Sequence[StagingDirs]) -> None:
         """Remove what was not published."""
-        for nursery in nurseries:
-            if nursery in self._nurseries:
-                self._nurseries.remove(nursery)
-                nursery.remove()
+        for staging_dirs in nurseries:
+            if staging_dirs in self._nurseries:
+                self._nurseries.remove(staging_dirs)
+                staging_dirs.remove()
         for temporary in temporaries:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=self._spools)
@@ -190,13 +190,13 @@ class LocalBatch:
                 _remove_directory(self._temporaries, *self._own.pop())
 
     def _sync_content(
-        self, temporaries: list[str], nurseries: Sequence[Nursery], count: int
+        self, temporaries: list[str], nurseries: Sequence[StagingDirs], count: int
     ) -> None:
         if count > FEW:
             sync_file_system(self._temporaries)
             return
-        for nursery in nurseries:
-            nursery.sync_content()
+        for staging_dirs in nurseries:
+            staging_dirs.sync_content()
         for temporary in temporaries:
             descriptor = os.open(temporary, os.O_RDONLY, dir_fd=self._spools)
             try:
@@ -207,14 +207,14 @@ class LocalBatch:
     def _publish(
         self,
         pending: Sequence[tuple[list[bytes], str, bool]],
-        nurseries: Sequence[Nursery],
+        nurseries: Sequence[StagingDirs],
         count: int,
     ) -> None:
         few = count <= FEW
-        for nursery in nurseries:
-            nursery.publish(sync=few)
-            self._nurseries.remove(nursery)
-            nursery.remove()
+        for staging_dirs in nurseries:
+            staging_dirs.publish(sync=few)
+            self._nurseries.remove(staging_dirs)
+            staging_dirs.remove()
         for directory, items in groupby(pending, key=lambda item: item[0][:-1]):
             with self._files.opened(directory, create=True, sync=few) as parent:
                 for names, temporary, is_content in items:
@@ -239,13 +239,13 @@ def _clean_up(
     *,
     own: Sequence[tuple[str, int]],
     unpublished: set[str],
-    nurseries: Sequence[Nursery],
+    nurseries: Sequence[StagingDirs],
 ) -> None:
     """Remove what a dropped batch never published."""
     if os.getpid() != owner:
         return  # a forked child; the files are its parent's
-    for nursery in nurseries:
-        nursery.remove()
+    for staging_dirs in nurseries:
+        staging_dirs.remove()
     for name, descriptor in own:
         for temporary in unpublished:
             with suppress(OSError):

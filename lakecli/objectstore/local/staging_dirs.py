@@ -34,7 +34,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 
 
-class Nursery:
+class StagingDirs:
     """The new files of a batch until its next flush.
 
     Args:

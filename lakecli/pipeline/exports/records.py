@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lakecli.committed.store import TreeStore
     from lakecli.model import CommitId, MetarangeId
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.pipeline.store_location import Site
+    from lakecli.pipeline.store_location import StoreLocation
     from lakecli.repository.core.address import Resolver
 
 PART_ENTRIES: Final = 20_000
@@ -50,7 +50,7 @@ class Job(NamedTuple):
         dry_run: look, and write nothing.
     """
 
-    site: Site
+    site: StoreLocation
     repository: str
     tree: MetarangeId
     since_tree: MetarangeId

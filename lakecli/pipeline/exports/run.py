@@ -40,7 +40,7 @@ from lakecli.pipeline.exports.status import (
     write_status,
 )
 from lakecli.pipeline.intervals import intervals
-from lakecli.pipeline.store_location import Site
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.refs.store import RefStore
 from lakecli.repository.core.view import commit_at, no_such_path, open_view
 from lakecli.repository.rearrange import directory
@@ -93,7 +93,7 @@ def export(
     uncommitted = branch is not None and _has_changes(repository, ref)
     region = "" if options.dry_run and is_local(uri) else prepare_namespace(uri)
     job = Job(
-        site=Site.of(repository),
+        site=StoreLocation.of(repository),
         repository=repository.uri,
         tree=commit.metarange_id,
         since_tree=EMPTY_TREE if since is None else since.metarange_id,

@@ -32,9 +32,9 @@ _LEFT_FOR: Final = timedelta(days=1)
 
 def move_state(repository: Repository, seen: Seen, **changes: Any) -> GcState:  # noqa: ANN401
     """Move the state; every move has a write ID of its own."""
-    write_id = repository.lake.surroundings.new_id().hex()
+    write_id = repository.lake.runtime.new_id().hex()
     after = seen.state._replace(write_id=write_id, **changes)
-    repository.lake.surroundings.on_step(f"gc:{after.phase}")
+    repository.lake.runtime.on_step(f"gc:{after.phase}")
     collection.move(repository.store, seen, after)
     return after
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.runner import Runner
-    from lakecli.pipeline.store_location import Site
+    from lakecli.pipeline.store_location import StoreLocation
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class Reach:
 
     def __init__(
         self,
-        site: Site,
+        site: StoreLocation,
         store: ObjectStore | None,
         runner: Runner,
         live: DigestSet,

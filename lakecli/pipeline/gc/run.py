@@ -180,7 +180,7 @@ class _Run:
         """Write down how far the refs have come."""
         if not self._options.dry_run:
             cutoff = reflog_cutoff(self.now, self._options.grace)
-            name = self._repository.lake.surroundings.new_id().hex()
+            name = self._repository.lake.runtime.new_id().hex()
             observe(self._store, name, now=self.now, cutoff=cutoff)
 
     def _work(self, grace: timedelta) -> Work:
@@ -198,10 +198,10 @@ class _Run:
         lake, options = self._repository.lake, self._options
         if not options.dry_run:
             clean_up(self._store, seen.state, self.now)
-        epoch, mark_id = seen.state.epoch + 1, lake.surroundings.new_id().hex()
+        epoch, mark_id = seen.state.epoch + 1, lake.runtime.new_id().hex()
         name = f"{epoch}-{mark_id}"
         marks = Marks(self._store, name)
-        lake.surroundings.on_step("gc:mark")
+        lake.runtime.on_step("gc:mark")
         marked = mark(
             self._work(options.grace),
             sink=(lambda _part, _records: None) if options.dry_run else marks.put_data,
@@ -212,7 +212,7 @@ class _Run:
             check_not_shared(marked.foreign, self._store.uri)
         garbage = tuple(marked.tallies())
         if garbage and not options.dry_run:
-            lake.surroundings.on_step("gc:write-marks")
+            lake.runtime.on_step("gc:write-marks")
             marks.put_others(marked.others)
             move_state(
                 self._repository,
@@ -255,7 +255,7 @@ class _Run:
             sweep = self._sweep_of(seen.state, live)
             if seen.state.phase is Phase.CONDEMNED:
                 # While nobody has to wait for it; where it fails, all stays as it is.
-                repository.lake.surroundings.on_step("gc:prepare")
+                repository.lake.runtime.on_step("gc:prepare")
                 try:
                     sweep.prepare()
                 except LostMarks as error:
@@ -268,7 +268,7 @@ class _Run:
                 state,
                 taken_at=taken_at,
                 elapsed=options.elapsed,
-                new_id=lambda: repository.lake.surroundings.new_id().hex(),
+                new_id=lambda: repository.lake.runtime.new_id().hex(),
                 uri=repository.uri,
             )
             try:
@@ -313,7 +313,7 @@ class _Run:
                 hint=f"look at it: lakecli gc status {self._repository.uri}",
             )
         ended = move_state(self._repository, seen, phase=Phase.IDLE, mark="")
-        self._repository.lake.surroundings.on_step("gc:clean-up")
+        self._repository.lake.runtime.on_step("gc:clean-up")
         clean_up(self._store, ended, self.now, ended=state.mark)
 
     def _save(self, report: GcReport, epoch: int) -> None:

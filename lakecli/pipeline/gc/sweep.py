@@ -33,7 +33,7 @@ from lakecli.pipeline.gc.mark import (
 from lakecli.pipeline.gc.marks import KINDS, add_expired
 from lakecli.pipeline.gc.reach import batches
 from lakecli.pipeline.gc.tasks import list_data
-from lakecli.pipeline.store_location import Site
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.remote.collection import iter_keeps
 
 if TYPE_CHECKING:
@@ -204,7 +204,9 @@ class Sweep:
     def _data(self) -> Iterator[list[Garbage]]:
         """Yield the data objects that may go, part by part."""
         before = self._work.times.cutoff.timestamp()
-        task = partial(list_data, site=Site.of(self._work.repository), store=self._work.here)
+        task = partial(
+            list_data, site=StoreLocation.of(self._work.repository), store=self._work.here
+        )
         names = self._marks.data_parts()
         parts = [part_of(name, before, versions=self._by_version) for name in names]
         for part, listed in self._work.runner.run(task, parts):
@@ -248,7 +250,7 @@ def deleter(work: Work, lease: Lease) -> Delete:
     request that was on its way for long deletes what somebody has taken into use again.
     """
     store = work.repository.store
-    on_step = work.repository.lake.surroundings.on_step
+    on_step = work.repository.lake.runtime.on_step
     matching = matching_deletes_of(store)
 
     def delete(objects: list[Garbage]) -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakecli.objectstore.base import ObjectStore, Version
-    from lakecli.pipeline.store_location import Site
+    from lakecli.pipeline.store_location import StoreLocation
 
 _ADDRESS: Final = re.compile(rb"data/[0-9a-f]{2}/[0-9a-f]{62}")
 
@@ -108,7 +108,7 @@ class DataListed(NamedTuple):
     versions: tuple[Version, ...] = ()
 
 
-def read_trees(part: Tables, *, site: Site, store: ObjectStore | None) -> TreesRead:
+def read_trees(part: Tables, *, site: StoreLocation, store: ObjectStore | None) -> TreesRead:
     """Read metaranges.
 
     Raises:
@@ -128,7 +128,7 @@ def read_trees(part: Tables, *, site: Site, store: ObjectStore | None) -> TreesR
     return TreesRead(b"".join(sorted(found)), foreign, tuple(missing))
 
 
-def read_ranges(part: Tables, *, site: Site, store: ObjectStore | None) -> RangesRead:
+def read_ranges(part: Tables, *, site: StoreLocation, store: ObjectStore | None) -> RangesRead:
     """Read ranges for whatever in them looks like the address of a data object.
 
     Values are not taken apart: the address stands in them as it is, and what only looks like one
@@ -177,7 +177,7 @@ def _open(table_id: str, store: ObjectStore, *, must_exist: bool) -> Table | Non
 
 
 def read_kinds(
-    part: Sequence[tuple[str, int]], *, site: Site, store: ObjectStore | None
+    part: Sequence[tuple[str, int]], *, site: StoreLocation, store: ObjectStore | None
 ) -> list[Kind]:
     """Tell what tables are by their properties; what cannot be read is not ours.
 
@@ -199,7 +199,7 @@ def read_kinds(
     return found
 
 
-def list_data(part: DataPart, *, site: Site, store: ObjectStore | None) -> DataListed:
+def list_data(part: DataPart, *, site: StoreLocation, store: ObjectStore | None) -> DataListed:
     """List data objects."""
     before = datetime.fromtimestamp(part.before, UTC)
     records = bytearray()

@@ -7,12 +7,12 @@
     addresses     where objects may be; remote_file: reads a list in a bucket
     rows          objects, column by column; arrow and plain: read with and without Arrow
     part          one part on a runner; base: what the branch has there; copying: ``--copy``
-    sink          writes the ranges of a part; packed: its result; stitch: joins all
+    sink          writes the ranges of a part; packed: its result; join_parts: joins all
     sorting       sorts on disk; shuffle: on Spark
     journal       what is done, for the next run
 
 A *source* (`files`, `listing`, `manifest`, `inventory`) plans parts, each an interval of keys; a
 part gives its objects as sorted `rows`. `part` makes ranges of one part wherever a runner puts
-it, merging what the branch has there. `stitch` joins the parts on the driver, and copies whatever
+it, merging what the branch has there. `join_parts` joins the parts on the driver, and copies whatever
 the branch has outside of the prefix. `job` holds it together; `journal` lets it go on after a kill.
 """

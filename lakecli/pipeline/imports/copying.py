@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.imports.part import Task
     from lakecli.pipeline.imports.rows import Failures, Rows
-    from lakecli.repository.core.gc_guard import Guard
+    from lakecli.repository.core.gc_guard import GcGuard
 
 AT_ONCE: Final = 16
 """Objects that one part copies at a time."""
@@ -89,7 +89,7 @@ class Copier:
         return (rows if len(kept) == len(rows) else rows.take(kept)), values
 
 
-def make_ingest(store: ObjectStore, *, guard: Guard | None = None) -> Ingest:
+def make_ingest(store: ObjectStore, *, guard: GcGuard | None = None) -> Ingest:
     """Return what brings bytes into a namespace; it knows nothing of earlier times.
 
     Links are followed: those that should not be were left out of the listing.

@@ -20,7 +20,7 @@ from lakecli.pipeline.imports.journal import Journal
 from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Tally, Task, import_item
 from lakecli.pipeline.imports.sources import Directory, Manifest, check_pinnable, roots_of
 from lakecli.pipeline.spark_runner import SparkRunner
-from lakecli.pipeline.store_location import Site
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.gate import claim_head
 from lakecli.repository.core.places import remember
@@ -260,7 +260,7 @@ class _Run:
         options = self._options
         now = self._repository.lake.now()
         task = Task(
-            site=Site.of(self._repository),
+            site=StoreLocation.of(self._repository),
             base=base,
             prefix=self._prefix,
             replaces=options.replaces,
@@ -323,7 +323,7 @@ class _Run:
         self._take(done, shuffle.import_shuffled(runner, task, pieces, parts, items))
 
     def _take(self, done: _Done, results: Iterator[tuple[Item, PartResult | None]]) -> None:
-        on_step = self._repository.lake.surroundings.on_step
+        on_step = self._repository.lake.runtime.on_step
         for item, result in results:
             done.take(item, result)
             on_step("part")

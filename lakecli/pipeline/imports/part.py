@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakecli.committed.metaranges import Metarange
     from lakecli.committed.store import TreeStore
     from lakecli.model import MetarangeId
-    from lakecli.pipeline.store_location import Site
+    from lakecli.pipeline.store_location import StoreLocation
 
 SHOWN_DUPLICATES = 100
 
@@ -49,7 +49,7 @@ class Task(NamedTuple):
         pins: whether addresses name the current versions of objects.
     """
 
-    site: Site
+    site: StoreLocation
     base: MetarangeId
     prefix: bytes
     replaces: bool

@@ -114,7 +114,7 @@ def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None
         changes = diff(repository.trees, view.commit.metarange_id, there)
         unchanged = _iter_unchanged(view.staged(), changes)
         while batch := list(islice(unchanged, _BATCH)):
-            repository.lake.surroundings.on_step("unstage")
+            repository.lake.runtime.on_step("unstage")
             with repository.lake.kv.write() as writing:
                 if not _unstage(writing, repository, branch, batch):
                     return

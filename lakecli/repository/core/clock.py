@@ -29,7 +29,7 @@ def notify_clock(repository: Repository) -> None:
     there = store_time(store)
     if there is None:
         return
-    ahead = there - repository.lake.surroundings.clock()
+    ahead = there - repository.lake.runtime.clock()
     if abs(ahead) > CLOCK_LIMIT:
         message = f"{wrong_by(ahead)}; what this command dates is dated wrong for everybody"
         if not any(notice.hint == CLOCK_FIX for notice in repository.notices):

@@ -2,8 +2,9 @@
 
 Objects in the bucket may be garbage to every other clone, condemned, or deleted already. Before
 anything of this clone refers to one, it is looked for and claimed against garbage collection (see
-`lakecli.repository.core.gc_guard`), and only then the value or the commit gets a type that staging areas,
-commits, branches and tags demand: `ClaimedValue` and `ClaimedCommit` are made by this module alone.
+`lakecli.repository.core.gc_guard`), and only then the value or the commit gets a type that staging
+areas, commits, branches and tags demand: `ClaimedValue` and `ClaimedCommit` are made by this module
+alone.
 
 A claimed tree protects everything that it refers to: a sweep follows the trees that are recent or
 kept, and deletes trees before what they refer to.

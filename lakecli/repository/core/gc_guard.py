@@ -2,7 +2,7 @@
 
 Whoever uploads what is there already, or writes a range that is there already, takes an object
 into use that may be garbage to everybody else. What has to be done about it, before anything
-refers to the object, is in `lakecli.remote.collection`; `Guard` does it:
+refers to the object, is in `lakecli.remote.collection`; `GcGuard` does it:
 
 - One GET tells the state. Where there never was a collection, that is all.
 - An object that is older than half the grace period gets a new time, so that it is no candidate
@@ -64,7 +64,7 @@ class Swept(LostRace):
         )
 
 
-class Guard:
+class GcGuard:
     """What writers into one namespace do about garbage collection. Safe to share between threads.
 
     Args:

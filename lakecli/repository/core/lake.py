@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakecli.model import RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.address import Resolver
-    from lakecli.repository.core.gc_guard import Guard
+    from lakecli.repository.core.gc_guard import GcGuard
     from lakecli.repository.core.transaction import Publisher
 
 DEFAULT_CACHE_SIZE = 10 << 30
@@ -53,7 +53,7 @@ class Home(NamedTuple):
     cache_size: int = DEFAULT_CACHE_SIZE
 
 
-class Surroundings(NamedTuple):
+class Runtime(NamedTuple):
     """What a lake is told about the world, so that tests can tell it something else.
 
     Attributes:
@@ -79,20 +79,20 @@ class Lake:
     in a process forked after it was opened.
     """
 
-    def __init__(self, home: Home, store: LocalStore, surroundings: Surroundings) -> None:
+    def __init__(self, home: Home, store: LocalStore, runtime: Runtime) -> None:
         self.home = home
         self.kv = store
-        self.surroundings = surroundings
+        self.runtime = runtime
 
     @classmethod
-    def open(cls, home: Home, surroundings: Surroundings) -> Self:
+    def open(cls, home: Home, runtime: Runtime) -> Self:
         """Open the local store, creating it at first use.
 
         Raises:
             PermissionDenied: the home cannot be written.
             Refused: the store was written by a newer lakecli, or lies on a network file system.
         """
-        return cls(home, LocalStore.open(home.store), surroundings)
+        return cls(home, LocalStore.open(home.store), runtime)
 
     def close(self) -> None:
         """Close the local store; safe to repeat."""
@@ -113,11 +113,11 @@ class Lake:
 
     def now(self) -> datetime:
         """Return the present in whole seconds."""
-        return self.surroundings.clock().replace(microsecond=0)
+        return self.runtime.clock().replace(microsecond=0)
 
     def random_number(self) -> float:
         """Return a random number from 0 to 1."""
-        return int.from_bytes(self.surroundings.new_id()[:4]) / 0xFFFFFFFF
+        return int.from_bytes(self.runtime.new_id()[:4]) / 0xFFFFFFFF
 
     def repositories(self, *, prefix: str = "", after: str = "") -> Iterator[RepositoryRecord]:
         """Yield what is known of each repository, ordered by name."""
@@ -213,7 +213,7 @@ class Repository:
         from lakecli.repository.undo.log import find_operation
 
         lake, found = self.lake, find_operation(self, operation).operation
-        past = Lake(lake.home, lake.kv.as_of(self.key, found.id), lake.surroundings)
+        past = Lake(lake.home, lake.kv.as_of(self.key, found.id), lake.runtime)
         if not (then := Repository(past, self.record)).is_here():
             raise NotFound(
                 f"there was no repository {self.name!r} after operation {operation}",
@@ -263,8 +263,8 @@ class Repository:
         )
 
     @cached_property
-    def guard(self) -> Guard:
+    def guard(self) -> GcGuard:
         """What keeps garbage collection from what this process takes into use."""
-        from lakecli.repository.core.gc_guard import Guard
+        from lakecli.repository.core.gc_guard import GcGuard
 
-        return Guard(self.store, new_id=self.lake.surroundings.new_id)
+        return GcGuard(self.store, new_id=self.lake.runtime.new_id)

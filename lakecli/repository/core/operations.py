@@ -55,10 +55,10 @@ def append(
 
     lake = repository.lake
     operation = log.Operation(
-        id=lake.surroundings.new_id() if id is None else id,
+        id=lake.runtime.new_id() if id is None else id,
         repository=repository.key,
         at=lake.now(),
-        command=lake.surroundings.command,
+        command=lake.runtime.command,
         kind=kind,
         refs=tuple(refs),
         staging=tuple(staging),

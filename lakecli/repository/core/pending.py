@@ -54,7 +54,7 @@ def finish_pending(repository: Repository) -> list[Finished]:
         if result is None:
             finished.append(Finished(each.intent, State.OPEN))
             continue
-        repository.lake.surroundings.on_step("track")
+        repository.lake.runtime.on_step("track")
         with repository.lake.kv.write() as txn:
             intents.settle(txn, repository, each, result)
         applied = result.outcome == Outcome.APPLIED

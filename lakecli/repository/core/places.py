@@ -200,7 +200,7 @@ def trust_of(repository: Repository) -> Trust:
     Raises:
         UsageError: the setting is malformed.
     """
-    configured = _normalised(repository.lake.surroundings.trusted(repository.name))
+    configured = _normalised(repository.lake.runtime.trusted(repository.name))
     with repository.lake.kv.read() as txn:
         known = remembered(txn, repository)
     allowed = tuple(dict.fromkeys((*configured, *known)))

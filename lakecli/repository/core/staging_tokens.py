@@ -19,7 +19,7 @@ def start(
     txn: WriteTransaction, repository: Repository, branch: str, head: CommitId
 ) -> StagingToken:
     """Make a fresh token for a branch whose head is `head`."""
-    token = StagingToken(repository.lake.surroundings.new_id())
+    token = StagingToken(repository.lake.runtime.new_id())
     fields = {"repository": repository.record.uuid, "branch": branch, "started_on": head}
     txn.put(Table.TOKENS, token, json.dumps(fields, separators=(",", ":")).encode())
     return token

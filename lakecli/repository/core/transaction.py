@@ -174,7 +174,7 @@ def seal(repository: Repository, name: str) -> Branch:
     from lakecli.staging import area
 
     lake = repository.lake
-    lake.surroundings.on_step("seal")
+    lake.runtime.on_step("seal")
     with lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
         branch = branch_at(repository, txn, name)
@@ -200,7 +200,7 @@ def _try(
 ) -> Commit | None:
     """Build and move once; return ``None`` where the branch moved meanwhile."""
     lake = repository.lake
-    lake.surroundings.on_step("build")
+    lake.runtime.on_step("build")
     with lake.kv.read() as txn:
         head = RefStore(txn, repository.key).get_commit(branch.commit_id)
         view = View(repository, txn, commit=head, tokens=sealed, name=branch.name)
@@ -225,7 +225,7 @@ def _try(
     ):
         return None
     if publisher is None:
-        lake.surroundings.on_step("move")
+        lake.runtime.on_step("move")
 
         def move(*, has_asked: bool) -> None:
             del has_asked
@@ -245,7 +245,7 @@ def _try(
             once_settled(repository, move)
         except _BranchMoved:
             return None
-    lake.surroundings.on_step("tidy")
+    lake.runtime.on_step("tidy")
     housekeeping.tidy(repository)
     return commit
 
@@ -289,7 +289,7 @@ def _discard_unchanged(repository: Repository, branch: Branch, *, kind: str) -> 
     sealed = branch.sealed_tokens
     if not sealed:
         return True
-    repository.lake.surroundings.on_step("discard")
+    repository.lake.runtime.on_step("discard")
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
         before = refs.find_branch(branch.name)

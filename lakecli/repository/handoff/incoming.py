@@ -68,11 +68,11 @@ def new_links(
         Unsupported: the storage namespace has no URLs.
     """
     _check_branch(repository, branch)
-    surroundings = repository.lake.surroundings
+    runtime = repository.lake.runtime
     request = PresignRequest(method="PUT", expires_in=expires_in)
-    now = surroundings.clock()
+    now = runtime.clock()
     for _ in range(count):
-        incoming_id = surroundings.new_id().hex()
+        incoming_id = runtime.new_id().hex()
         key = incoming_key(incoming_id)
         signed = repository.store.presign(key, request, now=now)
         yield IncomingLink(incoming_id, f"{repository.record.storage_namespace}/{key}", signed)
@@ -112,16 +112,16 @@ def take_in(
         )
     _check_branch(repository, branch)
     key, store = incoming_key(incoming_id), repository.store
-    surroundings = repository.lake.surroundings
+    runtime = repository.lake.runtime
     came = _find(store, key)
     if came is None:
         return _taken_before(repository, branch, path, incoming_id), False
-    surroundings.on_step("incoming:set-aside")
-    aside = f"{key}.{surroundings.new_id().hex()}"
+    runtime.on_step("incoming:set-aside")
+    aside = f"{key}.{runtime.new_id().hex()}"
     store.copy(key, aside)
     copied = store.head(aside)
     digest = _digest(repository, aside, copied)
-    surroundings.on_step("incoming:copy")
+    runtime.on_step("incoming:copy")
     repository.guard.begin()
     present = _find(store, data_key(digest))
     if present is None or present.size != copied.size:
@@ -134,11 +134,11 @@ def take_in(
         content_type=content_type_of(path) if content_type is None else content_type,
         metadata={**metadata, CLIENT_INCOMING: incoming_id},
     )
-    surroundings.on_step("incoming:stage")
+    runtime.on_step("incoming:stage")
     stage_entry(repository, branch, path, entry, kind="stage")
-    surroundings.on_step("incoming:delete-copies")
+    runtime.on_step("incoming:delete-copies")
     store.delete([info.key for info in store.list(f"{key}.")])
-    surroundings.on_step("incoming:delete")
+    runtime.on_step("incoming:delete")
     now_there = _find(store, key)
     if now_there is not None and now_there.version != came.version:
         return entry, True

@@ -77,8 +77,8 @@ def publish(
         who: ``Name <email>``, for the shared reflog.
         why: what is done, likewise.
         local: what is to happen here in the transaction that writes the outcome down, now or in
-            the next command: `lakecli.repository.core.transaction.land` with the ``operation`` and the
-            ``sealed`` tokens in hex. ``None``: nothing but a ``push`` in the operation log.
+            the next command: `lakecli.repository.core.transaction.land` with the ``operation`` and
+            the ``sealed`` tokens in hex. ``None``: nothing but a ``push`` in the operation log.
         since: the ref's sequence number there when this was decided, or a lower one; 0: unknown,
             and it is read first, with whether the ref stands on `before`.
 
@@ -120,13 +120,13 @@ def publish(
         if _is_lost(repository, kind, name, before=before, ref=ref):
             return Result(Outcome.LOST, ref)
     _forget_lost_packs(repository, commits)
-    lake.surroundings.on_step("pack")
+    lake.runtime.on_step("pack")
     packed = None if after is None else _pack(repository, after)
-    lake.surroundings.on_step("intent")
+    lake.runtime.on_step("intent")
     wanted = Intent(
         kind=kind,
         name=name,
-        write_id=WriteId.of_bytes(lake.surroundings.new_id()),
+        write_id=WriteId.of_bytes(lake.runtime.new_id()),
         before=before,
         after=after,
         who=who,
@@ -136,9 +136,9 @@ def publish(
         since=since,
     )
     begun, is_new = _write_down(repository, Begun(wanted, local), packed)
-    lake.surroundings.on_step("move")
+    lake.runtime.on_step("move")
     result = send(repository, begun, is_new=is_new)
-    lake.surroundings.on_step("track")
+    lake.runtime.on_step("track")
     with lake.kv.write() as txn:
         intents.settle(txn, repository, begun, result)
     if result.outcome == Outcome.APPLIED and commits:
@@ -194,12 +194,12 @@ def send(repository: Repository, begun: Begun, *, is_new: bool) -> Result:
     retries = Retries(random=lake.random_number, sleep=sleep)
 
     def on_step(name: str) -> None:
-        lake.surroundings.on_step(name)
+        lake.runtime.on_step(name)
         if name == "put" and begun.local is not None:
             with lake.kv.write() as txn:
                 if not mark_sent(txn, repository, begun):
                     raise _Outdated
-            lake.surroundings.on_step("send")
+            lake.runtime.on_step("send")
 
     try:
         return move.apply(repository.store, begun.intent, retries=retries, on_step=on_step)

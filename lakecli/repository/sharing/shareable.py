@@ -126,8 +126,8 @@ def check_clock(ahead: timedelta) -> None:
 
 def _try_out(repository: Repository) -> str:
     """Return why the namespace cannot be shared, or ``""``."""
-    clock, store = repository.lake.surroundings.clock, repository.store
-    prefix = f"{layout.DOCTOR}{repository.lake.surroundings.new_id().hex()}/"
+    clock, store = repository.lake.runtime.clock, repository.store
+    prefix = f"{layout.DOCTOR}{repository.lake.runtime.new_id().hex()}/"
     scratch = Scratch(store, prefix)
     try:
         before = clock()

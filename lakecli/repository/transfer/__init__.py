@@ -3,6 +3,5 @@
 walk, content_types     files found, and what they are
 selection, parallel     patterns; many at once, in bounded memory
 ingest, send            bytes in, read once and sent in parts; leftovers of which are dropped
-upload_plan             what an upload would do
 destination, receive    files written, and fetched in parts
 """

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.file_hashes import FileKey
     from lakecli.objectstore.base import Batch, ObjectStore
-    from lakecli.repository.core.gc_guard import Guard
+    from lakecli.repository.core.gc_guard import GcGuard
     from lakecli.repository.transfer.send import Sender
 
     _Done = tuple[str, bool]
@@ -135,7 +135,7 @@ class Ingest:
         sender: Sender | None = None,
         memory: Memory | None = None,
         on_bytes: Callable[[int], None] = _nothing,
-        guard: Guard | None = None,
+        guard: GcGuard | None = None,
     ) -> None:
         self._guard = guard
         if guard is not None:

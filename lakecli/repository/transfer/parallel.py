@@ -255,7 +255,7 @@ class Background:
             self._error = error
 
 
-class Persistence:
+class RetryPolicy:
     """Repeats what a store could not do just now: busy, broken off, or not answering.
 
     Whatever it refused stays refused.
@@ -324,7 +324,7 @@ class Memory:
             self._changed.notify_all()
 
 
-class Patience:
+class FailureBudget:
     """Tells a store that misses one object from a store that is gone."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.destination import Destination, Partial
-    from lakecli.repository.transfer.parallel import Persistence, Workers
+    from lakecli.repository.transfer.parallel import RetryPolicy, Workers
 
 PIECE: Final = 1 << 20
 """Bytes written or hashed at a time."""
@@ -53,7 +53,7 @@ class Fetcher:
         repository: Repository,
         *,
         workers: Workers,
-        persistence: Persistence,
+        persistence: RetryPolicy,
         part_size: int,
         on_bytes: Callable[[int], None],
     ) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.objectstore.uploads import Part, Uploads
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.transfer.parallel import Memory, Persistence, Workers
+    from lakecli.repository.transfer.parallel import Memory, RetryPolicy, Workers
 
 MOST_IN_MEMORY: Final = 16 << 20
 """Larger parts are read from the file while they are sent."""
@@ -136,7 +136,7 @@ class Sender:
         *,
         known: Transfers,
         workers: Workers,
-        persistence: Persistence,
+        persistence: RetryPolicy,
         memory: Memory,
         part_size: int,
         on_bytes: Callable[[int], None],

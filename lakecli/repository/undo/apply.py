@@ -61,7 +61,7 @@ class TakeBack:
         self._has_asked = has_asked
         self._repository = repository
         self._refs = RefStore(txn, repository.key)
-        self._id = repository.lake.surroundings.new_id()
+        self._id = repository.lake.runtime.new_id()
         self._changes: dict[tuple[str, str], RefChange] = {}
         self._staging: dict[StagingChange, None] = {}
         self._local: set[tuple[str, str]] = set()

@@ -97,7 +97,7 @@ def move_back(
     if len(pushed) > 1:
         _check_all(repository, pushed)
     for number, each in enumerate(pushed):
-        repository.lake.surroundings.on_step(f"{why} there")
+        repository.lake.runtime.on_step(f"{why} there")
         result = publish(
             repository,
             each.kind,

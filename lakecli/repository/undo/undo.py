@@ -106,7 +106,7 @@ def _take(
     is_undo = kind == op_log.UNDO
     find, link = (op_log.find_undo, op_log.UNDOES) if is_undo else (op_log.find_redo, op_log.REDOES)
     claims = claim_operations(repository, [target.taken_back])
-    lake.surroundings.on_step(f"{kind} here")
+    lake.runtime.on_step(f"{kind} here")
 
     def act(*, has_asked: bool) -> Undone:
         with lake.kv.write() as txn:
@@ -123,7 +123,7 @@ def _take(
         return Undone(original, appended, tuple(moved))
 
     undone = once_settled(repository, act)
-    lake.surroundings.on_step(f"{kind} done")
+    lake.runtime.on_step(f"{kind} done")
     return undone
 
 
@@ -152,7 +152,7 @@ def restore(
         raise _unchanged(repository, kept)
     pushed.move_back(repository, newer, remote=remote, committer=committer, why=RESTORE)
     claims = claim_operations(repository, newer)
-    lake.surroundings.on_step(f"{RESTORE} here")
+    lake.runtime.on_step(f"{RESTORE} here")
 
     def act(*, has_asked: bool) -> Operation:
         with lake.kv.write() as txn:

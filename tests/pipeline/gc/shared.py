@@ -15,7 +15,7 @@ from lakecli.pipeline.gc.run import Action, GcOptions, GcReport, advance
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository import push as pushing
 from lakecli.repository.commit import commit
-from lakecli.repository.core.gc_guard import Guard
+from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.view import open_view
 from lakecli.repository.upload import UploadOptions, upload_stream
@@ -74,11 +74,11 @@ class Shared:
             self.store.put(info.key, on_disk.get(info.key), ANY)
         for repository in self.clones:
             repository.__dict__["store"] = self.store
-            repository.__dict__["guard"] = Guard(
+            repository.__dict__["guard"] = GcGuard(
                 self.store, monotonic=self.time.monotonic, sleep=lambda _seconds: None
             )
-            surroundings = repository.lake.surroundings._replace(clock=self.time)
-            repository.lake.surroundings = surroundings
+            runtime = repository.lake.runtime._replace(clock=self.time)
+            repository.lake.runtime = runtime
 
     def __enter__(self) -> Self:
         return self

@@ -72,8 +72,8 @@ def test_killed_at_a_step(tmp_path: Path, step: str, *, other: bool) -> None:
                 killed.append(name)
                 raise Killed
 
-        surroundings = ada.lake.surroundings
-        ada.lake.surroundings = surroundings._replace(on_step=kill)
+        runtime = ada.lake.runtime
+        ada.lake.runtime = runtime._replace(on_step=kill)
         last = None
         for _ in range(6):
             try:
@@ -184,7 +184,7 @@ def test_a_sweep_that_was_taken_over_deletes_nothing_more(tmp_path: Path) -> Non
                 assert shared.collect(cleo).action is Action.SWEPT
                 upload(ben, b"again", b"left 1")
 
-        ada.lake.surroundings = ada.lake.surroundings._replace(on_step=take_over)
+        ada.lake.runtime = ada.lake.runtime._replace(on_step=take_over)
         with pytest.raises(StateMoved):
             shared.collect(ada)
         assert data_key(h(b"left 1").hex()) in shared.data

@@ -72,7 +72,7 @@ def grow_old(directory: Path) -> None:
 
 def advance_here(directory: Path) -> Action:
     with machine(directory, "ada", clock=Ticking(START + timedelta(days=1))) as lake:
-        lake.surroundings = lake.surroundings._replace(new_id=lambda: os.urandom(16))
+        lake.runtime = lake.runtime._replace(new_id=lambda: os.urandom(16))
         return advance(lake.repository("demo"), LocalRunner(), GcOptions()).action
 
 

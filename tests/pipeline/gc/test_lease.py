@@ -134,7 +134,7 @@ def test_a_machine_that_sleeps_before_it_deletes(
                 upload(ben, b"again", b"left")
 
     slept: list[str] = []
-    ada.lake.surroundings = ada.lake.surroundings._replace(on_step=sleep)
+    ada.lake.runtime = ada.lake.runtime._replace(on_step=sleep)
     if taken_over:
         with pytest.raises(StateMoved):
             shared.collect(ada)

@@ -37,7 +37,7 @@ from lakecli.remote.collection import Phase, StateMoved, read_state
 from lakecli.remote.refs import iter_refs, read_refs
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.core.gc_guard import Guard, Swept
+from lakecli.repository.core.gc_guard import GcGuard, Swept
 from lakecli.repository.push import PushOptions, push_deletion
 from lakecli.repository.sharing.references import NotInBucket
 from lakecli.repository.sharing.shareable import ensure_shareable
@@ -165,12 +165,12 @@ class Collecting(RuleBasedStateMachine):
         if wait:
             self.shared.time.pass_by(GRACE + timedelta(hours=2))
         lake = self.cleo.lake
-        lake.surroundings = lake.surroundings._replace(on_step=meanwhile)
+        lake.runtime = lake.runtime._replace(on_step=meanwhile)
         try:
             with suppress(StateMoved):
                 self.shared.collect(self.cleo)
         finally:
-            lake.surroundings = lake.surroundings._replace(on_step=lambda _name: None)
+            lake.runtime = lake.runtime._replace(on_step=lambda _name: None)
 
     @rule(
         number=WORKERS,
@@ -248,7 +248,7 @@ TestCollecting.settings = SETTINGS
 
 def no_guard(patch: pytest.MonkeyPatch) -> None:
     """Let writers refer to what is there without another thought."""
-    patch.setattr(Guard, "settle", lambda _self, **_keys: None)
+    patch.setattr(GcGuard, "settle", lambda _self, **_keys: None)
 
 
 def no_marking_again(patch: pytest.MonkeyPatch) -> None:
@@ -265,7 +265,7 @@ def no_keeps(patch: pytest.MonkeyPatch) -> None:
 
 def no_waiting(patch: pytest.MonkeyPatch) -> None:
     """Let writers go on while a sweep deletes, and ask for nothing afterwards."""
-    patch.setattr(Guard, "_settle", Guard._read)
+    patch.setattr(GcGuard, "_settle", GcGuard._read)
     patch.setattr(collection, "may_have_swept", lambda *_states: False)
 
 

@@ -48,7 +48,7 @@ def key_of(contents: bytes) -> str:
 def set_clock(shared: Shared, repository: Repository, offset: timedelta = NO_OFFSET) -> None:
     """Let the clock of one machine be wrong by that much from now on."""
     lake = repository.lake
-    lake.surroundings = lake.surroundings._replace(clock=lambda: shared.time() + offset)
+    lake.runtime = lake.runtime._replace(clock=lambda: shared.time() + offset)
 
 
 def sweep_now(shared: Shared, collector: Repository, **options: object) -> None:
@@ -74,7 +74,7 @@ def kill_at(repository: Repository, step: str) -> None:
         if name == step:
             raise Killed
 
-    repository.lake.surroundings = repository.lake.surroundings._replace(on_step=on_step)
+    repository.lake.runtime = repository.lake.runtime._replace(on_step=on_step)
 
 
 def force_main_back(shared: Shared, offset: timedelta) -> None:

@@ -30,7 +30,7 @@ from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.core import transaction
 from lakecli.repository.core.gate import Gone
-from lakecli.repository.core.gc_guard import Guard, Swept
+from lakecli.repository.core.gc_guard import GcGuard, Swept
 from lakecli.repository.core.view import open_view
 from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.handoff.incoming import take_in
@@ -94,15 +94,15 @@ class Setting:
                 about_to.set()
                 assert ada_waits.wait(30)
 
-        surroundings = self.ben.lake.surroundings
-        self.ben.lake.surroundings = surroundings._replace(on_step=on_step)
+        runtime = self.ben.lake.runtime
+        self.ben.lake.runtime = runtime._replace(on_step=on_step)
         sweeping = Thread(target=self.shared.collect, args=(self.ben,))
 
         def sleep(_seconds: float) -> None:
             ada_waits.set()
             sweeping.join(30)
 
-        self.ada.__dict__["guard"] = Guard(
+        self.ada.__dict__["guard"] = GcGuard(
             self.shared.store, monotonic=self.shared.time.monotonic, sleep=sleep
         )
         sweeping.start()
@@ -359,7 +359,7 @@ def test_where_nothing_was_ever_collected_a_way_in_costs_one_get(
         monkeypatch.setattr(store_location, "_open", lambda _site: store)
         monkeypatch.setattr(store_location, "_guard", lambda _site: setting.ada.guard)
         way.prepare(setting)
-        setting.ada.__dict__["guard"] = Guard(store, monotonic=shared.time.monotonic)
+        setting.ada.__dict__["guard"] = GcGuard(store, monotonic=shared.time.monotonic)
         store.reset()
         way.use(setting)
         assert store.keys.count(("get", STATE_KEY)) == 1
@@ -382,7 +382,7 @@ def test_without_the_bucket_refs_are_put_and_nothing_is_staged(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    fresh = Guard(setting.shared.store, monotonic=setting.shared.time.monotonic)
+    fresh = GcGuard(setting.shared.store, monotonic=setting.shared.time.monotonic)
     setting.ada.__dict__["guard"] = fresh
     for request in ("get", "list", "head"):
         monkeypatch.setattr(setting.shared.store, request, fail)

@@ -18,7 +18,7 @@ from lakecli.pipeline.imports.job import destination
 from lakecli.pipeline.imports.join_parts import stitch
 from lakecli.pipeline.imports.part import Item, Tally, Task, import_item
 from lakecli.pipeline.runner import LocalRunner
-from lakecli.pipeline.store_location import Site
+from lakecli.pipeline.store_location import StoreLocation
 from tests.pipeline.imports.sources import Split, value_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ PREFIXES = st.sampled_from([None, b"data", b"data/", b"\xff", b"a/b"])
 STORE = MemoryStore()
 
 
-class MemorySite(Site):
+class MemorySite(StoreLocation):
     """A site that is not the machine's: syncing a disk is not what is tested here."""
 
     def trees(self) -> TreeStore:
