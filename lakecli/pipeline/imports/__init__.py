@@ -13,6 +13,7 @@
 
 A *source* (`files`, `listing`, `manifest`, `inventory`) plans parts, each an interval of keys; a
 part gives its objects as sorted `rows`. `part` makes ranges of one part wherever a runner puts
-it, merging what the branch has there. `join_parts` joins the parts on the driver, and copies whatever
-the branch has outside of the prefix. `job` holds it together; `journal` lets it go on after a kill.
+it, merging what the branch has there. `join_parts` joins the parts on the driver, and copies
+whatever the branch has outside of the prefix. `job` holds it together; `journal` lets it go on
+after a kill.
 """
