@@ -13,7 +13,7 @@ from lakecli.repository.check.fsck import FsckCounts, count_entries, fsck, summa
 from lakecli.repository.commit import commit
 from lakecli.repository.core.data_index import DataIndex
 from lakecli.repository.upload import UploadOptions, upload_tree
-from tests.support.lakes import stage
+from tests.support.lakes import entry_of, stage_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,7 +126,7 @@ def test_without_hashing_a_flipped_byte_of_data_goes_unnoticed(
 
 
 def test_staged_objects_are_checked(repository: Repository, namespace: Path) -> None:
-    stage(repository, "side", {b"never/written": b"only in staging"})
+    stage_entries(repository, "side", {b"never/written": entry_of(b"only in staging")})
     (finding,) = fsck(repository)
     assert (finding.kind, finding.what, finding.path) == ("data", "missing", b"never/written")
     assert (finding.ref, finding.commit_id) == ("side", None)

@@ -23,7 +23,7 @@ from lakecli.repository.repair.run import repair
 from lakecli.repository.upload import UploadOptions, upload_tree
 from tests.repository.test_fsck import flip, kind_of, remove, truncate, zero
 from tests.support.faulty import FaultyStore
-from tests.support.lakes import make_repository, open_lake, read, stage
+from tests.support.lakes import entry_of, make_repository, open_lake, read, stage, stage_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -151,7 +151,7 @@ def test_what_is_lost_is_told_with_all_that_it_hurts(repository: Repository, his
     shared = data_of(repository, history, b"d/01.txt")
     only_old.unlink()
     shared.unlink()
-    stage(repository, "side", {b"new": b"never uploaded"})
+    stage_entries(repository, "side", {b"new": entry_of(b"never uploaded")})
     _, repaired, lost, counts = heal(repository)
     assert repaired == []
     assert counts.checked.findings == 3
