@@ -2,21 +2,22 @@
 
 ::
 
-    base           the protocol `ObjectStore`; registry: which adapter serves a URI; uri: URIs
-    s3, gs, azure  the clouds
-    local, memory  a directory; a bucket in memory
-    probe          what `lakecli doctor` tries
-    uploads        uploads in parts that survive the process; spool: large files on their way
-    streams        bodies; seekable: of known size; ranges: parts of objects
-    contents       objects named by their contents; parallel_batch: many of them
-    copying        copies made by the store; renewing: a new date; deleting: only a known version
-    presigning     what presigned URLs share; dates: the store's clock
-    versions       reading one version of an object
-    leftovers      temporary files of killed processes
-    access         which credentials are in use; wording: an SDK's errors in lakecli's
+    base          the protocol `ObjectStore`; capabilities: what only some stores can do
+    registry      finds the adapter of a URI; uri: storage namespace URIs
+    s3, gs, azure adapters of the clouds
+    local, memory adapters of a directory, and of a bucket in memory
+    probe         the checks of `lakecli doctor`
+    uploads       uploads in parts that survive the process; spool: the file of a large object
+    streams       request and response bodies; seekable: with seek; ranges: parts of objects
+    contents      writes objects named by their contents; parallel_batch: many at once
+    presigning    what the presigned URLs of all stores share
+    dates         the store's clock
+    versions      reads one version of an object
+    access        which credentials are in use
+    wording       translates an SDK's errors
 
-`registry.open_store` finds the adapter of a namespace's URI and imports it on first use: a cloud
-SDK is loaded by the command that talks to that cloud and by no other. Imports nothing of lakecli
-above `errors`. A new adapter is one module, one row in `registry.ADAPTERS`, and one subclass of
-the contract in ``tests/objectstore/``.
+`registry.open_store` finds the adapter of a namespace's URI and imports it on first use, so only a
+command that talks to a cloud loads its SDK. A new adapter is one module, one row in
+`registry.ADAPTERS`, a scheme in `uri.parse` and one subclass of the contract in
+``tests/objectstore/``.
 """

@@ -1,16 +1,13 @@
-"""Who asks a store, by which credentials; what adapters can tell, and nothing secret.
-
-An adapter that knows has a method ``access() -> Access``. It may read files and variables, and ask
-a server only where the credentials come from one (single sign-on, roles of a machine).
-"""
+"""Which credentials a store is accessed with; nothing in here is secret."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from lakecli.objectstore.capabilities import ReportsAccess
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
 
     from lakecli.objectstore.base import ObjectStore
@@ -20,13 +17,13 @@ _SHOWN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The credentials in use, and where they are shown.
+    """The credentials in use.
 
     Attributes:
         kind: of credentials: ``access key``, ``service account``, ….
-        identity: whose they are: an account, a role, the beginning of a key's name.
+        identity: of an account or a role, or the beginning of a key's name.
         source: where they were found: a variable, a profile, a file.
-        endpoint: host that is asked; ``""`` for this machine.
+        endpoint: host that receives the requests; ``""`` for this machine.
         region: of the bucket, where the store has regions.
         expires_at: when they end, if that is known.
     """
@@ -40,14 +37,13 @@ class Access:
 
 
 def access_of(store: ObjectStore) -> Access | None:
-    """Return how a store is accessed, or ``None`` where its adapter does not tell.
+    """Return how a store is accessed, or ``None`` if it has no credentials.
 
     Raises:
-        PermissionDenied: there are no credentials, or they have ended.
-        UsageError: the configuration makes no sense.
+        PermissionDenied: there are no credentials, or they have expired.
+        UsageError: the configuration is invalid.
     """
-    tell: Callable[[], Access] | None = getattr(store, "access", None)
-    return None if tell is None else tell()
+    return store.access() if isinstance(store, ReportsAccess) else None
 
 
 def beginning_of(name: str) -> str:

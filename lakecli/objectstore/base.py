@@ -10,14 +10,7 @@ Adapters translate their SDK's errors into lakecli's at their own edge:
 - no connection, time-outs, throttling, 5xx after the retries, disk full: `Unreachable`
 - what the store cannot do: `Unsupported`
 
-What only some stores can do is asked for by functions of other modules:
-
-- `uploads.uploads_of`: uploads in parts that outlive a process
-- `deleting.matching_deletes_of`: ``delete_matching``, which deletes an object only if it is still
-  of the version that was looked at
-- `renewing.renew`: a new time for an object, at once where the store can
-- `copying.copy_across`: copies between namespaces of one kind
-- `versions.at_version`: reading one version of an object, and listing the current versions
+What only some stores can do is in `capabilities`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, timedelta
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
+
+from lakecli.objectstore.capabilities import ShowsClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,15 +48,6 @@ class ServerDate:
         return moment + timedelta(seconds=self._clock() - then)
 
 
-@runtime_checkable
-class Dated(Protocol):
-    """A store whose responses show its clock."""
-
-    @property
-    def server_date(self) -> ServerDate:
-        """The date of the last response."""
-
-
 def store_time(store: object) -> datetime | None:
-    """Return the present by a store's clock, as far as responses have shown it; asks nothing."""
-    return store.server_date.now() if isinstance(store, Dated) else None
+    """Return the present by a store's clock, or ``None`` before its first response."""
+    return store.server_date.now() if isinstance(store, ShowsClock) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
+from lakecli.objectstore.capabilities import OpensRanges
 from lakecli.objectstore.streams import ReadStream
 
 if TYPE_CHECKING:
@@ -11,27 +12,26 @@ if TYPE_CHECKING:
 
 
 READ_SIZE: Final = 4 << 20
-"""Bytes asked for at a time, where a store gives whole answers only."""
+"""Bytes in one request to a store that does not stream ranges."""
 
 
 def open_range(store: ObjectStore, key: str, *, start: int, length: int) -> BinaryIO:
     """Open bytes ``[start, start + length)`` of an object for one pass; the caller closes it.
 
-    Stores that have a method of this name stream them, by a single request that is not repeated;
-    of others they are read piece by piece, so that neither holds much in memory.
+    `OpensRanges` stores stream them by a single request that is not repeated; others are read
+    piece by piece. Neither holds much in memory.
 
     Raises:
         ObjectNotFound: no such key.
-        Unsupported: the server does not know ranges.
+        Unsupported: the server does not implement ranges.
     """
-    stream = getattr(store, "open_range", None)
-    if stream is not None:
-        return cast("BinaryIO", stream(key, start=start, length=length))
+    if isinstance(store, OpensRanges):
+        return store.open_range(key, start=start, length=length)
     return cast("BinaryIO", _Pieces(store, key, start, start + length))
 
 
 class _Pieces(ReadStream):
-    """A part of an object, read by several calls."""
+    """A part of an object, read by several requests."""
 
     def __init__(self, store: ObjectStore, key: str, start: int, end: int) -> None:
         self._store = store

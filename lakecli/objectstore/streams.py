@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
+from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -56,6 +57,13 @@ def spooled(body: BinaryIO) -> BinaryIO:
     copyfileobj(body, file, SPOOL_SIZE)
     file.seek(0)
     return cast("BinaryIO", file)
+
+
+def batches(items: Iterable[Part], size: int) -> Iterator[list[Part]]:
+    """Yield lists of `size` items, the last one of fewer."""
+    remaining = iter(items)
+    while batch := list(islice(remaining, size)):
+        yield batch
 
 
 def parts_of(first: bytes, body: BinaryIO) -> Iterator[bytes]:

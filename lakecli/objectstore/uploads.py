@@ -1,23 +1,23 @@
 """Uploads in parts that outlive the process which began them.
 
-Not every store has them: a directory is written by copying, which is begun anew. `uploads_of`
-tells. Which parts have arrived is asked of the store, never kept beside it: it knows those too
-whose answers were lost, so that whoever goes on sends again only what was under way.
+A directory has none: an interrupted copy starts again. `uploads_of` returns those of a store. Only
+the store knows which parts have arrived; no list is kept here. It also knows the parts whose
+responses were lost, so a resumed upload sends only the parts that are missing.
 
-How a store that is not S3 does it:
-
-- Azure: parts are blocks whose names tell the upload and the number, and which are listed as
-  uncommitted; the store forgets them after a week.
-- Google Cloud Storage: the XML API's multipart uploads, which are S3's but know no conditions; a
-  resumable session takes its parts one after the other and is no way to use several connections.
+- S3: multipart uploads.
+- Google Cloud Storage: multipart uploads of the XML API, like S3's but without conditions. A
+  resumable session takes its parts one after the other and cannot use several connections.
+- Azure: uncommitted blocks, whose names hold the upload and the part's number; the store drops
+  them after a week.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, NewType, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, NewType, Protocol
 
 from lakecli.errors import NotFound
+from lakecli.objectstore.capabilities import HasUploads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import Condition, ObjectStore, Version
 
 UploadId = NewType("UploadId", str)
-"""Opaque; means something to its store only, together with the key."""
+"""Opaque; valid only in its store, together with the key."""
 
 PART_SIZE = 8 << 20
 """Bytes in a part of most objects."""
 
 MAX_PARTS = 10_000
-"""In one object, as S3 has it; no store takes fewer."""
+"""In one object: the limit of S3, and the lowest of all stores."""
 
 
 class UploadNotFound(NotFound):
-    """The store does not know the upload any more: completed, aborted or expired."""
+    """The upload was completed or aborted, or has expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Part:
     Attributes:
         number: from 1.
         size: in bytes.
-        tag: opaque; what completing the upload asks for.
-        crc32c: of its bytes, where the store tells; ``None`` where it does not.
+        tag: opaque; `Uploads.complete` needs it.
+        crc32c: of its bytes; ``None`` if the store does not report it.
     """
 
     number: int
@@ -58,12 +58,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedUpload:
-    """An upload that was neither completed nor aborted; times are the store's.
+    """An upload that was neither completed nor aborted.
 
     Attributes:
-        key: of the object it would have become.
+        key: of the object.
         id: of the upload.
-        started_at: when it began.
+        started_at: by the store's clock.
     """
 
     key: str
@@ -74,8 +74,8 @@ class UnfinishedUpload:
 class Uploads(Protocol):
     """Uploads in parts into one namespace. Safe to share between threads.
 
-    Parts may be sent in any order, side by side, and again. No method repeats a request by
-    itself, but for `start` and `complete`: who sends parts decides how long to try.
+    Parts may be sent in any order, in parallel and repeatedly. Only `start` and `complete` retry;
+    the caller decides how often to send a part.
     """
 
     def start(self, key: str) -> UploadId:
@@ -90,11 +90,11 @@ class Uploads(Protocol):
             key: of the object.
             upload: what `start` returned for it.
             number: from 1.
-            body: its bytes, or a stream of them that can seek.
-            crc32c: of the bytes, which the store compares where it can.
+            body: its bytes, or a seekable stream of them.
+            crc32c: of the bytes; the store verifies it if it can.
 
         Raises:
-            UploadNotFound: the store does not know the upload any more.
+            UploadNotFound: the upload no longer exists.
             IntegrityError: the store received other bytes.
         """
 
@@ -102,42 +102,41 @@ class Uploads(Protocol):
         """Yield the parts that have arrived, by number.
 
         Raises:
-            UploadNotFound: the store does not know the upload any more.
+            UploadNotFound: the upload no longer exists.
         """
 
     def changed_at(self, key: str, upload: UploadId) -> datetime | None:
-        """Return when the last part arrived, or ``None`` if none did.
+        """Return when the last part arrived; ``None`` if no part did.
 
         Raises:
-            UploadNotFound: the store does not know the upload any more.
+            UploadNotFound: the upload no longer exists.
         """
 
     def complete(
         self, key: str, upload: UploadId, parts: Sequence[Part], condition: Condition
     ) -> Version:
-        """Join the parts, ordered by number, to the object, which is then visible and durable.
+        """Join the parts, ordered by number; the object is then visible and durable.
 
         Raises:
-            UploadNotFound: the store does not know the upload, or not these parts.
-            ConditionFailed: `condition` did not hold; the upload is as it was.
-            Unsupported: the store joins parts under no condition, so it has to be `ANY`.
+            UploadNotFound: the upload or one of these parts does not exist.
+            ConditionFailed: `condition` did not hold; the upload is unchanged.
+            Unsupported: this store joins parts without a condition only (`ANY`).
         """
 
     def abort(self, key: str, upload: UploadId) -> None:
-        """Drop an upload and its parts; one that is gone is fine."""
+        """Delete an upload and its parts; a missing one is fine."""
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads of keys under `prefix` that were never completed."""
 
 
 def uploads_of(store: ObjectStore) -> Uploads | None:
-    """Return the uploads of a store, or ``None`` where it has none."""
-    begin = getattr(store, "uploads", None)
-    return None if begin is None else cast("Uploads", begin())
+    """Return the uploads of a store, or ``None`` if it has none."""
+    return store.uploads() if isinstance(store, HasUploads) else None
 
 
 def part_size_of(size: int, smallest: int = PART_SIZE) -> int:
-    """Return how large the parts of an object are: a power of two times `smallest`."""
+    """Return the part size of an object: `smallest` times a power of two."""
     while size > smallest * MAX_PARTS:
         smallest *= 2
     return smallest

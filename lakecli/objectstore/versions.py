@@ -13,9 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO, NoReturn, Protocol
 
 from lakecli.errors import Unsupported
+from lakecli.objectstore.capabilities import HasVersions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
     from pathlib import Path
 
@@ -31,10 +32,7 @@ if TYPE_CHECKING:
 
 
 class VersionedStore(Protocol):
-    """Reads versions of the objects of one store; safe to share between threads.
-
-    Stores that can have a method ``versions() -> VersionedStore``.
-    """
+    """Reads versions of the objects of one store; safe to share between threads."""
 
     @property
     def uri(self) -> str:
@@ -77,13 +75,12 @@ def versions_of(store: ObjectStore) -> VersionedStore:
     Raises:
         Unsupported: the store cannot.
     """
-    versions: Callable[[], VersionedStore] | None = getattr(store, "versions", None)
-    if versions is None:
+    if not isinstance(store, HasVersions):
         raise Unsupported(
             f"versions of objects cannot be read at {store.uri}: only S3 buckets are supported",
             hint="copy the bytes into the repository instead: lakecli import --copy",
         )
-    return versions()
+    return store.versions()
 
 
 class AtVersion:

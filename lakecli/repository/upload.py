@@ -15,7 +15,7 @@ from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreach
 from lakecli.kv import file_hashes
 from lakecli.layout import data_digest, data_key
 from lakecli.model import CLIENT_MTIME, Entry
-from lakecli.objectstore.leftovers import clear_temporaries
+from lakecli.objectstore.capabilities import clear_temporaries
 from lakecli.objectstore.uploads import PART_SIZE, uploads_of
 from lakecli.objectstore.uri import is_local
 from lakecli.repository.core.gate import claim_uploaded

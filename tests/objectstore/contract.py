@@ -24,9 +24,8 @@ from lakecli.objectstore.base import (
     get_bounded,
     key_bytes,
 )
+from lakecli.objectstore.capabilities import DeletesMatching, renew
 from lakecli.objectstore.contents import put_content
-from lakecli.objectstore.deleting import matching_deletes_of
-from lakecli.objectstore.renewing import renew
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -384,11 +383,9 @@ class ObjectStoreContract(ABC):
         assert store.get("a/1") == b"again"
 
     def test_matching_deletes(self, store: ObjectStore) -> None:
-        deletes = matching_deletes_of(store)
-        if deletes is None:
-            assert not self.has_matching_deletes
+        assert isinstance(store, DeletesMatching) == self.has_matching_deletes
+        if not isinstance(store, DeletesMatching):
             return
-        assert self.has_matching_deletes
         old = {
             f"data/{number:03}": store.put(f"data/{number:03}", b"same", ANY) for number in range(6)
         }
@@ -398,27 +395,25 @@ class ObjectStoreContract(ABC):
         store.copy("aside", copied)
         renew(store, renewed, aside="aside-2")
         wanted = [*old.items(), ("data/missing", old[written]), ("data/000/below", old[written])]
-        kept = deletes.delete_matching(iter(wanted))
+        kept = store.delete_matching(iter(wanted))
         assert sorted(kept) == [written, copied, renewed]
         left = {info.key: info.version for info in store.list()}
         assert sorted(left) == ["aside", written, copied, renewed]
         assert all(version != left.get(key) for key, version in old.items())
         # With the version of a listing, and with that of `head`; one that never was matches none.
-        assert deletes.delete_matching([(written, Version("no-such-version"))]) == [written]
-        assert not deletes.delete_matching([(written, left[written])])
-        assert not deletes.delete_matching([(copied, store.head(copied).version)])
+        assert store.delete_matching([(written, Version("no-such-version"))]) == [written]
+        assert not store.delete_matching([(written, left[written])])
+        assert not store.delete_matching([(copied, store.head(copied).version)])
         assert [info.key for info in store.list("data/")] == [renewed]
-        assert not deletes.delete_matching([])
+        assert not store.delete_matching([])
 
     def test_matching_deletes_of_many(self, store: ObjectStore) -> None:
-        deletes = matching_deletes_of(store)
-        if deletes is None:
-            assert not self.has_matching_deletes
+        if not isinstance(store, DeletesMatching):
             return
         objects = [(f"many/{n:05}", store.put(f"many/{n:05}", b"", ANY)) for n in range(self.many)]
         for key, _ in objects[::7]:
             store.put(key, b"", ANY)
-        kept = sorted(deletes.delete_matching(objects))
+        kept = sorted(store.delete_matching(objects))
         assert kept == [key for key, _ in objects[::7]]
         assert [info.key for info in store.list("many/")] == kept
 

@@ -28,7 +28,7 @@ from lakecli.objectstore.base import (
     ObjectNotFound,
     Version,
 )
-from lakecli.objectstore.renewing import renew
+from lakecli.objectstore.capabilities import renew
 from lakecli.objectstore.streams import PART_SIZE
 from tests.support.azurite import ACCOUNT, KEY, connection_string
 from tests.support.servers import Answer, StubServer, free_port

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lakecli.objectstore.base import ANY
-from lakecli.objectstore.leftovers import clear_temporaries
+from lakecli.objectstore.capabilities import clear_temporaries
 from lakecli.objectstore.local.store import LocalStore
 from lakecli.objectstore.memory.store import MemoryStore
 

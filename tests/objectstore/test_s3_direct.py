@@ -52,7 +52,7 @@ def test_a_server_that_checks_signatures_takes_them(
     assert (found.body, found.etag.strip('"')) == (b"body", store.head("data/k-1_2.x").version)
     assert store.get("data/k-1_2.x") == b"body"
     aws_environment.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-    other = S3Store(store._bucket, "some/prefix")
+    other = S3Store(store.bucket, "some/prefix")
     assert other._requests.get("some/prefix/data/k-1_2.x") is None
     with pytest.raises(PermissionDenied):
         other.get("data/k-1_2.x")

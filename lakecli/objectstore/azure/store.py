@@ -33,9 +33,17 @@ from lakecli.objectstore.base import (
     check_range,
     key_bytes,
 )
+from lakecli.objectstore.capabilities import (
+    CopiesFrom,
+    DeletesMatching,
+    HasUploads,
+    Renews,
+    ReportsAccess,
+    ShowsClock,
+    WritesGarbled,
+)
 from lakecli.objectstore.dates import ServerDate
-from lakecli.objectstore.deleting import batches
-from lakecli.objectstore.streams import PART_SIZE, ReadStream, read_exactly
+from lakecli.objectstore.streams import PART_SIZE, ReadStream, batches, read_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -48,7 +56,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.azure.client import AzureClient
     from lakecli.objectstore.azure.login import AzureLogin
     from lakecli.objectstore.azure.uploads import AzureUploads
-    from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
+    from lakecli.objectstore.base import Condition, ObjectStore, PresignedUrl, PresignRequest
     from lakecli.objectstore.parallel_batch import ParallelBatch
     from lakecli.objectstore.uri import NamespaceUri
 
@@ -61,7 +69,9 @@ DELETE_SIZE = 256
 SUFFIX_TRIES = 5
 
 
-class AzureStore:
+class AzureStore(
+    CopiesFrom, DeletesMatching, HasUploads, Renews, ReportsAccess, ShowsClock, WritesGarbled
+):
     """A namespace in a container; nothing is loaded or asked before the first request.
 
     Args:
@@ -74,12 +84,12 @@ class AzureStore:
     def __init__(
         self, account: str, container: str, prefix: str = "", *, attempts: int = ATTEMPTS
     ) -> None:
-        self._account = account
-        self._container = container
+        self.account = account
+        self.container = container
         self._prefix = prefix
         self._start = f"{prefix}/" if prefix else ""
         self._attempts = attempts
-        self.server_date = ServerDate()
+        self._server_date = ServerDate()
         self._translator = Translator(account, container, lambda: self._login().host)
         self._lock = RLock()
         self._found: AzureLogin | None = None
@@ -88,8 +98,13 @@ class AzureStore:
     @property
     def uri(self) -> str:
         """``az://``, the account, the container and the prefix."""
-        root = f"az://{self._account}/{self._container}"
+        root = f"az://{self.account}/{self.container}"
         return root + (f"/{self._prefix}" if self._prefix else "")
+
+    @property
+    def server_date(self) -> ServerDate:
+        """The date of the last response."""
+        return self._server_date
 
     def check_container(self) -> None:
         """Make sure that the container is there.
@@ -98,7 +113,7 @@ class AzureStore:
             BucketNotFound: it is not.
             PermissionDenied: its blobs may not be listed.
         """
-        with self._translated():
+        with self.translated():
             self._sdk().ask_for_container()
 
     def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
@@ -134,7 +149,7 @@ class AzureStore:
 
     def open(self, key: str) -> BinaryIO:
         """Open an object for one pass of reading."""
-        with self._translated(key) as full:
+        with self.translated(key) as full:
             download = self._sdk().download(full)
         return cast("BinaryIO", _DownloadStream(download, self._translator, full, self._what(key)))
 
@@ -167,17 +182,17 @@ class AzureStore:
             is_whole = len(first) < PART_SIZE
         once = ONCE if options else {}
         if is_whole:
-            with self._translated(key, is_write=True) as full:
+            with self.translated(key, is_write=True) as full:
                 return _version(self._sdk().write(full, first, attributes, options | once))
         if isinstance(condition, Absent):
             self._check_absent(key)
-        with self._translated(key, is_write=True) as full:
+        with self.translated(key, is_write=True) as full:
             rest = cast("BinaryIO", body)
             return _version(self._sdk().write_stream(full, first, rest, attributes, options | once))
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""
-        with self._translated(key) as full:
+        with self.translated(key) as full:
             found = self._sdk().describe(full)
         return self._info_of(
             found,
@@ -207,11 +222,11 @@ class AzureStore:
             self._delete(batch)
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
-        """Delete objects that are still of these versions; see `deleting.MatchingDeletes`."""
+        """Delete objects that are still of these versions."""
         kept: list[str] = []
         for batch in batches(objects, DELETE_SIZE):
             names = [self._full(key) for key, _ in batch]
-            with self._translated():
+            with self.translated():
                 failed = self._sdk().delete(names, [version for _, version in batch])
             for full, status, code in failed:
                 error = self._translator.refused(status, code, full)
@@ -222,13 +237,13 @@ class AzureStore:
         return kept
 
     def renew(self, key: str) -> None:
-        """Give an object a new time and version; see `renewing.renew`.
+        """Give an object a new time and version.
 
         Its metadata are written again. A copy would do as well, but the store may make it later,
         and until then, or for ever if it gives up, the object would be empty.
         """
         for _ in range(SUFFIX_TRIES):
-            with suppress(ConditionFailed), self._translated(key) as full:
+            with suppress(ConditionFailed), self.translated(key) as full:
                 self._sdk().touch(full)
                 return
         raise _replaced(self._what(key))
@@ -236,29 +251,29 @@ class AzureStore:
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata."""
         target = self._full(key)
-        with self._translated(source) as origin:
+        with self.translated(source) as origin:
             status = self._sdk().copy(origin, target)
             if status != "success":
                 raise self._translator.not_copied(status, target)
 
     def copy_from(
         self,
-        source: AzureStore,
+        source: ObjectStore,
         source_key: str,
         key: str,
         *,
         content_type: str,
         metadata: Mapping[str, str],
     ) -> bool:
-        """Copy an object of any container of this account; see `copying.copy_across`."""
+        """Copy an object of any container of this account."""
         from lakecli.objectstore.azure.client import Attributes
 
-        if source._account != self._account:
+        if not isinstance(source, AzureStore) or source.account != self.account:
             return False
         target = self._full(key)
         attributes = Attributes(content_type, encode_metadata(metadata))
-        with source._translated(source_key) as origin:
-            status = self._sdk().copy_from(source._container, origin, target, attributes)
+        with source.translated(source_key) as origin:
+            status = self._sdk().copy_from(source.container, origin, target, attributes)
             if status != "success":
                 raise self._translator.not_copied(status, target)
         return True
@@ -277,32 +292,32 @@ class AzureStore:
                 f"cannot presign, {login.source} holds a signature and no key",
                 hint=f"unset it and do one of these: {HOW_TO_LOG_IN}",
             )
-        with self._translated(key) as full:
+        with self.translated(key) as full:
             delegated = None
             if not login.key:
                 delegated = self._sdk().delegated_key(now=now, lifetime=request.expires_in)
             return presign(
                 login,
                 request,
-                container=self._container,
+                container=self.container,
                 name=full,
                 now=now,
                 delegated=delegated,
             )
 
     def access(self) -> Access:
-        """Tell which credentials are in use, and where; see `lakecli.objectstore.access`."""
+        """Tell which credentials are in use, and where."""
         from lakecli.objectstore.azure.access import describe
 
         return describe(self._login(), os.environ)
 
     def put_garbled(self, key: str, body: bytes) -> None:
-        """Send `body` with the checksum of other bytes; see `lakecli.objectstore.probe.objects`.
+        """Send `body` with the checksum of other bytes.
 
         Raises:
             IntegrityError: as it should be.
         """
-        with self._translated(key) as full:
+        with self.translated(key) as full:
             self._sdk().write_garbled(full, body)
 
     def local_path(self, key: str) -> Path | None:
@@ -321,7 +336,7 @@ class AzureStore:
         from lakecli.objectstore.azure.uploads import AzureUploads
 
         return AzureUploads(
-            self._translated,
+            self.translated,
             sdk=self._sdk,
             find_version=lambda key: self.head(key).version,
             options_of=_options_of,
@@ -336,7 +351,7 @@ class AzureStore:
             if len(body) > SINGLE_LIMIT:
                 self.put(key, body, Absent())
                 return True
-            with self._translated(key, is_write=True) as full:
+            with self.translated(key, is_write=True) as full:
                 self._sdk().write(full, body, Attributes("", {}), if_absent())
         except ConditionFailed:
             return False
@@ -345,7 +360,7 @@ class AzureStore:
     def _login(self) -> AzureLogin:
         with self._lock:
             if self._found is None:
-                self._found = find_login(self._account, os.environ)
+                self._found = find_login(self.account, os.environ)
             return self._found
 
     def _sdk(self) -> AzureClient:
@@ -355,17 +370,17 @@ class AzureStore:
 
                 self._client = AzureClient(
                     self._login(),
-                    self._container,
+                    self.container,
                     attempts=self._attempts,
-                    server_date=self.server_date,
+                    server_date=self._server_date,
                 )
             return self._client
 
     def _blobs(self, prefix: str) -> Iterator[BlobProperties]:
-        with self._translated():
+        with self.translated():
             pages = self._sdk().pages(prefix)
         while True:
-            with self._translated():
+            with self.translated():
                 page = next(pages, None)
                 found = [] if page is None else list(page)
             if page is None:
@@ -377,7 +392,7 @@ class AzureStore:
     def _read(self, key: str, start: int, length: int | None, *, etag: str = "") -> bytes:
         from azure.core.exceptions import HttpResponseError
 
-        with self._translated(key) as full:
+        with self.translated(key) as full:
             try:
                 download = self._sdk().download(full, start=start, length=length, etag=etag)
                 data = download.readall()
@@ -392,7 +407,7 @@ class AzureStore:
     def _read_versioned(self, key: str, length: int | None) -> tuple[bytes, Version]:
         from azure.core.exceptions import HttpResponseError
 
-        with self._translated(key) as full:
+        with self.translated(key) as full:
             try:
                 download = self._sdk().download(full, length=length)
                 return download.readall(), _version(download.properties.etag)
@@ -410,7 +425,7 @@ class AzureStore:
         raise ConditionFailed(f"object is there already, nothing was written: {key!r}")
 
     def _delete(self, batch: Sequence[str]) -> None:
-        with self._translated():
+        with self.translated():
             failed = self._sdk().delete(batch)
         for full, status, code in failed:
             error = self._translator.refused(status, code, full)
@@ -424,7 +439,7 @@ class AzureStore:
             yield key
 
     @contextmanager
-    def _translated(self, key: str | None = None, *, is_write: bool = False) -> Iterator[str]:
+    def translated(self, key: str | None = None, *, is_write: bool = False) -> Iterator[str]:
         """Name the object in full, and translate what the SDK says about it or the container."""
         full = "" if key is None else self._full(key)
         with self._translator.translated(full, is_write=is_write):

@@ -27,11 +27,18 @@ from lakecli.objectstore.base import (
     Version,
     check_range,
 )
+from lakecli.objectstore.capabilities import (
+    CopiesFrom,
+    DeletesMatching,
+    HasUploads,
+    ReportsAccess,
+    ShowsClock,
+    WritesGarbled,
+)
 from lakecli.objectstore.dates import ServerDate
-from lakecli.objectstore.deleting import batches
 from lakecli.objectstore.gs.credentials import GsLogin
 from lakecli.objectstore.gs.errors import Translator
-from lakecli.objectstore.streams import PART_SIZE, read_exactly
+from lakecli.objectstore.streams import PART_SIZE, batches, read_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +48,7 @@ if TYPE_CHECKING:
     from google.cloud.storage import Blob
 
     from lakecli.objectstore.access import Access
-    from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
+    from lakecli.objectstore.base import Condition, ObjectStore, PresignedUrl, PresignRequest
     from lakecli.objectstore.gs.client import Attributes, GsClient, Piece
     from lakecli.objectstore.gs.uploads import GsUploads
     from lakecli.objectstore.parallel_batch import ParallelBatch
@@ -62,7 +69,7 @@ NO_GENERATION = 1
 """No object ever has it: generations count microseconds since 1970."""
 
 
-class GsStore:
+class GsStore(CopiesFrom, DeletesMatching, HasUploads, ReportsAccess, ShowsClock, WritesGarbled):
     """A namespace in a bucket; nothing is loaded or asked before the first request.
 
     Args:
@@ -72,11 +79,11 @@ class GsStore:
     """
 
     def __init__(self, bucket: str, prefix: str = "", *, attempts: int = ATTEMPTS) -> None:
-        self._bucket = bucket
+        self.bucket = bucket
         self._prefix = prefix
         self._start = f"{prefix}/" if prefix else ""
         self._attempts = attempts
-        self.server_date = ServerDate()
+        self._server_date = ServerDate()
         self._login = GsLogin()
         self._translator = Translator(bucket, lambda: self._login.host)
         self._lock = RLock()
@@ -86,7 +93,12 @@ class GsStore:
     @property
     def uri(self) -> str:
         """``gs://``, the bucket and the prefix."""
-        return f"gs://{self._bucket}" + (f"/{self._prefix}" if self._prefix else "")
+        return f"gs://{self.bucket}" + (f"/{self._prefix}" if self._prefix else "")
+
+    @property
+    def server_date(self) -> ServerDate:
+        """The date of the last response."""
+        return self._server_date
 
     def check_bucket(self) -> None:
         """Make sure that the bucket is there.
@@ -95,7 +107,7 @@ class GsStore:
             BucketNotFound: it is not.
             PermissionDenied: its objects may not be listed.
         """
-        with self._translated():
+        with self.translated():
             self._sdk().ask_for_bucket()
         self._bucket_exists = True
 
@@ -111,7 +123,7 @@ class GsStore:
             self.head(key)
             return b""
         end = None if length is None else start + length
-        with self._reading(key) as full:
+        with self.reading(key) as full:
             data = self._sdk().read(full, start=start, end=end).data
         longest = -start if start < 0 else length
         if longest is not None and len(data) > longest:
@@ -127,13 +139,13 @@ class GsStore:
             IntegrityError: it does not have the checksum that is kept with it.
             ConditionFailed: it was replaced, again and again, while it was read.
         """
-        with self._reading(key) as full:
+        with self.reading(key) as full:
             piece = self._sdk().read(full, end=length)
         if piece.generation is not None:
             return piece.data, Version(str(piece.generation))
         for _ in range(VERSION_TRIES):
             version = self.head(key).version
-            with suppress(ObjectNotFound), self._reading(key) as full:
+            with suppress(ObjectNotFound), self.reading(key) as full:
                 return self._sdk().read(full, end=length, generation=int(version)).data, version
         raise ConditionFailed(f"object was replaced while it was read: {key!r}")
 
@@ -144,11 +156,11 @@ class GsStore:
         full = self._full(key)
 
         def read_piece(start: int, end: int, generation: int | None) -> Piece:
-            with self._reading(key):
+            with self.reading(key):
                 return self._sdk().read(full, start=start, end=end, generation=generation)
 
         stream = ObjectStream(
-            repr(f"gs://{self._bucket}/{full}"),
+            repr(f"gs://{self.bucket}/{full}"),
             read_piece=read_piece,
             find_generation=lambda: int(self.head(key).version),
         )
@@ -178,7 +190,7 @@ class GsStore:
         first = read_exactly(body, PART_SIZE)
         if len(first) == PART_SIZE:
             return self._put_stream(key, first, body, attributes, generation)
-        with self._translated(key, is_write=True) as full:
+        with self.translated(key, is_write=True) as full:
             blob = self._sdk().write(
                 full, first, attributes, generation=generation, may_repeat=generation is None
             )
@@ -186,7 +198,7 @@ class GsStore:
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""
-        with self._reading(key) as full:
+        with self.reading(key) as full:
             blob = self._sdk().describe(full)
         return self._info_of(
             blob, content_type=blob.content_type or "", metadata=blob.metadata or {}
@@ -199,11 +211,11 @@ class GsStore:
             Unsupported: the store lists in another order.
         """
         floor = self._start + after if after else ""
-        with self._translated():
+        with self.translated():
             pages = self._sdk().pages(_utf8(self._start + prefix), _utf8(floor))
         last = floor.encode()
         while True:
-            with self._translated():
+            with self.translated():
                 page = next(pages, None)
             if page is None:
                 return
@@ -222,12 +234,12 @@ class GsStore:
             self._delete(batch)
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
-        """Delete objects that are still of these versions; see `deleting.MatchingDeletes`."""
+        """Delete objects that are still of these versions."""
         kept: list[str] = []
         for batch in batches(objects, DELETE_SIZE):
             names = [self._full(key) for key, _ in batch]
             generations = [_generation_for(Match(version)) for _, version in batch]
-            with self._translated():
+            with self.translated():
                 failed = self._sdk().delete(names, generations)
             for full, status in failed:
                 error = self._translator.refused(status, full)
@@ -242,26 +254,28 @@ class GsStore:
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata."""
         target = self._full(key)
-        with self._reading(source) as origin:
+        with self.reading(source) as origin:
             self._sdk().copy(origin, target)
 
     def copy_from(
         self,
-        source: GsStore,
+        source: ObjectStore,
         source_key: str,
         key: str,
         *,
         content_type: str,
         metadata: Mapping[str, str],
     ) -> bool:
-        """Copy an object of any bucket; see `copying.copy_across`."""
+        """Copy an object of any bucket."""
+        if not isinstance(source, GsStore):
+            return False
         from lakecli.objectstore.gs.client import Attributes
 
         # Without any attribute the copy would get those of the original.
         attributes = Attributes(content_type or "application/octet-stream", metadata)
         target = self._full(key)
-        with source._reading(source_key) as origin:
-            self._sdk().copy_from(source._bucket, origin, target, attributes)
+        with source.reading(source_key) as origin:
+            self._sdk().copy_from(source.bucket, origin, target, attributes)
         return True
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
@@ -272,29 +286,29 @@ class GsStore:
         """
         from lakecli.objectstore.gs.presign import presign
 
-        with self._translated(key) as full:
+        with self.translated(key) as full:
             return presign(
                 self._login.signer(),
                 request,
                 endpoint=self._login.endpoint,
-                path=f"/{self._bucket}/{quote(full, safe='/~')}",
+                path=f"/{self.bucket}/{quote(full, safe='/~')}",
                 now=now,
             )
 
     def access(self) -> Access:
-        """Tell which credentials are in use, and where; see `lakecli.objectstore.access`."""
+        """Tell which credentials are in use, and where."""
         from lakecli.objectstore.gs.access import describe
 
-        with self._translated():
+        with self.translated():
             return describe(self._login)
 
     def put_garbled(self, key: str, body: bytes) -> None:
-        """Send `body` with the checksum of other bytes; see `lakecli.objectstore.probe.objects`.
+        """Send `body` with the checksum of other bytes.
 
         Raises:
             IntegrityError: as it should be.
         """
-        with self._translated(key) as full:
+        with self.translated(key) as full:
             self._sdk().write_garbled(full, body)
 
     def local_path(self, key: str) -> Path | None:
@@ -313,7 +327,7 @@ class GsStore:
         from lakecli.objectstore.gs.uploads import GsUploads
 
         return GsUploads(
-            self._translated,
+            self.translated,
             sdk=self._sdk,
             find_version=lambda key: self.head(key).version,
             start=self._start,
@@ -324,7 +338,7 @@ class GsStore:
         from lakecli.objectstore.gs.client import Attributes
 
         try:
-            with self._translated(key, is_write=True) as full:
+            with self.translated(key, is_write=True) as full:
                 attributes = Attributes("", {})
                 self._sdk().write(full, body, attributes, generation=0, may_repeat=True)
         except ConditionFailed:
@@ -338,9 +352,9 @@ class GsStore:
 
                 self._client = GsClient(
                     self._login,
-                    self._bucket,
+                    self.bucket,
                     attempts=self._attempts,
-                    server_date=self.server_date,
+                    server_date=self._server_date,
                 )
             return self._client
 
@@ -355,7 +369,7 @@ class GsStore:
         if generation == 0:
             self._check_absent(key)
         try:
-            with self._translated(key, is_write=True) as full:
+            with self.translated(key, is_write=True) as full:
                 blob = self._sdk().write_stream(
                     full, first, rest, attributes, generation=generation
                 )
@@ -373,7 +387,7 @@ class GsStore:
         raise ConditionFailed(f"object is there already, nothing was written: {key!r}")
 
     def _delete(self, batch: Sequence[str]) -> None:
-        with self._translated():
+        with self.translated():
             failed = self._sdk().delete(batch)
         for full, status in failed:
             error = self._translator.refused(status, full)
@@ -399,10 +413,10 @@ class GsStore:
             return  # it cannot be told; the object is missing either way
 
     @contextmanager
-    def _reading(self, key: str) -> Iterator[str]:
-        """Do as `_translated`, where "not found" may mean the object or the bucket."""
+    def reading(self, key: str) -> Iterator[str]:
+        """Do as `translated`, where "not found" may mean the object or the bucket."""
         try:
-            with self._translated(key) as full:
+            with self.translated(key) as full:
                 yield full
         except ObjectNotFound:
             self._check_bucket_once()
@@ -410,7 +424,7 @@ class GsStore:
         self._bucket_exists = True
 
     @contextmanager
-    def _translated(self, key: str | None = None, *, is_write: bool = False) -> Iterator[str]:
+    def translated(self, key: str | None = None, *, is_write: bool = False) -> Iterator[str]:
         """Name the object in full, and translate what the SDK says about it or the bucket."""
         full = "" if key is None else self._full(key)
         with self._translator.translated(full, is_write=is_write):

@@ -29,6 +29,13 @@ from lakecli.objectstore.base import (
     check_range,
     key_bytes,
 )
+from lakecli.objectstore.capabilities import (
+    ClearsTemporaries,
+    DeletesMatching,
+    Prunes,
+    Renews,
+    ReportsAccess,
+)
 from lakecli.objectstore.local.directory import (
     TEMPORARY,
     Directory,
@@ -57,7 +64,7 @@ COPY_LIMIT = 1 << 30
 RESERVED = b"/".join((*TEMPORARY, b""))
 
 
-class LocalStore:
+class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAccess):
     """A namespace in a directory of this machine.
 
     Args:
@@ -162,7 +169,7 @@ class LocalStore:
         self._delete((key, None) for key in keys)
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
-        """Delete objects that are still of these versions; see `deleting.MatchingDeletes`."""
+        """Delete objects that are still of these versions."""
         return self._delete(objects)
 
     def _delete(self, objects: Iterable[tuple[str, Version | None]]) -> Sequence[str]:
@@ -192,7 +199,7 @@ class LocalStore:
         return kept
 
     def renew(self, key: str) -> None:
-        """Give an object a new time and version; see `renewing.renew`.
+        """Give an object a new time and version.
 
         Under the lock, so that `delete_matching` sees the new version, or this one no object.
         """
@@ -233,7 +240,7 @@ class LocalStore:
         )
 
     def access(self) -> Access:
-        """Tell as whom files are opened; see `lakecli.objectstore.access`."""
+        """Tell as whom files are opened."""
         import pwd
 
         from lakecli.objectstore.access import Access

@@ -85,6 +85,9 @@ BUCKETS: Final[dict[str, MemoryBucket]] = {}
 class MemoryStore:
     """One namespace in a `MemoryBucket`.
 
+    Has `DeletesMatching`, `HasUploads` and `HasVersions` without naming them as base classes, so
+    that a subclass can take one away by setting its method to ``None``.
+
     Args:
         bucket: shared with other stores, or ``None`` for one of its own.
         prefix: of every key in the bucket; no slash is added.
@@ -217,7 +220,7 @@ class MemoryStore:
                 self._bucket.objects.pop(self._prefix + key, None)
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
-        """Delete objects that are still of these versions; see `deleting.MatchingDeletes`."""
+        """Delete objects that are still of these versions."""
         self._check_bucket()
         kept = []
         for key, version in objects:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import IntegrityError, PermissionDenied, Refused, Unsupported
 from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.objectstore.capabilities import WritesGarbled
 from lakecli.objectstore.probe.check import Check, ok, skipped, warning
 from lakecli.objectstore.uploads import uploads_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lakecli.objectstore.probe.scratch import Scratch
 
 OBJECT: Final = "object"
@@ -152,10 +151,7 @@ def check_multipart(scratch: Scratch) -> Check:
 
 
 def check_checksums(scratch: Scratch) -> Check:
-    """Send bytes with the checksum of other ones.
-
-    As a part, or whole where the adapter has a method ``put_garbled(key, body)`` for it.
-    """
+    """Send bytes with the checksum of other bytes, as a whole object or as a part."""
     name = "checksums"
     try:
         is_sent = _send_garbled(scratch)
@@ -174,18 +170,19 @@ def check_checksums(scratch: Scratch) -> Check:
 
 
 def _send_garbled(scratch: Scratch) -> bool:
-    """Return whether there is a way to try it."""
+    """Return whether the store can be sent a wrong checksum."""
     from google_crc32c import value as crc32c
 
     key = scratch.key("garbled")
-    put: Callable[[str, bytes], None] | None = getattr(scratch.store, "put_garbled", None)
+    if isinstance(scratch.store, WritesGarbled):
+        scratch.store.put_garbled(key, BODY)
+        return True
     uploads = uploads_of(scratch.store)
-    if put is not None:
-        put(key, BODY)
-    elif uploads is not None:
-        upload = scratch.start_upload(uploads, key)
-        uploads.put_part(key, upload, 1, BODY, crc32c=crc32c(BODY) ^ 1)
-    return put is not None or uploads is not None
+    if uploads is None:
+        return False
+    upload = scratch.start_upload(uploads, key)
+    uploads.put_part(key, upload, 1, BODY, crc32c=crc32c(BODY) ^ 1)
+    return True
 
 
 def must_equal(found: bytes, expected: bytes, what: str) -> None:

@@ -6,10 +6,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakecli.errors import LakeError
+from lakecli.objectstore.capabilities import Prunes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lakecli.objectstore.base import ObjectStore
     from lakecli.objectstore.uploads import UploadId, Uploads
 
@@ -69,9 +68,8 @@ class Scratch:
         finally:
             if self.keys:
                 self.store.delete(sorted(self.keys))
-                prune: Callable[[str], None] | None = getattr(self.store, "prune", None)
-                if prune is not None:
-                    prune(self.prefix)
+                if isinstance(self.store, Prunes):
+                    self.store.prune(self.prefix)
 
     def _forget(self) -> None:
         self.keys.clear()

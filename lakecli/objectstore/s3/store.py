@@ -28,6 +28,14 @@ from lakecli.objectstore.base import (
     Version,
     check_range,
 )
+from lakecli.objectstore.capabilities import (
+    CopiesFrom,
+    HasUploads,
+    HasVersions,
+    OpensRanges,
+    ReportsAccess,
+    ShowsClock,
+)
 from lakecli.objectstore.s3 import versions
 from lakecli.objectstore.s3.conditions import headers_of, version_of
 from lakecli.objectstore.s3.config import S3Connection
@@ -41,7 +49,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.objectstore.access import Access
-    from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
+    from lakecli.objectstore.base import Condition, ObjectStore, PresignedUrl, PresignRequest
     from lakecli.objectstore.dates import ServerDate
     from lakecli.objectstore.parallel_batch import ParallelBatch
     from lakecli.objectstore.s3.direct import DirectRequests
@@ -59,7 +67,7 @@ READ_TRIES = 3
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
-class S3Store:
+class S3Store(CopiesFrom, HasUploads, HasVersions, OpensRanges, ReportsAccess, ShowsClock):
     """A namespace in an S3 bucket; nothing is loaded or asked before the first request.
 
     Args:
@@ -70,7 +78,7 @@ class S3Store:
     """
 
     def __init__(self, bucket: str, prefix: str = "", *, region: str = "") -> None:
-        self._bucket = bucket
+        self.bucket = bucket
         self._prefix = prefix
         self._start = f"{prefix}/" if prefix else ""
         self._connection = S3Connection(region)
@@ -82,7 +90,7 @@ class S3Store:
     @property
     def uri(self) -> str:
         """``s3://``, the bucket and the prefix."""
-        return f"s3://{self._bucket}" + (f"/{self._prefix}" if self._prefix else "")
+        return f"s3://{self.bucket}" + (f"/{self._prefix}" if self._prefix else "")
 
     @property
     def server_date(self) -> ServerDate:
@@ -108,7 +116,7 @@ class S3Store:
         with self.translated():
             config = self._connection.config
             try:
-                answer = self._connection.client().head_bucket(Bucket=self._bucket)
+                answer = self._connection.client().head_bucket(Bucket=self.bucket)
             except ClientError as error:
                 answer = error.response
                 # Who may not list a bucket is told its region nevertheless.
@@ -142,19 +150,19 @@ class S3Store:
         """Open an object, or a version of it, for one pass of reading."""
         with self.translated(key) as full:
             answer = self._connection.client().get_object(
-                Bucket=self._bucket, Key=full, **versions.wanted(version_id)
+                Bucket=self.bucket, Key=full, **versions.wanted(version_id)
             )
         return cast("BinaryIO", AnswerStream(answer["Body"], self._translator, full))
 
     def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
-        """Open a part of an object for one pass, by one request; see `ranges.open_range`.
+        """Open a part of an object for one pass, by one request.
 
         Raises:
             Unsupported: the server does not know ranges.
         """
         with self.translated(key) as full:
             answer = self._connection.client(retries=False).get_object(
-                Bucket=self._bucket, Key=full, Range=f"bytes={start}-{start + length - 1}"
+                Bucket=self.bucket, Key=full, Range=f"bytes={start}-{start + length - 1}"
             )
             if answer["ResponseMetadata"]["HTTPStatusCode"] != HTTPStatus.PARTIAL_CONTENT:
                 answer["Body"].close()
@@ -203,7 +211,7 @@ class S3Store:
         try:
             with self.translated(key) as full:
                 answer = self._connection.client().head_object(
-                    Bucket=self._bucket, Key=full, **versions.wanted(version_id)
+                    Bucket=self.bucket, Key=full, **versions.wanted(version_id)
                 )
         except ObjectNotFound:
             self._check_bucket()
@@ -232,7 +240,7 @@ class S3Store:
         while True:
             with self.translated():
                 page = self._connection.client().list_objects_v2(
-                    Bucket=self._bucket, Prefix=self._start + prefix, MaxKeys=PAGE_SIZE, **start
+                    Bucket=self.bucket, Prefix=self._start + prefix, MaxKeys=PAGE_SIZE, **start
                 )
             for item in page.get("Contents", ()):
                 full = item["Key"]
@@ -258,9 +266,9 @@ class S3Store:
     def check_versions(self) -> None:
         """Make sure that the bucket has versioning enabled; see `versions.VersionedStore`."""
         with self.translated():
-            status = versions.status_of(self._connection.client(), self._bucket)
+            status = versions.status_of(self._connection.client(), self.bucket)
         if status != versions.ENABLED:
-            raise versions.kept_no_more(f"s3://{self._bucket}", status)
+            raise versions.kept_no_more(f"s3://{self.bucket}", status)
 
     def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
         """Yield the current versions and their IDs; see `versions.VersionedStore`."""
@@ -280,7 +288,7 @@ class S3Store:
         while marker is not None:
             with self.translated():
                 page = self._connection.client().list_object_versions(
-                    Bucket=self._bucket, Prefix=self._start, MaxKeys=PAGE_SIZE, **marker
+                    Bucket=self.bucket, Prefix=self._start, MaxKeys=PAGE_SIZE, **marker
                 )
             for item in versions.current(page, after=self._start + after):
                 info = ObjectInfo(
@@ -300,7 +308,7 @@ class S3Store:
             full = self._full(key)
             if _NOT_IN_XML.search(full):
                 with self.translated(key):
-                    self._connection.client().delete_object(Bucket=self._bucket, Key=full)
+                    self._connection.client().delete_object(Bucket=self.bucket, Key=full)
                 continue
             batch.append(full)
             if len(batch) == PAGE_SIZE:
@@ -312,23 +320,25 @@ class S3Store:
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata, in parts above 5 GiB."""
         with self.translated(source) as origin:
-            self._copy({"Bucket": self._bucket, "Key": origin}, key, {})
+            self._copy({"Bucket": self.bucket, "Key": origin}, key, {})
 
     def copy_from(
         self,
-        source: S3Store,
+        source: ObjectStore,
         source_key: str,
         key: str,
         *,
         content_type: str,
         metadata: Mapping[str, str],
     ) -> bool:
-        """Copy an object of any bucket of this endpoint; see `copying.copy_across`."""
+        """Copy an object of any bucket of this endpoint."""
+        if not isinstance(source, S3Store):
+            return False
         attributes: dict[str, Any] = {"Metadata": dict(metadata)}
         if content_type:
             attributes["ContentType"] = content_type
         with source.translated(source_key) as origin:
-            self._copy({"Bucket": source._bucket, "Key": origin}, key, attributes)
+            self._copy({"Bucket": source.bucket, "Key": origin}, key, attributes)
         return True
 
     def _copy(self, where: dict[str, str], key: str, attributes: dict[str, Any]) -> None:
@@ -338,7 +348,7 @@ class S3Store:
         from lakecli.objectstore.s3.multipart import Multipart
 
         client = self._connection.client()
-        target = {"Bucket": self._bucket, "Key": self._full(key)}
+        target = {"Bucket": self.bucket, "Key": self._full(key)}
         changes = {**attributes, "MetadataDirective": "REPLACE"} if attributes else {}
         try:
             client.copy_object(**target, **changes, CopySource=where)
@@ -365,7 +375,7 @@ class S3Store:
             with self.translated(key):
                 config = self._connection.config
                 keys, keys_end = find_keys(self._connection.session)
-        url = config.object_url(self._bucket, self._full(key))
+        url = config.object_url(self.bucket, self._full(key))
         return presign(
             keys,
             request,
@@ -377,7 +387,7 @@ class S3Store:
         )
 
     def access(self) -> Access:
-        """Tell which credentials are in use, and where; see `lakecli.objectstore.access`."""
+        """Tell which credentials are in use, and where."""
         from lakecli.objectstore.s3.access import describe
 
         with self.translated():
@@ -398,7 +408,7 @@ class S3Store:
         """Return the uploads in parts that outlive a process; see `uploads.Uploads`."""
         from lakecli.objectstore.s3.uploads import S3Uploads
 
-        return S3Uploads(self, self._connection, self._bucket, self._start)
+        return S3Uploads(self, self._connection, self.bucket, self._start)
 
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key is there; for content-addressed keys, where a retry is safe.
@@ -429,7 +439,7 @@ class S3Store:
             with self.translated(key) as full:
                 try:
                     self._connection.client().put_object(
-                        Bucket=self._bucket, Key=full, Body=body, IfNoneMatch="*"
+                        Bucket=self.bucket, Key=full, Body=body, IfNoneMatch="*"
                     )
                 except ClientError as error:
                     if status_of(error) == HTTPStatus.PRECONDITION_FAILED:
@@ -469,7 +479,7 @@ class S3Store:
                 return found.body, version_of({"ETag": found.etag})
         try:
             answer = self._connection.client().get_object(
-                Bucket=self._bucket, Key=full, **wanted, **versions.wanted(version_id)
+                Bucket=self.bucket, Key=full, **wanted, **versions.wanted(version_id)
             )
         except ClientError as error:
             if status_of(error) == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
@@ -489,7 +499,7 @@ class S3Store:
         if self._direct is None:
             from lakecli.objectstore.s3.direct import DirectRequests
 
-            self._direct = DirectRequests(self._connection, self._bucket)
+            self._direct = DirectRequests(self._connection, self.bucket)
         return self._direct
 
     def _put_whole(
@@ -497,7 +507,7 @@ class S3Store:
     ) -> Version:
         with self.translated(key, is_conditional=bool(conditions)) as full:
             answer = self._connection.client(retries=not conditions).put_object(
-                Bucket=self._bucket, Key=full, Body=body, **conditions, **attributes
+                Bucket=self.bucket, Key=full, Body=body, **conditions, **attributes
             )
         return self._version_put(key, answer)
 
@@ -513,7 +523,7 @@ class S3Store:
             self._check_absent(key)
         with self.translated(key, is_conditional=bool(conditions)) as full:
             once = self._connection.client(retries=not conditions)
-            target = {"Bucket": self._bucket, "Key": full}
+            target = {"Bucket": self.bucket, "Key": full}
             answer = Multipart(self._connection.client(), target, attributes).upload(
                 parts_of(first, body),
                 lambda **upload: once.complete_multipart_upload(**upload, **conditions),
@@ -543,7 +553,7 @@ class S3Store:
     def _delete(self, batch: Sequence[str]) -> None:
         with self.translated():
             answer = self._connection.client().delete_objects(
-                Bucket=self._bucket,
+                Bucket=self.bucket,
                 Delete={"Objects": [{"Key": full} for full in batch], "Quiet": True},
             )
         for failed in answer.get("Errors", ()):
@@ -556,7 +566,7 @@ class S3Store:
             return
         try:
             with self.translated():
-                self._connection.client().head_bucket(Bucket=self._bucket)
+                self._connection.client().head_bucket(Bucket=self.bucket)
         except BucketNotFound:
             raise
         except LakeError:

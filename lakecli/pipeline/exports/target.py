@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol, cast
 from lakecli.errors import Refused, UsageError
 from lakecli.model import CLIENT_METADATA_PREFIX
 from lakecli.objectstore.base import ANY, ObjectNotFound
-from lakecli.objectstore.copying import can_copy, copy_across
+from lakecli.objectstore.capabilities import can_copy, copy_across
 from lakecli.objectstore.registry import open_store
 from lakecli.objectstore.streams import ReadStream
 from lakecli.objectstore.uri import is_local, parse

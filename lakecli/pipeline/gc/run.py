@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.errors import LakeError, UsageError
 from lakecli.layout import GC
 from lakecli.objectstore.base import ANY
-from lakecli.objectstore.leftovers import clear_temporaries
+from lakecli.objectstore.capabilities import clear_temporaries
 from lakecli.pipeline.gc.ending import clean_up, move_state, take_back
 from lakecli.pipeline.gc.lease import Lease
 from lakecli.pipeline.gc.live import DigestSet

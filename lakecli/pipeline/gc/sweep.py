@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.layout import SSTABLES, data_digest, data_key
 from lakecli.objectstore.base import Version
-from lakecli.objectstore.deleting import matching_deletes_of
+from lakecli.objectstore.capabilities import DeletesMatching
 from lakecli.pipeline.gc.live import DIGEST, RECORD, split
 from lakecli.pipeline.gc.mark import (
     KINDS_OF_TABLES,
@@ -83,7 +83,7 @@ class Sweep:
         self._epoch = epoch
         self._live = live
         self._reach = new_reach(work, live)
-        self._by_version = matching_deletes_of(self._store) is not None
+        self._by_version = isinstance(self._store, DeletesMatching)
         self._counts: Counter[str] = Counter()
         self._sizes: Counter[str] = Counter()
         self._spared = 0
@@ -251,13 +251,12 @@ def deleter(work: Work, lease: Lease) -> Delete:
     """
     store = work.repository.store
     on_step = work.repository.lake.runtime.on_step
-    matching = matching_deletes_of(store)
 
     def delete(objects: list[Garbage]) -> int:
-        if matching is None:
-            store.delete([key for key, _ in objects])
-            return 0
-        return len(matching.delete_matching(objects))
+        if isinstance(store, DeletesMatching):
+            return len(store.delete_matching(objects))
+        store.delete([key for key, _ in objects])
+        return 0
 
     def delete_all(objects: Iterable[Garbage]) -> int:
         kept = 0

@@ -17,7 +17,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
 from lakecli.layout import REPOSITORY, sstable_key
 from lakecli.objectstore.base import ObjectNotFound
-from lakecli.objectstore.leftovers import clear_temporaries
+from lakecli.objectstore.capabilities import clear_temporaries
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.store import RefStore
 from lakecli.repository.check.external import BATCH, Recorded, ask_all

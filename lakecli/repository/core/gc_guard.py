@@ -291,7 +291,7 @@ class GcGuard:
     def _touch(self, key: str) -> None:
         # The copy has a name of its own each time: of two writers that renew one object at once,
         # neither deletes the other's copy.
-        from lakecli.objectstore.renewing import renew
+        from lakecli.objectstore.capabilities import renew
         from lakecli.remote.collection import REFRESHING
 
         renew(self._store, key, aside=REFRESHING + self._new_id().hex())

@@ -10,7 +10,7 @@ from lakecli.committed.values import encode_entry
 from lakecli.errors import Refused
 from lakecli.model import Entry
 from lakecli.objectstore.base import ANY, BucketNotFound
-from lakecli.objectstore.copying import copy_across
+from lakecli.objectstore.capabilities import copy_across
 from lakecli.objectstore.registry import open_store
 from lakecli.pipeline.exports import target as target_module
 from lakecli.pipeline.exports.records import ExportOptions
