@@ -15,7 +15,8 @@ Layers, each importing only what stands below it (a test enforces it)::
     validation                   what a record out of a bucket may hold
     ids | identity | parsing     IDs that are checked | digests | JSON and TOML within bounds
     errors | distribution        the error tree | the name of the distribution
-    directories                  directories that only their owner may read (beside these two)
+    directories | progress       directories that only their owner may read | how verbs report
+                                 their progress (both beside these two)
     proto                        lakeFS's protobuf messages
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from lakecli.cli.output import Output
 from lakecli.home import HomePaths, chosen_home, home_paths
+from lakecli.progress import ignore_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,10 +35,6 @@ def random_id() -> bytes:
     return os.urandom(16)
 
 
-def _ignore_step(_name: str) -> None:
-    """Do nothing at a step."""
-
-
 class Environment(NamedTuple):
     """What a run touches of the machine; tests hand in another one.
 
@@ -59,7 +56,7 @@ class Environment(NamedTuple):
     now: Callable[[], datetime] = system_now
     new_id: Callable[[], bytes] = random_id
     interrupts: Sequence[None] = ()
-    on_step: Callable[[str], None] = _ignore_step
+    on_step: Callable[[str], None] = ignore_step
 
 
 class Context:

@@ -22,7 +22,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
 
 from lakecli.cli import text as format_
-from lakecli.cli.progress import PlainProgress, Progress
+from lakecli.cli.progress import PlainProgress
+from lakecli.progress import NO_PROGRESS, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -250,7 +251,7 @@ class Output:
             size: how many bytes there are, if known.
         """
         if self.quiet:
-            yield Progress()
+            yield NO_PROGRESS
         elif not self._stderr_color:
             yield PlainProgress(verb, self._write_error, items=items, size=size)
         else:

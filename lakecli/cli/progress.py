@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from lakecli.cli.text import human_size
+from lakecli.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,16 +35,6 @@ def human_seconds(seconds: float) -> str:
     if minutes < 60:  # noqa: PLR2004 - minutes in an hour
         return f"{minutes}m{whole:02}s"
     return f"{minutes // 60}h{minutes % 60:02}m"
-
-
-class Progress:
-    """How far an operation is; safe to advance from several threads. This one shows nothing."""
-
-    def advance(self, *, items: int = 0, size: int = 0) -> None:
-        """Count finished objects and moved bytes."""
-
-    def expect(self, *, items: int = 0, size: int = 0) -> None:
-        """Add to what there is to do, for work that is discovered on the way."""
 
 
 class Rate:

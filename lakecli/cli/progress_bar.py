@@ -11,8 +11,9 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from lakecli.cli.progress import Progress, Rate
+from lakecli.cli.progress import Rate
 from lakecli.cli.text import human_size
+from lakecli.progress import Progress
 
 if TYPE_CHECKING:
     from types import TracebackType

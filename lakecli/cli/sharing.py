@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from lakecli.cli.context import Context
-    from lakecli.cli.progress import Progress
     from lakecli.model import CommitId
     from lakecli.remote.damage import Damage
     from lakecli.repository.core.lake import Repository
@@ -27,11 +26,6 @@ _SHOWN: Final = 12
 def ref_of(uri: LakeUri, repository: Repository) -> str:
     """Return the branch or tag that a URI names; the default branch where it names none."""
     return repository.record.default_branch if uri.ref is None else uri.ref
-
-
-def counting(progress: Progress) -> Callable[[int], None]:
-    """Return what counts objects for a progress bar."""
-    return lambda count: progress.advance(items=count)
 
 
 def finish_interrupted(context: Context, repository: Repository) -> list[Finished]:

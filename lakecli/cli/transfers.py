@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lakecli.cli.context import Context
-    from lakecli.cli.progress import Progress
+    from lakecli.progress import Progress
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.selection import Plan, Selection, Tally
 
@@ -47,9 +47,9 @@ def parallelism(context: Context, repository: Repository, asked: int | None) -> 
 @contextmanager
 def progress(context: Context, verb: str, *, hidden: bool) -> Iterator[Progress]:
     """Show how far a transfer is, unless that is not wanted."""
-    from lakecli.cli.progress import Progress
+    from lakecli.progress import NO_PROGRESS
 
-    with nullcontext(Progress()) if hidden else context.out.progress(verb) as shown:
+    with nullcontext(NO_PROGRESS) if hidden else context.out.progress(verb) as shown:
         yield shown
 
 

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.committed.check import Problem, check_range
 from lakecli.layout import data_digest, data_key
 from lakecli.pipeline.store_location import StoreLocation
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.check.fsck import Sound
 from lakecli.repository.core import outside
 from lakecli.repository.core.data_index import Hashed, check_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.committed.store import TreeStore
@@ -37,13 +38,6 @@ PART_RANGES: Final = 8
 
 _REFERENCE: Final = 40
 """Bytes of a reference: the digest and the size of a data object."""
-
-
-class Progress(NamedTuple):
-    """Whom a part tells how far it is, in this process only."""
-
-    on_bytes: Callable[[int], None]
-    on_object: Callable[[], None]
 
 
 class Read(NamedTuple):
@@ -67,8 +61,7 @@ class RunnerBulk:
     Args:
         repository: to check.
         runner: takes the parts.
-        on_bytes: told the size of each piece hashed; elsewhere than in this process, of each part.
-        on_object: called for each object hashed.
+        progress: counts the objects and bytes that are hashed; on executors, part by part.
         reads_ranges: have ranges read by the runner; else by this process, as it goes.
     """
 
@@ -77,13 +70,12 @@ class RunnerBulk:
         repository: Repository,
         runner: Runner,
         *,
-        on_bytes: Callable[[int], None],
-        on_object: Callable[[], None],
+        progress: Progress,
         reads_ranges: bool,
     ) -> None:
         self._site = StoreLocation.of(repository)
         self._runner = runner
-        self._progress = Progress(on_bytes, on_object)
+        self._progress = progress
         self._is_here = runner.name == "local"
         self._store = repository.store if self._is_here else None
         self._reads_ranges = reads_ranges
@@ -94,13 +86,12 @@ class RunnerBulk:
             hash_part,
             site=self._site,
             store=self._store,
-            progress=self._progress if self._is_here else None,
+            progress=self._progress if self._is_here else NO_PROGRESS,
         )
         for _, results in self._runner.run(task, _object_parts(objects)):
             for hashed in results:
                 if not self._is_here:
-                    self._progress.on_bytes(hashed.size)
-                    self._progress.on_object()
+                    self._progress.advance(items=1, size=hashed.size)
                 yield hashed
 
     def sound_ranges(
@@ -124,7 +115,7 @@ def hash_part(
     *,
     site: StoreLocation,
     store: ObjectStore | None = None,
-    progress: Progress | None = None,
+    progress: Progress = NO_PROGRESS,
 ) -> list[Hashed]:
     """Read some data objects and compare them with their names.
 
@@ -132,15 +123,13 @@ def hash_part(
         keys: of the objects.
         site: of the repository.
         store: its namespace, where it is open already.
-        progress: told how far this is.
+        progress: counts the objects and bytes, where the part runs in this process.
     """
     opened = site.store() if store is None else store
     found = []
     for key in keys:
-        on_bytes = None if progress is None else progress.on_bytes
-        found.append(check_object(opened, key, on_bytes=on_bytes))
-        if progress is not None:
-            progress.on_object()
+        found.append(check_object(opened, key, progress))
+        progress.advance(items=1)
     return found
 
 

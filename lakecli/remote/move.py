@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable
 from lakecli.layout import ref_key
 from lakecli.objectstore.base import ABSENT, ConditionFailed, Match, Version
+from lakecli.progress import ignore_step
 from lakecli.remote.records import MAX_MOVES, Move, RemoteRef, dump_ref
 from lakecli.remote.reflog import iter_moves, spill
 from lakecli.remote.refs import find_ref
@@ -104,16 +105,12 @@ class Retries(NamedTuple):
         self.sleep(self.random() * longest)
 
 
-def _no_step(name: str) -> None:
-    del name
-
-
 def apply(
     store: ObjectStore,
     intent: Intent,
     *,
     retries: Retries,
-    on_step: Callable[[str], None] = _no_step,
+    on_step: Callable[[str], None] = ignore_step,
 ) -> Result:
     """Move a ref by compare-and-set; safe to repeat, with the same intent, after any failure.
 

@@ -15,6 +15,7 @@ from lakecli.errors import AlreadyExists, NotFound, Refused
 from lakecli.kv.env import Table
 from lakecli.kv.operations import RefChange
 from lakecli.model import Branch, RepositoryRecord, Tag
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.store import RefStore
 from lakecli.repository.core import namespace, operations, records, staging_tokens, tracking
 from lakecli.repository.core.commit_record import initial_commit
@@ -22,7 +23,7 @@ from lakecli.repository.core.lake import Repository
 from lakecli.repository.fetch import Change, RefUpdate, notify, read_remote, take_packs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.model import CommitId, StagingToken
@@ -52,10 +53,6 @@ class Cloned(NamedTuple):
     damaged: tuple[Damage, ...] = ()
 
 
-def _nothing(_count: int = 0) -> None:
-    """Tell nobody."""
-
-
 def clone(lake: Lake, storage_namespace: str, name: str) -> Repository:
     """Return a new clone of the repository in a namespace; see `clone_counted`."""
     return clone_counted(lake, storage_namespace, name).repository
@@ -66,7 +63,7 @@ def clone_counted(
     storage_namespace: str,
     name: str,
     *,
-    on_object: Callable[[int], None] = _nothing,
+    progress: Progress = NO_PROGRESS,
 ) -> Cloned:
     """Make a clone of the repository in a namespace, and say what came.
 
@@ -74,7 +71,7 @@ def clone_counted(
         lake: where it shall live.
         storage_namespace: a URI or an absolute path.
         name: on this machine; other clones may have other names for it.
-        on_object: told how many refs or commits came, as they do.
+        progress: counts the refs and commits that were read.
 
     Raises:
         UsageError: an illegal namespace.
@@ -94,8 +91,8 @@ def clone_counted(
     with lake.kv.read() as txn:
         _check_new(txn, record)
     state = read_state(repository.store)
-    remote = read_remote(repository, {}, on_object=on_object)
-    incoming = take_packs(repository, remote.refs, on_object=on_object)
+    remote = read_remote(repository, {}, progress=progress)
+    incoming = take_packs(repository, remote.refs, progress=progress)
     lake.runtime.on_step("register")
     fetched = tracking.Fetched(lake.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:

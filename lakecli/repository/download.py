@@ -22,6 +22,7 @@ from lakecli.errors import (
 from lakecli.objectstore.base import BucketNotFound
 from lakecli.objectstore.uploads import PART_SIZE
 from lakecli.objectstore.uri import is_local
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.address import is_external
 from lakecli.repository.core.read import digest_of, read_object
 from lakecli.repository.core.view import no_such_path, open_view
@@ -33,11 +34,16 @@ from lakecli.repository.transfer.destination import (
     UnsafeName,
     Unwritable,
 )
-from lakecli.repository.transfer.parallel import FailureBudget, RetryPolicy, Workers
+from lakecli.repository.transfer.parallel import (
+    CheckedProgress,
+    FailureBudget,
+    RetryPolicy,
+    Workers,
+)
 from lakecli.repository.transfer.selection import EVERYTHING, Plan, Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from lakecli.model import Entry
@@ -46,10 +52,6 @@ if TYPE_CHECKING:
 
 LOOK_AHEAD: Final = 1_024
 """Objects that are announced together."""
-
-
-def _nothing(_count: int = 0) -> None:
-    """Tell nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +63,14 @@ class DownloadOptions:
         part_size: in bytes, of objects in a bucket that are larger than two of them. A download of
             these that was cut off goes on, if it is asked for parts of the same size.
         selection: which objects below a directory are meant.
-        on_found: told how many objects and bytes there are, before they are done.
-        on_object: called for each object that is done.
-        on_bytes: told the size of each piece of an object.
+        progress: expects the objects below a directory as they are found, and counts objects and
+            bytes.
     """
 
     parallelism: int = 1
     part_size: int = PART_SIZE
     selection: Selection = EVERYTHING
-    on_found: Callable[[int, int], None] | None = None
-    on_object: Callable[[], None] = _nothing
-    on_bytes: Callable[[int], None] = _nothing
+    progress: Progress = NO_PROGRESS
 
 
 @dataclass(slots=True)
@@ -188,7 +187,7 @@ class _Download:
                     pause=self.workers.pause, random=repository.lake.random_number
                 ),
                 part_size=options.part_size,
-                on_bytes=self._on_bytes,
+                progress=CheckedProgress(options.progress, self.workers),
             )
 
     def fetch(self, destination: Destination, name: bytes, entry: Entry) -> int:
@@ -209,19 +208,15 @@ class _Download:
             size=entry.size,
             digest=digest_of(entry),
             mtime=entry.file_mtime,
-            on_piece=self.workers.check,
+            check=self.workers.check,
         )
         return state is State.SAME
-
-    def _on_bytes(self, count: int) -> None:
-        self.workers.check()
-        self._options.on_bytes(count)
 
     def _pieces(self, entry: Entry) -> Iterator[bytes]:
         for piece in read_object(self._repository, entry):
             self.workers.check()
             yield piece
-            self._options.on_bytes(len(piece))
+            self._options.progress.advance(size=len(piece))
 
 
 class _TreeDownload(_Download):
@@ -263,8 +258,8 @@ class _TreeDownload(_Download):
                     meant.append((path, entry))
                 else:
                     self._exclude(entry)
-            if self._options.on_found is not None:
-                self._options.on_found(len(meant), sum(entry.size for _, entry in meant))
+            size = sum(entry.size for _, entry in meant)
+            self._options.progress.expect(items=len(meant), size=size)
             yield from meant
 
     def _exclude(self, _entry: Entry) -> None:
@@ -279,8 +274,7 @@ class _TreeDownload(_Download):
             if self.is_there(destination, name, entry):
                 with self._lock:
                     self.report.unchanged += 1
-                self._options.on_bytes(entry.size)
-                self._options.on_object()
+                self._options.progress.advance(items=1, size=entry.size)
                 return
             size = self.fetch(destination, name, entry)
         except NoRoom:
@@ -299,7 +293,7 @@ class _TreeDownload(_Download):
         with self._lock:
             self.report.downloaded += 1
             self.report.size += size
-        self._options.on_object()
+        self._options.progress.advance(items=1)
 
     def _fail(self, path: bytes, error: LakeError) -> None:
         self.report.failures.append((path, error.message))
@@ -320,7 +314,7 @@ class _TreePlan(_TreeDownload):
             return
         try:
             state = destination.state_of(
-                name, size=entry.size, digest=digest_of(entry), on_piece=self.workers.check
+                name, size=entry.size, digest=digest_of(entry), check=self.workers.check
             )
         except UnsafeName as error:
             self._fail(path, error)
@@ -332,4 +326,4 @@ class _TreePlan(_TreeDownload):
         }
         with self._lock:
             tallies[state].add(entry.size)
-        self._options.on_object()
+        self._options.progress.advance(items=1)

@@ -15,6 +15,7 @@ from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import Tag
 from lakecli.objectstore.base import Version
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.store import RefStore
 from lakecli.remote import damage
@@ -25,7 +26,7 @@ from lakecli.repository.sharing.incoming import Incoming, take_in
 from lakecli.repository.sharing.publish import check_readable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from lakecli.ids import PackId
     from lakecli.kv.env import WriteTransaction
@@ -111,16 +112,12 @@ class Remote(NamedTuple):
     damaged: tuple[Damage, ...] = ()
 
 
-def _nothing(_count: int = 0) -> None:
-    """Tell nobody."""
-
-
-def fetch(repository: Repository, *, on_object: Callable[[int], None] = _nothing) -> FetchReport:
+def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchReport:
     """Bring what the bucket has and this clone lacks, and remember where its refs stand.
 
     Args:
         repository: whose.
-        on_object: told how many refs or commits came, as they do.
+        progress: counts the refs and commits that were read.
 
     Raises:
         NewerRepository: it may be read by newer versions only.
@@ -135,9 +132,9 @@ def fetch(repository: Repository, *, on_object: Callable[[int], None] = _nothing
     state = read_state(repository.store)
     with lake.kv.read() as txn:
         known = {(each.kind, each.name): each for each in TrackingStore(txn, repository.key).iter()}
-    remote = read_remote(repository, known, on_object=on_object)
+    remote = read_remote(repository, known, progress=progress)
     back = _find_back(repository, known, remote)
-    incoming = take_packs(repository, remote.refs, on_object=on_object)
+    incoming = take_packs(repository, remote.refs, progress=progress)
     lake.runtime.on_step("track")
     fetched = tracking.Fetched(lake.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
@@ -201,7 +198,7 @@ def read_remote(
     repository: Repository,
     known: dict[tuple[str, str], Tracked],
     *,
-    on_object: Callable[[int], None] = _nothing,
+    progress: Progress = NO_PROGRESS,
 ) -> Remote:
     """Return the refs that moved since they were seen as `known` has them.
 
@@ -225,7 +222,7 @@ def read_remote(
     refs = []
     for ref in read_refs(store, changed, on_bad=bad.append):
         refs.append(ref)
-        on_object(1)
+        progress.advance(items=1)
     late = [Listed(*key, Version(each.version)) for key, each in known.items() if key not in listed]
     unlisted = {(ref.kind, ref.name): ref for ref in read_refs(store, late, on_bad=bad.append)}
     refs += [ref for key, ref in unlisted.items() if ref.version != known[key].version]
@@ -240,7 +237,7 @@ def take_packs(
     repository: Repository,
     refs: Sequence[RemoteRef],
     *,
-    on_object: Callable[[int], None] = _nothing,
+    progress: Progress = NO_PROGRESS,
 ) -> Incoming:
     """Take in the packs that bring the commits of refs.
 
@@ -262,7 +259,7 @@ def take_packs(
     if len(named) <= MAX_NAMED:
         damaged: list[DamagedPack] = []
         packs = read_named_packs(repository.store, named, on_damage=damaged.append)
-        incoming = take_in(repository, packs, on_commits=on_object)
+        incoming = take_in(repository, packs, progress=progress)
         incoming.damaged += map(damage.of_pack, damaged)
         with repository.lake.kv.read() as txn:
             packed = PackedStore(txn, repository.key)
@@ -271,7 +268,7 @@ def take_packs(
             ]
         if not lacking:
             return incoming
-    incoming = _add(incoming, _take_in(repository, (), on_object))
+    incoming = _add(incoming, _take_in(repository, (), progress))
     with repository.lake.kv.read() as txn:
         late = {
             move.pack
@@ -280,7 +277,7 @@ def take_packs(
             for move in ref.moves
             if move.pack
         }
-    return _add(incoming, _take_in(repository, late, on_object)) if late else incoming
+    return _add(incoming, _take_in(repository, late, progress)) if late else incoming
 
 
 def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[PackId]:
@@ -301,16 +298,14 @@ def _add(before: Incoming, after: Incoming) -> Incoming:
     )
 
 
-def _take_in(
-    repository: Repository, named: Collection[PackId], on_object: Callable[[int], None]
-) -> Incoming:
+def _take_in(repository: Repository, named: Collection[PackId], progress: Progress) -> Incoming:
     from lakecli.remote.packs import read_new_packs
 
     with repository.lake.kv.read() as txn:
         known = set(PackedStore(txn, repository.key).known_packs())
     damaged: list[DamagedPack] = []
     packs = read_new_packs(repository.store, known, also=named, on_damage=damaged.append)
-    incoming = take_in(repository, packs, on_commits=on_object)
+    incoming = take_in(repository, packs, progress=progress)
     incoming.damaged += map(damage.of_pack, damaged)
     return incoming
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.errors import ConflictError, LostRace, NotFound
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import Branch, MergeStrategy, Tag
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.repository.branch import check_free
@@ -28,8 +29,6 @@ from lakecli.repository.fetch import fetch
 from lakecli.repository.push import NonFastForward
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lakecli.kv.env import ReadTransaction
     from lakecli.kv.tracking import Tracked
     from lakecli.model import CommitId
@@ -97,16 +96,12 @@ class PullReport(NamedTuple):
     state: Pulling
 
 
-def _nothing(_count: int = 0) -> None:
-    """Tell nobody."""
-
-
 def pull(
     repository: Repository,
     name: str,
     options: PullOptions,
     *,
-    on_object: Callable[[int], None] = _nothing,
+    progress: Progress = NO_PROGRESS,
 ) -> PullReport:
     """Fetch, then bring a branch up to where it stands in the bucket.
 
@@ -116,7 +111,7 @@ def pull(
         repository: whose.
         name: of the branch or tag.
         options: how.
-        on_object: told how many refs or commits came, as they do.
+        progress: counts the refs and commits that were read.
 
     Raises:
         NotFound: there is no such ref in the bucket, or it was deleted there.
@@ -127,7 +122,7 @@ def pull(
         Unreachable, PermissionDenied, …: as `fetch` does.
     """
     finish_pending(repository)
-    fetched = fetch(repository, on_object=on_object)
+    fetched = fetch(repository, progress=progress)
     with repository.lake.kv.read() as txn:
         tracked = _tracked(txn, repository, name)
     if tracked.kind == "tag":

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import AlreadyExists, LakeError, LostRace, NotFound, Refused
 from lakecli.kv.tracking import TrackingStore
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.repository.core import tracking
@@ -22,8 +23,6 @@ from lakecli.repository.fetch import fetch, take_packs
 from lakecli.repository.sharing import rollback
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import CommitId
     from lakecli.remote.records import RemoteRef
@@ -115,10 +114,6 @@ class PushReport(NamedTuple):
     failed: tuple[Failed, ...]
 
 
-def _nobody(_pushed: Pushed) -> None:
-    """Tell nobody."""
-
-
 def push(
     repository: Repository, name: str, *, kind: str | None = None, options: PushOptions
 ) -> Pushed:
@@ -151,7 +146,7 @@ def push_all(
     repository: Repository,
     options: PushOptions,
     *,
-    on_ref: Callable[[Pushed], None] = _nobody,
+    progress: Progress = NO_PROGRESS,
 ) -> PushReport:
     """Move every branch and every tag in the bucket to where it stands here.
 
@@ -160,7 +155,7 @@ def push_all(
     Args:
         repository: whose.
         options: how; a lease is where this clone last saw each ref.
-        on_ref: told of each ref that was pushed.
+        progress: counts the refs that were pushed.
 
     Raises:
         OutcomeUnknown, Unreachable, PermissionDenied, …: what concerns the store as a whole.
@@ -186,7 +181,7 @@ def push_all(
             failed.append(Failed(kind, name, error))
             continue
         pushed.append(each)
-        on_ref(each)
+        progress.advance(items=1)
     return PushReport(tuple(pushed), tuple(failed))
 
 

@@ -18,6 +18,7 @@ from lakecli.model import CLIENT_MTIME, Entry
 from lakecli.objectstore.capabilities import clear_temporaries
 from lakecli.objectstore.uploads import PART_SIZE, uploads_of
 from lakecli.objectstore.uri import is_local
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.gate import claim_uploaded
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.view import branch_at, open_view
@@ -26,6 +27,7 @@ from lakecli.repository.transfer.ingest import SMALL, FileChanged, Ingest, Inges
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import (
     Background,
+    CheckedProgress,
     FailureBudget,
     Memory,
     RetryPolicy,
@@ -36,7 +38,7 @@ from lakecli.repository.transfer.walk import LinkPolicy, size_of, walk
 from lakecli.uri import check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
     from pathlib import Path
 
@@ -61,10 +63,6 @@ LOOK_AHEAD: Final = 1_024
 """Files whose present entries are looked up together."""
 
 
-def _nothing(_count: int = 0) -> None:
-    """Tell nobody."""
-
-
 @dataclass(frozen=True, slots=True)
 class UploadOptions:
     """How to upload, and what to record beside the bytes.
@@ -77,10 +75,8 @@ class UploadOptions:
         parallelism: requests to the store, or objects copied, at a time.
         part_size: in bytes, of large objects that are sent to a bucket; huge ones have larger
             parts, as the store limits their number. Smaller objects are sent whole.
-        on_object: called for each object of a directory that is done, whether it was sent or was
-            there already.
-        on_bytes: told how many bytes were done, piece by piece, likewise.
-        on_found: told how many objects and bytes of a directory were found, before they are done.
+        progress: expects the objects of a directory as they are found, and counts objects and
+            bytes, whether they are sent or are in the namespace already.
     """
 
     selection: Selection = EVERYTHING
@@ -89,9 +85,7 @@ class UploadOptions:
     links: LinkPolicy = LinkPolicy.FAIL
     parallelism: int = 1
     part_size: int = PART_SIZE
-    on_object: Callable[[], None] = _nothing
-    on_bytes: Callable[[int], None] = _nothing
-    on_found: Callable[[int, int], None] | None = None
+    progress: Progress = NO_PROGRESS
 
 
 @dataclass(slots=True)
@@ -144,6 +138,7 @@ class Upload:
         self._stager = Stager(repository, branch, kind="upload")
         self._new_hashes: list[tuple[FileKey, str, int]] = []
         self.workers = Workers(options.parallelism)
+        self._progress = CheckedProgress(options.progress, self.workers)
         self._memory = Memory()
         self.ingest = Ingest(
             repository.store,
@@ -153,7 +148,7 @@ class Upload:
             follow=options.links is LinkPolicy.FOLLOW,
             sender=self._sender(),
             memory=self._memory,
-            on_bytes=self._on_bytes,
+            progress=self._progress,
             guard=repository.guard if writes else None,
         )
 
@@ -174,16 +169,12 @@ class Upload:
             ),
             memory=self._memory,
             part_size=self._options.part_size,
-            on_bytes=self._on_bytes,
+            progress=self._progress,
         )
 
     def _known(self, key: FileKey) -> str | None:
         with self._repository.lake.kv.read() as txn:
             return file_hashes.find(txn, key)
-
-    def _on_bytes(self, count: int) -> None:
-        self.workers.check()
-        self._options.on_bytes(count)
 
     def present(self, paths: Iterable[bytes]) -> list[bytes | None]:
         """Return the encoded values that the branch has at some paths now."""
@@ -399,8 +390,7 @@ class TreeUpload:
                 else:
                     self._fail(each, problem)
             sizes = list(map(size_of, files))
-            if self._options.on_found is not None:
-                self._options.on_found(len(files), sum(sizes))
+            self._options.progress.expect(items=len(files), size=sum(sizes))
             paths = [self._prefix + each.relative for each in files]
             yield from zip(files, self._upload.present(paths), sizes, strict=True)
 
@@ -429,7 +419,7 @@ class TreeUpload:
             self._patience.failed(error)
             return
         self._patience.succeeded()
-        self._options.on_object()
+        self._options.progress.advance(items=1)
         with self._lock:
             self._pending.append((self._prefix + found.relative, ingested, present))
             self._pending_bytes += ingested.size

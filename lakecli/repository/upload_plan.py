@@ -53,7 +53,7 @@ class _TreePlan(TreeUpload):
         except (SpecialFile, FileChanged) as error:
             self._fail(found, error.message)
             return
-        self._options.on_object()
+        self._options.progress.advance(items=1)
         with self._lock:
             if present is None:
                 self._plan.new.add(size)

@@ -26,6 +26,7 @@ from lakecli.repository.download import (
 from lakecli.repository.transfer.destination import NoRoom
 from lakecli.repository.upload import UploadOptions, upload_stream, upload_tree
 from tests.support.lakes import unclaimed
+from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,12 +85,12 @@ def test_a_round_trip_with_times(anywhere: Repository, tmp_path: Path) -> None:
 
 def test_an_object(anywhere: Repository, tmp_path: Path) -> None:
     put(anywhere, {b"a/b": b"data" * 1_000_000})
-    sizes: list[int] = []
-    options = DownloadOptions(on_bytes=sizes.append)
+    progress = RecordedProgress()
+    options = DownloadOptions(progress=progress)
     target = tmp_path / "deep" / "er" / "b"
     entry = download_object(anywhere, "main", b"a/b", target=target, options=options)
     assert target.read_bytes() == b"data" * 1_000_000
-    assert sum(sizes) == entry.size == 4_000_000
+    assert progress.size == entry.size == 4_000_000
     # Without a time of its own a file gets that of its upload.
     assert target.stat().st_mtime == entry.modified_at.timestamp()
 

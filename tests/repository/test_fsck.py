@@ -14,6 +14,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.core.data_index import DataIndex
 from lakecli.repository.upload import UploadOptions, upload_tree
 from tests.support.lakes import entry_of, stage_entries
+from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,11 +74,11 @@ def remove(path: Path) -> None:
 
 def test_a_sound_repository_has_no_findings(repository: Repository, namespace: Path) -> None:
     counts = FsckCounts()
-    told: list[int] = []
-    checked = fsck(repository, hash_data=True, counts=counts, on_object=lambda: told.append(1))
+    progress = RecordedProgress()
+    checked = fsck(repository, hash_data=True, counts=counts, progress=progress)
     assert list(checked) == []
     assert summarise(counts) is None
-    assert len(told) == 41
+    assert progress.items == 41
     assert (counts.refs, counts.commits, counts.metaranges) == (3, 3, 2)
     assert counts.objects == 41
     assert counts.entries >= 41

@@ -14,6 +14,7 @@ from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.objectstore.local.store import LocalStore
 from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.progress import NO_PROGRESS
 from lakecli.repository.transfer.ingest import (
     SMALL,
     FileChanged,
@@ -21,6 +22,7 @@ from lakecli.repository.transfer.ingest import (
     SpecialFile,
     VerifyingReader,
 )
+from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,14 +104,14 @@ def test_a_file_of_any_size(store: ObjectStore, file: Callable[[bytes], bytes], 
     data = contents(size)
     path = file(data)
     os.utime(path, (1_700_000_000, 1_600_000_000))
-    told: list[int] = []
-    bringing = ingest(store, on_bytes=told.append)
+    progress = RecordedProgress()
+    bringing = ingest(store, progress=progress)
     ingested = bringing.file(path)
     bringing.flush()
     assert (ingested.digest, ingested.size) == (digest(data), size)
     assert ingested.mtime == 1_600_000_000
     assert store.get(data_key(ingested.digest)) == data
-    assert sum(told) == size
+    assert progress.size == size
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -297,28 +299,21 @@ def test_a_full_disk_is_no_fault_of_the_file(
         bringing.file(file(contents(LARGE)))
 
 
-class Told:
-    def __init__(self) -> None:
-        self.sizes: list[int] = []
-
-    def __call__(self, size: int) -> None:
-        self.sizes.append(size)
-
-
 @pytest.mark.parametrize("sizes", [[-1], [10_000], [1, 10, -1], [300, 300, 300, 300]])
 def test_a_verifying_reader_gives_the_right_bytes(sizes: list[int]) -> None:
-    data, told = contents(1_000), Told()
-    reader = VerifyingReader(io.BytesIO(data), digest(data), len(data), told)
+    data, progress = contents(1_000), RecordedProgress()
+    reader = VerifyingReader(io.BytesIO(data), digest(data), len(data), progress)
     read = b"".join(reader.read(size) for size in sizes)
     assert read == data
     assert reader.read() == b""
-    assert sum(told.sizes) == len(data)
+    assert progress.size == len(data)
 
 
 @pytest.mark.parametrize("data", [b"other bytes", b"short", b"bytes and more", b""])
 def test_a_verifying_reader_never_gives_all_of_the_wrong_ones(data: bytes) -> None:
-    reader = VerifyingReader(io.BytesIO(data), digest(b"right bytes"), len(b"right bytes"), Told())
+    right = b"right bytes"
+    reader = VerifyingReader(io.BytesIO(data), digest(right), len(right), NO_PROGRESS)
     given: list[bytes] = []
     with pytest.raises(FileChanged):
         given.extend(iter(lambda: reader.read(4), b""))
-    assert len(b"".join(given)) < len(b"right bytes")
+    assert len(b"".join(given)) < len(right)

@@ -18,6 +18,7 @@ from lakecli.repository.download import DownloadOptions, download_object, downlo
 from lakecli.repository.transfer.destination import Destination, NoRoom, State, UnsafeName
 from lakecli.repository.transfer.parallel import TRIES
 from lakecli.repository.upload import UploadOptions, upload_stream
+from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,11 +82,11 @@ def partials(target: Path) -> list[Path]:
 
 
 def test_every_part_once(repository: Repository, store: Store, tmp_path: Path) -> None:
-    told: list[int] = []
-    fetch(repository, tmp_path / "t", DownloadOptions(3, part_size=PART, on_bytes=told.append))
+    progress = RecordedProgress()
+    fetch(repository, tmp_path / "t", DownloadOptions(3, part_size=PART, progress=progress))
     assert (tmp_path / "t/x").read_bytes() == DATA
     assert sorted(store.fetched) == list(range(7))
-    assert sum(told) == len(DATA)
+    assert progress.size == len(DATA)
     assert partials(tmp_path / "t") == []
 
 

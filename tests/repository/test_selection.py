@@ -15,6 +15,7 @@ from lakecli.repository.transfer.selection import Selection, Tally
 from lakecli.repository.upload import UploadOptions, upload_tree
 from lakecli.repository.upload_plan import plan_upload
 from tests.support.lakes import read
+from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,13 +124,11 @@ def test_planning_an_upload(repository: Repository, source: Path) -> None:
 
 def test_downloading_a_selection(repository: Repository, source: Path, tmp_path: Path) -> None:
     upload_tree(repository, "main", b"p", source=source, options=UploadOptions())
-    found: list[tuple[int, int]] = []
-    options = DownloadOptions(
-        selection=Selection(["*.csv", "/a.txt"]), on_found=lambda *counts: found.append(counts)
-    )
+    progress = RecordedProgress()
+    options = DownloadOptions(selection=Selection(["*.csv", "/a.txt"]), progress=progress)
     report = download_tree(repository, "main", b"p", target=tmp_path / "t", options=options)
     assert (report.downloaded, report.excluded) == (2, 2)
-    assert found == [(2, 7)]
+    assert progress.expected == [(2, 7)]
     assert {path.name for path in (tmp_path / "t").rglob("*") if path.is_file()} == {
         "a.txt",
         "c.csv",

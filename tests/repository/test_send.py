@@ -18,6 +18,7 @@ from lakecli.layout import data_key
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.objectstore.memory.uploads import MemoryUploads
 from lakecli.objectstore.uploads import MAX_PARTS, PART_SIZE, UploadNotFound, part_size_of
+from lakecli.progress import NO_PROGRESS
 from lakecli.repository.transfer import ingest, send
 from lakecli.repository.transfer.ingest import FileChanged
 from lakecli.repository.transfer.leftovers import drop_leftovers
@@ -25,6 +26,7 @@ from lakecli.repository.transfer.parallel import TRIES
 from lakecli.repository.transfer.send import Section, SectionReader, read_contents
 from lakecli.repository.upload import UploadOptions, upload_file, upload_tree
 from tests.support.lakes import checksums, read
+from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -120,13 +122,13 @@ def fail_at(number: int, error: Exception, *, times: int = 1000) -> Callable[[in
 
 def test_parts_are_sent_side_by_side(repository: Repository, store: Bucket, source: Path) -> None:
     store.parts.before = lambda _number: time.sleep(0.02)
-    told: list[int] = []
-    options = UploadOptions(part_size=SMALL_PART, parallelism=3, on_bytes=told.append)
+    progress = RecordedProgress()
+    options = UploadOptions(part_size=SMALL_PART, parallelism=3, progress=progress)
     checksum = upload(repository, source, options)
     assert store.get(data_key(checksum)) == (source / "large").read_bytes()
     assert sorted(store.parts.sent) == list(range(1, 11))
     assert store.parts.most_at_once == 3
-    assert sum(told) == SIZE
+    assert progress.size == SIZE
     assert begun(repository) == []
 
 
@@ -352,7 +354,7 @@ def test_a_part_reads_like_a_file(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"before" + data + b"after")
     section = Section(1, 6, len(data), h(data), 0)
     with (tmp_path / "f").open("rb") as file:
-        reader = SectionReader(file.fileno(), section, on_piece=lambda: None)
+        reader = SectionReader(file.fileno(), section, progress=NO_PROGRESS)
         for _ in range(2):
             assert reader.seek(0, os.SEEK_END) == len(data)
             assert reader.read(10) == b""
@@ -363,17 +365,17 @@ def test_a_part_reads_like_a_file(tmp_path: Path) -> None:
         assert reader.read() == data
         wrong = Section(1, 6, len(data), h(b"other"), 0)
         with pytest.raises(FileChanged):
-            SectionReader(file.fileno(), wrong, on_piece=lambda: None).read()
+            SectionReader(file.fileno(), wrong, progress=NO_PROGRESS).read()
         long = Section(1, 6, len(data) + 100, h(data), 0)
         with pytest.raises(FileChanged):
-            SectionReader(file.fileno(), long, on_piece=lambda: None).read()
+            SectionReader(file.fileno(), long, progress=NO_PROGRESS).read()
 
 
 def test_the_first_reading_wants_the_size_it_was_told(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"x" * 100)
     for size in (99, 101):
         with (tmp_path / "f").open("rb") as file, pytest.raises(FileChanged):
-            read_contents(file, size, smallest=64, on_piece=lambda: None)
+            read_contents(file, size, smallest=64, progress=NO_PROGRESS)
 
 
 def test_parts_grow_with_the_object() -> None:

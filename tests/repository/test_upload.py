@@ -34,6 +34,7 @@ from lakecli.repository.upload import (
     upload_tree,
 )
 from tests.support.lakes import checksums, make_repository, open_lake, read
+from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -331,13 +332,13 @@ def test_the_age_of_a_file_counts_when_its_hashing_begins(tmp_path: Path) -> Non
     """An upload may take longer than a file must be old."""
     clock = Moving()
 
-    def pass_by(_count: int) -> None:
+    def pass_by(_items: int) -> None:
         clock.offset = 3_600
 
     with open_lake(tmp_path, clock=clock) as lake:
         repository = make_repository(lake, tmp_path)
         (tmp_path / "large").write_bytes(bytes(SMALL + 1))
-        options = UploadOptions(on_bytes=pass_by)
+        options = UploadOptions(progress=RecordedProgress(pass_by))
         upload_file(repository, "main", b"a", source=tmp_path / "large", options=options)
         with lake.kv.read() as txn:
             assert not list(txn.scan(Table.FILE_HASHES))
@@ -428,12 +429,9 @@ def test_what_arrived_before_the_end_is_kept(repository: Repository, tmp_path: P
 
 
 def test_progress_adds_up(anywhere: Repository, source: Path) -> None:
-    sizes: list[int] = []
-    objects: list[None] = []
     (source / "large").write_bytes(b"0123456789" * 500_000)
-    options = UploadOptions(on_bytes=sizes.append, on_object=lambda: objects.append(None))
     for _ in range(2):
-        sizes.clear()
-        objects.clear()
+        progress = RecordedProgress()
+        options = UploadOptions(progress=progress)
         report = upload_tree(anywhere, "main", b"", source=source, options=options)
-        assert (sum(sizes), len(objects)) == (report.size, 5)
+        assert (progress.size, progress.items) == (report.size, 5)

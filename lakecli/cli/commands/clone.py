@@ -42,7 +42,6 @@ def clone(
         lakecli clone /mnt/lake/demo lakefs://demo
     """
     from lakecli.cli.sharing import (
-        counting,
         damage_record,
         update_lines,
         update_record,
@@ -54,7 +53,7 @@ def clone(
             context.lake(),
             storage_namespace,
             repository.repository,
-            on_object=counting(progress),
+            progress=progress,
         )
     record = made.repository.record
     outside = ask_about_outside(context, made.repository)

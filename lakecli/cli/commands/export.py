@@ -108,9 +108,7 @@ def export(
             success=not no_success,
             verify=not no_verify,
             threads=parallelism(context, repository, workers),
-            on_found=lambda items: shown.expect(items=items),
-            on_object=lambda: shown.advance(items=1),
-            on_bytes=lambda size: shown.advance(size=size),
+            progress=shown,
         )
         report = run(repository, ref, prefix, target, runner=runner, options=options)
     if report.uncommitted:

@@ -18,7 +18,6 @@ def fetch(context: Context, repository: RepositoryUri) -> None:
     """
     from lakecli.cli.sharing import (
         UP_TO_DATE,
-        counting,
         damage_record,
         finish_interrupted,
         update_lines,
@@ -29,7 +28,7 @@ def fetch(context: Context, repository: RepositoryUri) -> None:
     opened = context.repository(repository, sync=False)
     finish_interrupted(context, opened)
     with context.out.progress("fetch") as progress:
-        report = fetch_refs(opened, on_object=counting(progress))
+        report = fetch_refs(opened, progress=progress)
     context.out.emit(
         {
             "repository": opened.uri,

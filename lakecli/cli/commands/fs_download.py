@@ -99,9 +99,7 @@ def fs_download(
         options = DownloadOptions(
             selection=chosen,
             parallelism=parallelism(context, repository, workers),
-            on_object=lambda: shown.advance(items=1),
-            on_bytes=lambda size: shown.advance(size=size),
-            on_found=lambda items, size: shown.expect(items=items, size=size),
+            progress=shown,
         )
         if dry_run:
             _plan(context, repository, path, Path(destination), options)

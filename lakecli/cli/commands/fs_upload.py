@@ -140,9 +140,7 @@ def fs_upload(
             metadata=metadata,
             links=LinkPolicy.FOLLOW if follow else LinkPolicy.SKIP if skip else LinkPolicy.FAIL,
             parallelism=parallelism(context, repository, workers),
-            on_object=lambda: shown.advance(items=1),
-            on_bytes=lambda size: shown.advance(size=size),
-            on_found=lambda items, size: shown.expect(items=items, size=size),
+            progress=shown,
         )
         if dry_run:
             plan = _plan(repository, target, source, options)

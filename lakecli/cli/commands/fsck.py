@@ -135,8 +135,7 @@ def fsck(
             bulk = RunnerBulk(
                 opened,
                 runner,
-                on_bytes=lambda size: shown.advance(size=size),
-                on_object=lambda: shown.advance(items=1),
+                progress=shown,
                 reads_ranges=runner.name != "local",
             )
         part = 1.0 if data or sample is None else sample

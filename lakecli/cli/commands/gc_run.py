@@ -108,7 +108,7 @@ def gc_run(
             dry_run=dry_run,
             force_shared=force_shared,
             confirm=lambda question: context.confirm(question, yes=yes),
-            on_table=lambda: shown.advance(items=1),
+            progress=shown,
         )
         report: GcReport = advance(opened, runner, options)
     context.out.emit(

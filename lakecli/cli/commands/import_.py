@@ -190,7 +190,7 @@ lakefs://demo/main/
             message=message,
             metadata=metadata,
             allow_empty=allow_empty_commit,
-            on_part=lambda tally: shown.advance(items=tally.objects, size=tally.size),
+            progress=shown,
         )
         where = (repository, ref_of(target), target.path)
         if dry_run:

@@ -40,7 +40,6 @@ def pull(
         lakecli pull lakefs://demo/main --dry-run
     """
     from lakecli.cli.sharing import (
-        counting,
         damage_record,
         finish_interrupted,
         ref_of,
@@ -60,9 +59,7 @@ def pull(
         dry_run=dry_run,
     )
     with context.out.progress("fetch") as progress:
-        report = pull_branch(
-            repository, ref_of(ref, repository), options, on_object=counting(progress)
-        )
+        report = pull_branch(repository, ref_of(ref, repository), options, progress=progress)
     context.out.emit(
         {
             "repository": repository.uri,

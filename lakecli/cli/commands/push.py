@@ -11,11 +11,8 @@ from lakecli.cli.params import DryRun, RepositoryOrRefUri, ValueIfBare
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.push import Lease, PushOptions, PushReport
-    from lakecli.uri import LakeUri
+    from lakecli.repository.push import Lease, PushReport
 
 
 def push(
@@ -56,7 +53,7 @@ def push(
         lakecli push lakefs://demo --all
         lakecli push lakefs://demo/experiment --delete
     """
-    from lakecli.cli.sharing import counting, finish_interrupted, pushed_record
+    from lakecli.cli.sharing import finish_interrupted, pushed_record, ref_of
     from lakecli.repository import push as pushing
 
     if all_refs and (delete or ref.ref is not None or force_with_lease is not None):
@@ -76,9 +73,12 @@ def push(
         dry_run=dry_run,
     )
     with context.out.progress("push") as progress:
-        report = _push(
-            repository, ref, options, on_ref=counting(progress) if all_refs else None, delete=delete
-        )
+        if all_refs:
+            report = pushing.push_all(repository, options, progress=progress)
+        else:
+            act = pushing.push_deletion if delete else pushing.push
+            pushed = act(repository, ref_of(ref, repository), options=options)
+            report = pushing.PushReport((pushed,), ())
     for failed in report.failed:
         context.out.warn(f"{failed.kind} {failed.name}: {failed.error.message}")
     context.out.emit(
@@ -101,24 +101,6 @@ def push(
             f"{len(report.failed)} of {count} refs were not pushed",
             hint=report.failed[0].error.hint,
         )
-
-
-def _push(
-    repository: Repository,
-    ref: LakeUri,
-    options: PushOptions,
-    *,
-    on_ref: Callable[[int], None] | None,
-    delete: bool,
-) -> PushReport:
-    """Push one ref, or all of them where somebody counts them."""
-    from lakecli.cli.sharing import ref_of
-    from lakecli.repository import push as pushing
-
-    if on_ref is not None:
-        return pushing.push_all(repository, options, on_ref=lambda _: on_ref(1))
-    act = pushing.push_deletion if delete else pushing.push
-    return pushing.PushReport((act(repository, ref_of(ref, repository), options=options),), ())
 
 
 def _lease(repository: Repository, text: str | None) -> Lease | None:

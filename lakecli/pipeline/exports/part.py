@@ -68,7 +68,7 @@ class _Export:
         self._job = job
         self._hands = hands
         self._workers = Workers(job.threads)
-        self.target = open_target(job.destination, job.region, on_piece=self._workers.check)
+        self.target = open_target(job.destination, job.region, check=self._workers.check)
         self._own = job.site.uri.removeprefix(job.destination + "/").encode() + b"/"
         self._in_a_row = 0
         self._memory = Memory()
@@ -140,7 +140,7 @@ class _Export:
             self._count_failure(error)
             return
         self._in_a_row = 0
-        self._hands.on_object()
+        self._hands.progress.advance(items=1)
 
     def _delete(self, item: Item, found: ObjectInfo | None) -> None:
         assert item.old is not None
@@ -155,7 +155,7 @@ class _Export:
         outcome = self.outcome
         state = self.target.state_of(item, found)
         if state is State.SAME:
-            self._hands.on_bytes(entry.size)
+            self._hands.progress.advance(size=entry.size)
             with self._lock:
                 outcome.unchanged.add(entry.size)
             return
@@ -190,7 +190,7 @@ class _Export:
         for piece in read_located(self._job, store, key, entry):
             self._workers.check()
             yield piece
-            self._hands.on_bytes(len(piece))
+            self._hands.progress.advance(size=len(piece))
 
     def _count_failure(self, error: LakeError) -> None:
         """Give up where nothing works any more; single objects may be out of reach.

@@ -6,11 +6,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.transfer.selection import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lakecli.committed.store import TreeStore
     from lakecli.model import CommitId, MetarangeId
     from lakecli.objectstore.base import ObjectStore
@@ -154,15 +153,13 @@ class Hands(NamedTuple):
     Attributes:
         store: the repository's namespace.
         trees: its trees, for the thread that runs the part.
-        on_object: called for each object that is done.
-        on_bytes: told the size of each piece read.
+        progress: counts objects and bytes.
         addresses: the way from an entry's address to its bytes.
     """
 
     store: ObjectStore
     trees: TreeStore
-    on_object: Callable[[], None] = _nothing
-    on_bytes: Callable[[int], None] = _nothing
+    progress: Progress = NO_PROGRESS
     addresses: Resolver | None = None
 
 
@@ -177,9 +174,8 @@ class ExportOptions(NamedTuple):
         verify: compare every object with its checksum; without it, objects that the store copies
             by itself are not read.
         threads: objects at a time.
-        on_found: told how many objects there may be, before they are done.
-        on_object: called for each object that is done.
-        on_bytes: told the size of each piece read.
+        progress: expects the objects of each part before it is planned, and counts objects and
+            bytes.
     """
 
     since: str = ""
@@ -187,9 +183,7 @@ class ExportOptions(NamedTuple):
     success: bool = True
     verify: bool = True
     threads: int = 10
-    on_found: Callable[[int], None] = _nothing
-    on_object: Callable[[], None] = _nothing
-    on_bytes: Callable[[int], None] = _nothing
+    progress: Progress = NO_PROGRESS
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,8 +193,7 @@ class _Rounds:
         hands = Hands(
             repository.store,
             repository.trees,
-            options.on_object,
-            options.on_bytes,
+            options.progress,
             repository.addresses,
         )
         # What is open in this process does not travel, and several threads cannot share a tree.
@@ -223,7 +222,7 @@ class _Rounds:
     def _plan(self) -> Iterator[Part]:
         job = self._job
         for each in _intervals(self._repository, job.since_tree, job.tree, job.prefix):
-            self._options.on_found(each.entries)
+            self._options.progress.expect(items=each.entries)
             yield Part(each.start, each.stop)
 
     def _round(self, parts: Iterable[Part]) -> Outcome:
@@ -237,9 +236,10 @@ class _Rounds:
     def _tell(self, done: Outcome) -> None:
         """Tell of a part that was done elsewhere."""
         written = (done.new, done.changed, done.unchanged)
-        for _ in range(sum(each.count for each in written) + done.deleted.count):
-            self._options.on_object()
-        self._options.on_bytes(sum(each.size for each in written))
+        self._options.progress.advance(
+            items=sum(each.count for each in written) + done.deleted.count,
+            size=sum(each.size for each in written),
+        )
 
     def _has_any(self) -> bool:
         from lakecli.committed.scan import scan

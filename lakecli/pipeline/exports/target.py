@@ -103,25 +103,25 @@ class Target(Protocol):
         """Let go of what is held."""
 
 
-def open_target(uri: str, region: str, *, on_piece: Callable[[], None]) -> Target:
+def open_target(uri: str, region: str, *, check: Callable[[], None]) -> Target:
     """Return the target of a destination.
 
     Args:
         uri: normalised.
         region: of its bucket, or ``""``.
-        on_piece: called often while a file is compared.
+        check: called often while a file is compared; an error that it raises ends that.
     """
     if is_local(uri):
-        return DirectoryTarget(os.fsencode(parse(uri).path), on_piece)
+        return DirectoryTarget(os.fsencode(parse(uri).path), check)
     return BucketTarget(open_store(uri, region=region))
 
 
 class DirectoryTarget:
     """A directory of this machine, or one that all machines see."""
 
-    def __init__(self, root: bytes, on_piece: Callable[[], None]) -> None:
+    def __init__(self, root: bytes, check: Callable[[], None]) -> None:
         self._destination = Destination(root)
-        self._on_piece = on_piece
+        self._check = check
 
     def find(self, name: bytes) -> ObjectInfo | None:
         """Return ``None``: files are asked one by one."""
@@ -181,7 +181,7 @@ class DirectoryTarget:
             digest=digest_of(entry),
             mtime=entry.file_mtime,
             trusts_time=True,
-            on_piece=self._on_piece,
+            check=self._check,
         )
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore, Version
     from lakecli.pipeline.gc.rules import Rules
     from lakecli.pipeline.runner import Runner
+    from lakecli.progress import Progress
     from lakecli.repository.core.lake import Repository
 
 TABLE: Final = re.compile(r"[0-9a-f]{64}")
@@ -147,14 +148,14 @@ class Work(NamedTuple):
         runner: of the parts.
         times: what is old.
         rules: of retention.
-        on_table: called for each metarange and range that was read.
+        progress: counts the metaranges and ranges that are read.
     """
 
     repository: Repository
     runner: Runner
     times: Times
     rules: Rules | None
-    on_table: Callable[[], None]
+    progress: Progress
 
     @property
     def here(self) -> ObjectStore | None:
@@ -231,7 +232,7 @@ def reach_all(work: Work, live: DigestSet, reach: Reach | None = None) -> tuple[
 def new_reach(work: Work, live: DigestSet) -> Reach:
     """Return a reach that has read nothing."""
     site = StoreLocation.of(work.repository)
-    return Reach(site, work.here, work.runner, live, on_table=work.on_table)
+    return Reach(site, work.here, work.runner, live, progress=work.progress)
 
 
 def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:

@@ -11,12 +11,13 @@ from lakecli.layout import sstable_key
 from lakecli.pipeline.gc.tasks import Tables, read_ranges, read_trees
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.runner import Runner
     from lakecli.pipeline.store_location import StoreLocation
+    from lakecli.progress import Progress
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ class Reach:
         store: its namespace, where parts run in this process.
         runner: reads.
         live: gets the data objects that are referred to.
-        on_table: called for each table that was read.
+        progress: counts the tables that are read.
 
     Attributes:
         trees: metaranges read, as hex IDs.
@@ -49,13 +50,13 @@ class Reach:
         runner: Runner,
         live: DigestSet,
         *,
-        on_table: Callable[[], None],
+        progress: Progress,
     ) -> None:
         self._site = site
         self._store = store
         self._runner = runner
         self._live = live
-        self._on_table = on_table
+        self._progress = progress
         self.trees: set[str] = set()
         self.ranges: set[str] = set()
         self.lost: set[str] = set()
@@ -93,7 +94,7 @@ class Reach:
             self.trees.update(part.ids)
             self.foreign += trees_read.foreign
             wanted.update(ids_of(trees_read.ranges))
-            self._advance(part)
+            self._progress.advance(items=len(part.ids))
         reading = partial(read_ranges, site=self._site, store=self._store)
         for part, read in self._runner.run(
             reading, _parts(sorted(wanted - self.ranges), must_exist=must_exist)
@@ -103,11 +104,7 @@ class Reach:
             self.entries += read.entries
             self.foreign += read.foreign
             self._live.add(read.digests)
-            self._advance(part)
-
-    def _advance(self, part: Tables) -> None:
-        for _ in part.ids:
-            self._on_table()
+            self._progress.advance(items=len(part.ids))
 
 
 def _parts(ids: Iterable[str], *, must_exist: bool) -> Iterator[Tables]:

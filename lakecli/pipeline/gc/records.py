@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.remote.collection import DEFAULT_GRACE
 from lakecli.repository.core.gc_guard import elapsed
 
@@ -14,10 +15,6 @@ if TYPE_CHECKING:
 
     from lakecli.pipeline.gc.mark import Tally
     from lakecli.remote.collection import Phase
-
-
-def _nothing() -> None:
-    pass
 
 
 def _agree(_question: str) -> None:
@@ -41,7 +38,7 @@ class GcOptions(NamedTuple):
         dry_run: only find out what would be done.
         force_shared: collect although another program works in the namespace.
         confirm: called with a question before anything is deleted; raises if the answer is no.
-        on_table: called for each metarange and range that was read.
+        progress: counts the metaranges and ranges that are read.
         elapsed: seconds that only ever grow, also while the machine is asleep.
     """
 
@@ -49,7 +46,7 @@ class GcOptions(NamedTuple):
     dry_run: bool = False
     force_shared: bool = False
     confirm: Callable[[str], None] = _agree
-    on_table: Callable[[], None] = _nothing
+    progress: Progress = NO_PROGRESS
     elapsed: Callable[[], float] = elapsed
 
 

@@ -190,7 +190,7 @@ class _Run:
             # A state of others makes nothing younger than our own grace period garbage.
             Times(self.now, max(grace, self._options.grace)),
             self._rules,
-            self._options.on_table,
+            self._options.progress,
         )
 
     def condemn(self, seen: Seen) -> GcReport:

@@ -21,6 +21,7 @@ from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Tally, Ta
 from lakecli.pipeline.imports.sources import Directory, Manifest, check_pinnable, roots_of
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.pipeline.store_location import StoreLocation
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.gate import claim_head
 from lakecli.repository.core.places import remember
@@ -28,7 +29,7 @@ from lakecli.repository.core.transaction import Draft, commit_clean
 from lakecli.repository.core.view import view_of_branch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from lakecli.model import Commit, MetarangeId
@@ -66,10 +67,6 @@ class Source(Protocol):
         """
 
 
-def _nothing(_tally: Tally) -> None:
-    """Tell nobody."""
-
-
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
     """How to import.
@@ -81,7 +78,7 @@ class ImportOptions:
         message: of the commit.
         metadata: of the commit.
         allow_empty: commit even if nothing changes.
-        on_part: told what each part counted.
+        progress: counts the objects and bytes of each part.
     """
 
     replaces: bool = True
@@ -90,7 +87,7 @@ class ImportOptions:
     message: str = MESSAGE
     metadata: Mapping[str, str] = field(default_factory=dict)
     allow_empty: bool = False
-    on_part: Callable[[Tally], None] = _nothing
+    progress: Progress = NO_PROGRESS
 
 
 @dataclass(slots=True)
@@ -327,7 +324,8 @@ class _Run:
         for item, result in results:
             done.take(item, result)
             on_step("part")
-            self._options.on_part(done.last_tally)
+            tally = done.last_tally
+            self._options.progress.advance(items=tally.objects, size=tally.size)
 
 
 def _is_cluster(runner: Runner) -> TypeGuard[SparkRunner]:

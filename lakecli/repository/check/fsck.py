@@ -18,6 +18,7 @@ from lakecli.errors import IntegrityError
 from lakecli.layout import REPOSITORY, sstable_key
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.objectstore.capabilities import clear_temporaries
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.store import RefStore
 from lakecli.repository.check.external import BATCH, Recorded, ask_all
@@ -131,8 +132,7 @@ def fsck(
     hash_data: bool = False,
     counts: FsckCounts | None = None,
     thoroughness: Thoroughness | None = None,
-    on_bytes: Callable[[int], None] | None = None,
-    on_object: Callable[[], None] | None = None,
+    progress: Progress = NO_PROGRESS,
 ) -> Iterator[Finding]:
     """Yield everything that is wrong with a repository, as it is noticed.
 
@@ -141,8 +141,7 @@ def fsck(
         hash_data: read every data object and compare its BLAKE3 with its name.
         counts: updated while the check runs.
         thoroughness: what to look at, in place of `hash_data`.
-        on_bytes: told the size of each piece hashed.
-        on_object: called for each object hashed.
+        progress: counts the objects and bytes that are hashed.
 
     Raises:
         Unreachable: the store does not answer; what it holds is not known then.
@@ -154,8 +153,7 @@ def fsck(
         found = index.fill(
             repository.store,
             hash_data=how.hash_data,
-            on_bytes=on_bytes,
-            on_object=on_object,
+            progress=progress,
             hasher=None if how.bulk is None else how.bulk.hash_objects,
             takes=None
             if how.sample >= 1

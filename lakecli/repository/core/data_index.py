@@ -21,6 +21,7 @@ from blake3 import blake3
 
 from lakecli.errors import LakeError
 from lakecli.layout import DATA, data_digest
+from lakecli.progress import NO_PROGRESS, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -54,20 +55,15 @@ Hasher: TypeAlias = "Callable[[Iterator[ObjectInfo]], Iterator[Hashed]]"
 def hash_objects(
     store: ObjectStore,
     objects: Iterable[ObjectInfo],
-    *,
-    on_bytes: Callable[[int], None] | None = None,
-    on_object: Callable[[], None] | None = None,
+    progress: Progress,
 ) -> Iterator[Hashed]:
     """Read data objects, one by one, and compare them with their names."""
     for info in objects:
-        yield check_object(store, info.key, on_bytes=on_bytes)
-        if on_object is not None:
-            on_object()
+        yield check_object(store, info.key, progress)
+        progress.advance(items=1)
 
 
-def check_object(
-    store: ObjectStore, key: str, *, on_bytes: Callable[[int], None] | None = None
-) -> Hashed:
+def check_object(store: ObjectStore, key: str, progress: Progress = NO_PROGRESS) -> Hashed:
     """Read a data object and compare it with its name."""
     hasher = blake3()
     size = 0
@@ -76,8 +72,7 @@ def check_object(
             while piece := source.read(_PIECE):
                 hasher.update(piece)
                 size += len(piece)
-                if on_bytes is not None:
-                    on_bytes(len(piece))
+                progress.advance(size=len(piece))
     except LakeError as error:
         return Hashed(key, f"cannot be read: {error.message}", size)
     if hasher.hexdigest() != data_digest(key):
@@ -113,8 +108,7 @@ class DataIndex:
         store: ObjectStore,
         *,
         hash_data: bool,
-        on_bytes: Callable[[int], None] | None = None,
-        on_object: Callable[[], None] | None = None,
+        progress: Progress = NO_PROGRESS,
         hasher: Hasher | None = None,
         takes: Callable[[str], bool] | None = None,
     ) -> Iterator[tuple[str, str]]:
@@ -123,8 +117,7 @@ class DataIndex:
         Args:
             store: the namespace.
             hash_data: read every object and compare its digest with its name.
-            on_bytes: told the size of each piece read.
-            on_object: called for each object that was read.
+            progress: counts the objects and bytes that are read.
             hasher: reads the objects; in this process, one by one, by default.
             takes: given a digest, tells whether its object is to be read; all are by default.
         """
@@ -133,10 +126,7 @@ class DataIndex:
                 pass
             return
         wanted = (info for digest, info in self._listed(store) if takes is None or takes(digest))
-        if hasher is None:
-            found = hash_objects(store, wanted, on_bytes=on_bytes, on_object=on_object)
-        else:
-            found = hasher(wanted)
+        found = hasher(wanted) if hasher else hash_objects(store, wanted, progress)
         for hashed in found:
             self.bytes_hashed += hashed.size
             if hashed.what is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lakecli.errors import NotFound
 from lakecli.kv.env import LocalStore
+from lakecli.progress import ignore_step
 from lakecli.repository.core import records
 
 if TYPE_CHECKING:
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
     from lakecli.repository.core.transaction import Publisher
 
 DEFAULT_CACHE_SIZE = 10 << 30
-
-
-def _no_step(_name: str) -> None:
-    """Pass every named step."""
 
 
 def _no_place(_repository: str) -> Sequence[str]:
@@ -68,7 +65,7 @@ class Runtime(NamedTuple):
     clock: Callable[[], datetime]
     new_id: Callable[[], bytes]
     command: str = ""
-    on_step: Callable[[str], None] = _no_step
+    on_step: Callable[[str], None] = ignore_step
     trusted: Callable[[str], Sequence[str]] = _no_place
 
 

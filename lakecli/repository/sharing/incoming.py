@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv.packed import PackedStore
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.store import RefStore
 from lakecli.remote import damage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from lakecli.ids import PackId
     from lakecli.kv.env import ReadTransaction
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 
 BATCH: Final = 8_192
 """Commits written in one transaction: other processes wait for no more than these."""
-
-
-def _nothing(_count: int = 0) -> None:
-    """Tell nobody."""
 
 
 class _Read(NamedTuple):
@@ -68,14 +65,14 @@ def take_in(
     repository: Repository,
     packs: Iterable[Pack],
     *,
-    on_commits: Callable[[int], None] = _nothing,
+    progress: Progress = NO_PROGRESS,
 ) -> Incoming:
     """Write the commits of packs into the local store, in batches.
 
     Args:
         repository: whose.
         packs: as they are read.
-        on_commits: told how many commits were written.
+        progress: counts the commits that were written.
 
     Raises:
         DamagedPack: one of them; what came before stays, and is of no consequence.
@@ -85,7 +82,7 @@ def take_in(
     for pack in packs:
         incoming.packs += 1
         incoming.damaged += [damage.of_commit(pack, each) for each in pack.bad]
-        incoming.commits += _write(repository, pack.commits, on_commits)
+        incoming.commits += _write(repository, pack.commits, progress)
         ids = tuple(commit.id for commit in pack.commits)
         needs = _missing_parents(repository, pack.commits)
         read = _Read(pack.id, pack.replaces, ids, needs)
@@ -98,7 +95,7 @@ def take_in(
     return incoming
 
 
-def _write(repository: Repository, commits: list[Commit], on_commits: Callable[[int], None]) -> int:
+def _write(repository: Repository, commits: list[Commit], progress: Progress) -> int:
     """Write commits, and return how many were new."""
     new = 0
     for start in range(0, len(commits), BATCH):
@@ -109,7 +106,7 @@ def _write(repository: Repository, commits: list[Commit], on_commits: Callable[[
                 if refs.find_commit(commit.id) is None:
                     refs.put_commit(commit)
                     new += 1
-        on_commits(len(part))
+        progress.advance(items=len(part))
     return new
 
 

@@ -109,7 +109,7 @@ class Destination:
         digest: str | None,
         mtime: int | None = None,
         trusts_time: bool = False,
-        on_piece: Callable[[], None] = lambda: None,
+        check: Callable[[], None] = lambda: None,
     ) -> State:
         """Tell what lies where a file is to be written; nothing is made.
 
@@ -119,7 +119,7 @@ class Destination:
             digest: its BLAKE3, 64 hex digits; ``None`` where it is unknown, and no file the same.
             mtime: what to set as the time of a file that is the same, in unix seconds.
             trusts_time: where the digest is unknown, a file of this size and time is the same.
-            on_piece: called often while a file is read.
+            check: called often while a file is read; an error that it raises ends the reading.
 
         Raises:
             UnsafeName: as `write`.
@@ -147,7 +147,7 @@ class Destination:
             if digest is None:
                 is_same = is_same and trusts_time and is_timely
             else:
-                is_same = is_same and _digest(descriptor, on_piece) == digest
+                is_same = is_same and _digest(descriptor, check) == digest
             if not is_same:
                 return State.DIFFERENT
             if mtime is not None and not is_timely:
@@ -368,13 +368,13 @@ def _open_ours(directory: int, name: bytes) -> int | None:
     return None
 
 
-def _digest(descriptor: int, on_piece: Callable[[], None]) -> str:
+def _digest(descriptor: int, check: Callable[[], None]) -> str:
     from blake3 import blake3
 
     hasher = blake3()
     while piece := os.read(descriptor, _PIECE):
         hasher.update(piece)
-        on_piece()
+        check()
     return hasher.hexdigest()
 
 

@@ -24,6 +24,7 @@ from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.contents import put_content
 from lakecli.objectstore.uri import is_local
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.transfer.parallel import Memory
 
 if TYPE_CHECKING:
@@ -95,10 +96,6 @@ def _key_of(path: bytes, status: os.stat_result) -> FileKey:
     )
 
 
-def _nothing(_count: int) -> None:
-    """Tell nobody."""
-
-
 def changed(what: str) -> FileChanged:
     """Return the error of a file that changed while it was `what`."""
     return FileChanged(f"the file changed while it was {what}", hint="upload it again")
@@ -118,8 +115,8 @@ class Ingest:
         follow: whether symbolic links stand for what they point to.
         sender: of large files into a bucket in parts; ``None`` sends each by one call.
         memory: holds the files that are sent whole.
-        on_bytes: told how many bytes are done, piece by piece, and often 0 while a large file is
-            only read; what it raises ends the work on the file.
+        progress: counts the bytes that are in the namespace. It is called often, also while a file
+            is only read; an error that it raises ends the work on the file.
         guard: keeps garbage collection from what is brought in; ``None`` where nothing will refer
             to it.
     """
@@ -134,7 +131,7 @@ class Ingest:
         follow: bool = False,
         sender: Sender | None = None,
         memory: Memory | None = None,
-        on_bytes: Callable[[int], None] = _nothing,
+        progress: Progress = NO_PROGRESS,
         guard: GcGuard | None = None,
     ) -> None:
         self._guard = guard
@@ -145,7 +142,7 @@ class Ingest:
         self._known = known
         self._remember = remember
         self._clock_ns = clock_ns
-        self._on_bytes = on_bytes
+        self._progress = progress
         self._sender = sender
         self._memory = memory or Memory()
         self._whole = SMALL if sender is None else max(SMALL, sender.part_size)
@@ -214,7 +211,7 @@ class Ingest:
                 done = self._read_and_put(descriptor, size, expected)
         else:  # written before the next one is read
             done = self._read_and_put(descriptor, size, expected)
-        self._on_bytes(size)
+        self._progress.advance(size=size)
         return done
 
     def _read_and_put(self, descriptor: int, size: int, expected: tuple[str, int] | None) -> _Done:
@@ -250,7 +247,7 @@ class Ingest:
         size = status.st_size
         known = self._known(key)
         if known is not None and self._present(known, size):
-            self._on_bytes(size)
+            self._progress.advance(size=size)
             return known, True
         hashed_at = self._clock_ns()
         if size <= self._whole:
@@ -278,7 +275,7 @@ class Ingest:
         """Return the expected digest if the file has it and the namespace holds it."""
         digest, size = expected
         if self._hash(file) == digest and self._present(digest, size):
-            self._on_bytes(size)
+            self._progress.advance(size=size)
             return digest
         file.seek(0)
         return None
@@ -289,7 +286,7 @@ class Ingest:
         if len(first) <= SMALL:
             digest = blake3(first).hexdigest()
             found = self._put(digest, first)
-            self._on_bytes(len(first))
+            self._progress.advance(size=len(first))
             return Ingested(digest, len(first), 0, found)
         whole = _Chained(first, source)
         if self._batch is not None:
@@ -329,7 +326,7 @@ class Ingest:
                     if size // WRITE_BACK != (size + len(piece)) // WRITE_BACK:
                         _start_writing(target)
                 size += len(piece)
-                self._on_bytes(len(piece))
+                self._progress.advance(size=len(piece))
             with self._writing():
                 _start_writing(target)
         digest = hasher.hexdigest()
@@ -351,10 +348,10 @@ class Ingest:
     def _send(self, file: BinaryIO, size: int) -> str:
         digest = self._hash(file)
         if self._present(digest, size):
-            self._on_bytes(size)
+            self._progress.advance(size=size)
             return digest
         file.seek(0)
-        verifying = cast("BinaryIO", VerifyingReader(file, digest, size, self._on_bytes))
+        verifying = cast("BinaryIO", VerifyingReader(file, digest, size, self._progress))
         with self._memory.held(SENT_AT_ONCE):
             # Whoever writes this key writes these bytes, so no condition has to hold, and every
             # part may be sent again.
@@ -365,7 +362,7 @@ class Ingest:
         hasher = blake3()
         while piece := file.read(PIECE):
             hasher.update(piece)
-            self._on_bytes(0)
+            self._progress.advance()
         return hasher.hexdigest()
 
     def _present(self, digest: str, size: int) -> bool:
@@ -410,13 +407,11 @@ class VerifyingReader:
     So a request that sends it can never complete with other contents than its name says.
     """
 
-    def __init__(
-        self, file: BinaryIO, digest: str, size: int, on_bytes: Callable[[int], None]
-    ) -> None:
+    def __init__(self, file: BinaryIO, digest: str, size: int, progress: Progress) -> None:
         self._file = file
         self._digest = digest
         self._left = size
-        self._on_bytes = on_bytes
+        self._progress = progress
         self._hasher = blake3()
 
     def read(self, size: int = -1) -> bytes:
@@ -432,7 +427,7 @@ class VerifyingReader:
         self._left -= len(piece)
         if not self._left and self._hasher.hexdigest() != self._digest:
             raise changed("sent")
-        self._on_bytes(len(piece))
+        self._progress.advance(size=len(piece))
         return piece
 
 

@@ -8,6 +8,7 @@ from threading import Condition, Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, is_interrupt
+from lakecli.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -231,6 +232,23 @@ class Workers:
         self._stop.set()
         with self._changed:
             self._changed.notify_all()
+
+
+class CheckedProgress(Progress):
+    """Passes progress on, and ends a call of `Workers` whose work another one has given up."""
+
+    def __init__(self, progress: Progress, workers: Workers) -> None:
+        self._progress = progress
+        self._workers = workers
+
+    def expect(self, *, items: int = 0, size: int = 0) -> None:
+        """Pass the totals on."""
+        self._progress.expect(items=items, size=size)
+
+    def advance(self, *, items: int = 0, size: int = 0) -> None:
+        """Count finished objects and bytes, unless the work has been given up."""
+        self._workers.check()
+        self._progress.advance(items=items, size=size)
 
 
 class Background:

@@ -19,10 +19,11 @@ from lakecli.repository.core.address import locate
 from lakecli.repository.core.read import damaged, digest_of, gone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectStore
+    from lakecli.progress import Progress
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.destination import Destination, Partial
     from lakecli.repository.transfer.parallel import RetryPolicy, Workers
@@ -45,7 +46,8 @@ class Fetcher:
         workers: who fetch parts, all of one command.
         persistence: repeats what fails.
         part_size: in bytes.
-        on_bytes: told the size of each part that is there, and 0 often.
+        progress: counts the bytes of each part that is complete. It is called often, so that it
+            can interrupt the work.
     """
 
     def __init__(
@@ -55,13 +57,13 @@ class Fetcher:
         workers: Workers,
         persistence: RetryPolicy,
         part_size: int,
-        on_bytes: Callable[[int], None],
+        progress: Progress,
     ) -> None:
         self._repository = repository
         self._workers = workers
         self._persistence = persistence
         self._part_size = part_size
-        self._on_bytes = on_bytes
+        self._progress = progress
 
     def takes(self, entry: Entry) -> bool:
         """Tell whether an object is worth it: of several parts, and named by its digest."""
@@ -95,7 +97,7 @@ class Fetcher:
                 raise
             if is_resumed and assembly.digest() != digest_of(entry):
                 partial.clear()
-                self._on_bytes(-entry.size)
+                self._progress.advance(size=-entry.size)
                 assembly = _Assembly(partial, entry.size, self._part_size)
                 self._fill(store, key, assembly)
             if assembly.digest() != digest_of(entry):
@@ -104,7 +106,7 @@ class Fetcher:
             partial.finish(mtime=mtime)
 
     def _fill(self, store: ObjectStore, key: str, assembly: _Assembly) -> None:
-        self._on_bytes(assembly.size_of(assembly.complete))
+        self._progress.advance(size=assembly.size_of(assembly.complete))
         self._workers.share(
             assembly.spans(),
             lambda span: self._persistence(lambda: self._fetch(store, key, assembly, span)),
@@ -121,13 +123,13 @@ class Fetcher:
             for number in missing:
                 end = position + assembly.size_of([number])
                 while position < end and (piece := source.read(min(PIECE, end - position))):
-                    self._on_bytes(0)
+                    self._progress.advance()
                     assembly.partial.write(piece, position)
                     position += len(piece)
                 if position != end:
                     raise Unreachable(f"the answer ended early: {store.uri}/{key}")
                 assembly.finished(number)
-                self._on_bytes(assembly.size_of([number]))
+                self._progress.advance(size=assembly.size_of([number]))
 
 
 class _Assembly:

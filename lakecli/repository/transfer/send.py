@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lakecli.kv.env import LocalStore
     from lakecli.objectstore.base import ObjectStore
     from lakecli.objectstore.uploads import Part, Uploads
+    from lakecli.progress import Progress
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.parallel import Memory, RetryPolicy, Workers
 
@@ -62,7 +63,7 @@ class Contents:
 
 
 def read_contents(
-    file: BinaryIO, size: int, *, smallest: int = PART_SIZE, on_piece: Callable[[], None]
+    file: BinaryIO, size: int, *, smallest: int = PART_SIZE, progress: Progress
 ) -> Contents:
     """Read a file of `size` bytes from where it stands.
 
@@ -83,7 +84,7 @@ def read_contents(
             hasher.update(piece)
             crc32c = google_crc32c.extend(crc32c, piece)
             left -= len(piece)
-            on_piece()
+            progress.advance()
         sections.append(Section(number, start, length, hasher.digest(), crc32c))
     if file.read(1):
         raise changed("read")
@@ -126,7 +127,8 @@ class Sender:
         persistence: repeats what fails.
         memory: holds the parts in flight.
         part_size: of all but huge objects.
-        on_bytes: told the size of each part that is there, and 0 often.
+        progress: counts the bytes of each part that is in the store. It is called often, so that
+            it can interrupt the work.
     """
 
     def __init__(
@@ -139,7 +141,7 @@ class Sender:
         persistence: RetryPolicy,
         memory: Memory,
         part_size: int,
-        on_bytes: Callable[[int], None],
+        progress: Progress,
     ) -> None:
         self._store = store
         self._uploads = uploads
@@ -147,16 +149,14 @@ class Sender:
         self._workers = workers
         self._persistence = persistence
         self._memory = memory
-        self._on_bytes = on_bytes
+        self._progress = progress
         self.part_size = part_size
         self._lock = Lock()
         self._at_work: dict[str, Lock] = {}
 
     def read(self, file: BinaryIO, size: int) -> Contents:
         """Read a file for the first time."""
-        return read_contents(
-            file, size, smallest=self.part_size, on_piece=lambda: self._on_bytes(0)
-        )
+        return read_contents(file, size, smallest=self.part_size, progress=self._progress)
 
     def send(self, descriptor: int, contents: Contents, *, check: Callable[[], None]) -> None:
         """Send a file unless the namespace holds its contents.
@@ -172,7 +172,7 @@ class Sender:
         """
         with self._only_one(contents.digest):
             if self._is_present(contents):
-                self._on_bytes(contents.size)
+                self._progress.advance(size=contents.size)
                 if self._known.find(contents.digest):  # killed right after it was completed
                     self._known.end(contents.digest)
                 return
@@ -192,7 +192,7 @@ class Sender:
         key = data_key(contents.digest)
         upload, arrived = self._resume(contents) or self._begin(contents)
         missing = [each for each in contents.sections if each.number not in arrived]
-        self._on_bytes(contents.size - sum(section.size for section in missing))
+        self._progress.advance(size=contents.size - sum(section.size for section in missing))
 
         def send(section: Section) -> None:
             with self._body(descriptor, section) as body:
@@ -202,7 +202,7 @@ class Sender:
                         key, upload, section.number, _rewound(body), crc32c=section.crc32c
                     )
                 )
-            self._on_bytes(section.size)
+            self._progress.advance(size=section.size)
 
         try:
             self._workers.share(missing, send)
@@ -249,7 +249,7 @@ class Sender:
                 if is_held:
                     yield _read_section(descriptor, section)
                     return
-        yield SectionReader(descriptor, section, on_piece=lambda: self._on_bytes(0))
+        yield SectionReader(descriptor, section, progress=self._progress)
 
     def _is_present(self, contents: Contents) -> bool:
         try:
@@ -286,11 +286,11 @@ class SectionReader(Seekable):
     Hashing begins again at its beginning.
     """
 
-    def __init__(self, descriptor: int, section: Section, *, on_piece: Callable[[], None]) -> None:
+    def __init__(self, descriptor: int, section: Section, *, progress: Progress) -> None:
         super().__init__(section.size)
         self._descriptor = descriptor
         self._section = section
-        self._on_piece = on_piece
+        self._progress = progress
         self._hashed = 0
         self._hasher = blake3()
         self._ahead = b""
@@ -316,7 +316,7 @@ class SectionReader(Seekable):
         return piece
 
     def _read_ahead(self) -> None:
-        self._on_piece()
+        self._progress.advance()
         length = min(PIECE, self._section.size - self._position)
         piece = os.pread(self._descriptor, length, self._section.start + self._position)
         if len(piece) != length:

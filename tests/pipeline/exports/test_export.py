@@ -28,6 +28,7 @@ from lakecli.repository.core.stager import Stager
 from lakecli.repository.upload import UploadOptions, upload_tree
 from tests.support.faulty import FaultyStore
 from tests.support.lakes import START, entry_of, make_repository, open_lake, stage, unclaimed
+from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -333,14 +334,14 @@ def test_a_run_that_was_killed_is_gone_on_with(repository: Repository, tmp_path:
     (target / "_SUCCESS").touch()
     done = 0
 
-    def stop() -> None:
+    def stop(items: int) -> None:
         nonlocal done
-        done += 1
+        done += items
         if done == 20:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(repository, target, threads=1, on_object=stop)
+        run(repository, target, threads=1, progress=RecordedProgress(stop))
     assert not (target / "_SUCCESS").exists()
     report = run(repository, target)
     assert report.outcome.unchanged.count == 20

@@ -17,6 +17,7 @@ from lakecli.pipeline.exports.records import ExportOptions
 from lakecli.pipeline.runner import LocalRunner
 from tests.pipeline.exports.test_export import files, put
 from tests.support.lakes import make_repository, open_lake
+from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -46,26 +47,19 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def exported(repository: Repository, target: Path, runner: Runner, **options: Any) -> Outcome:
-    told = [0, 0]
-
-    def on_object() -> None:
-        told[0] += 1
-
-    def on_bytes(size: int) -> None:
-        told[1] += size
-
+    progress = RecordedProgress()
     report = run.export(
         repository,
         "main",
         b"",
         str(target),
         runner=runner,
-        options=ExportOptions(on_object=on_object, on_bytes=on_bytes, **options),
+        options=ExportOptions(progress=progress, **options),
     )
     outcome = report.outcome
     tallies = (outcome.new, outcome.changed, outcome.unchanged)
-    assert told[1] == sum(each.size for each in tallies)
-    assert told[0] == sum(each.count for each in tallies) + outcome.deleted.count
+    assert progress.size == sum(each.size for each in tallies)
+    assert progress.items == sum(each.count for each in tallies) + outcome.deleted.count
     return outcome
 
 

@@ -15,6 +15,7 @@ from lakecli.repository import tag
 from lakecli.repository.check.fsck import FsckCounts, Thoroughness, fsck
 from lakecli.repository.commit import commit
 from tests.support.lakes import entry_of, make_repository, open_lake, stage
+from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,18 +76,12 @@ def check(
     repository: Repository, runner: Runner | None, *, sample: float = 1.0
 ) -> tuple[list[Finding], FsckCounts, int]:
     counts = FsckCounts()
-    told = [0]
-
-    def on_object() -> None:
-        told[0] += 1
-
+    progress = RecordedProgress()
     bulk = None
     if runner is not None:
-        bulk = RunnerBulk(
-            repository, runner, on_bytes=lambda _: None, on_object=on_object, reads_ranges=True
-        )
+        bulk = RunnerBulk(repository, runner, progress=progress, reads_ranges=True)
     how = Thoroughness(hash_data=True, sample=sample, bulk=bulk)
-    return list(fsck(repository, counts=counts, thoroughness=how)), counts, told[0]
+    return list(fsck(repository, counts=counts, thoroughness=how)), counts, progress.items
 
 
 def test_the_same_findings(

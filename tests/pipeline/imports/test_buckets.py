@@ -28,6 +28,7 @@ from lakecli.repository.core.view import open_view
 from lakecli.repository.transfer.walk import LinkPolicy
 from tests.pipeline.imports.lists import inventory_manifest, inventory_row, write_csv
 from tests.support.lakes import make_repository, open_lake
+from tests.support.recorded_progress import RecordedProgress
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, new_bucket
 
 if TYPE_CHECKING:
@@ -134,11 +135,11 @@ def test_what_an_earlier_run_pinned_is_used_only_while_it_is_current(
     store = open_store(f"s3://{new_bucket(moto_endpoint, keeps_versions=True)}/data")
     store.put("a", b"same", ANY)
 
-    def die(_tally: object) -> None:
+    def die(_items: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(repository, store.uri, pins=True, on_part=die)
+        run(repository, store.uri, pins=True, progress=RecordedProgress(die))
     store.put("a", b"same", ANY)
     assert run(repository, store.uri, pins=True).resumed == 0
     ((_, version),) = versions_of(store).list_versions()
@@ -191,14 +192,14 @@ def test_a_part_that_was_finished_is_listed_again(
     monkeypatch.setattr(sources, "LISTING_PARTS", 6)
     seen = 0
 
-    def interrupt(_tally: object) -> None:
+    def interrupt(_items: int) -> None:
         nonlocal seen
         seen += 1
         if seen == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(repository, source.uri, LocalRunner(), on_part=interrupt)
+        run(repository, source.uri, LocalRunner(), progress=RecordedProgress(interrupt))
     if change:
         source.put("a", b"other now", ANY)
     report = run(repository, source.uri, LocalRunner())

@@ -21,6 +21,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.transfer.walk import LinkPolicy
 from tests.pipeline.imports.lists import row_of, write_csv, write_parquet
 from tests.support.lakes import make_repository, open_lake, stage
+from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,7 +145,7 @@ def test_a_cluster_goes_on(repository: Repository, tmp_path: Path, spark: Any) -
     source = write_parquet(tmp_path / "x.parquet", found)
     seen = 0
 
-    def interrupt(_tally: object) -> None:
+    def interrupt(_items: int) -> None:
         nonlocal seen
         seen += 1
         if seen == 2:
@@ -152,7 +153,7 @@ def test_a_cluster_goes_on(repository: Repository, tmp_path: Path, spark: Any) -
 
     runner = Cluster(spark)
     with pytest.raises(KeyboardInterrupt):
-        run(repository, "first", source, runner, on_part=interrupt)
+        run(repository, "first", source, runner, progress=RecordedProgress(interrupt))
     report = run(repository, "second", source, runner)
     assert report.resumed == 2
     whole = run(repository, "third", source, LocalRunner())

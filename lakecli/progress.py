@@ -1,0 +1,43 @@
+"""How long operations report their progress to whoever shows it.
+
+Every verb that may take long has a parameter or an option `progress`. The command line passes what
+draws its bar; the default, `NO_PROGRESS`, shows nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+
+class Progress(Protocol):
+    """Receives the progress of one operation. Safe to call from several threads."""
+
+    def expect(self, *, items: int = 0, size: int = 0) -> None:
+        """Add objects and bytes to the totals; called as the work is discovered."""
+
+    def advance(self, *, items: int = 0, size: int = 0) -> None:
+        """Count finished objects and bytes.
+
+        `size` is negative where bytes have to be transferred again.
+        """
+
+
+class NoProgress(Progress):
+    """Ignores what it receives."""
+
+    def expect(self, *, items: int = 0, size: int = 0) -> None:
+        """Ignore the totals."""
+
+    def advance(self, *, items: int = 0, size: int = 0) -> None:
+        """Ignore what is finished."""
+
+
+NO_PROGRESS: Final = NoProgress()
+
+
+def ignore_step(_name: str) -> None:
+    """Ignore a protocol step: the default of the `on_step` hooks.
+
+    `on_step` is no progress report. It announces each step of a protocol before the step is taken,
+    so that tests can kill a process, or let another one in, exactly there.
+    """

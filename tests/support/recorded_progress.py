@@ -1,0 +1,37 @@
+"""A `Progress` for tests: adds up what an operation reports."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from lakecli.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class RecordedProgress(Progress):
+    """Totals of what was expected and of what was done.
+
+    Args:
+        on_advance: called with the number of objects of each `advance`; may raise, to interrupt.
+    """
+
+    def __init__(self, on_advance: Callable[[int], None] = lambda _items: None) -> None:
+        self._on_advance = on_advance
+        self._lock = Lock()
+        self.expected: list[tuple[int, int]] = []
+        self.items = 0
+        self.size = 0
+
+    def expect(self, *, items: int = 0, size: int = 0) -> None:
+        """Record the totals."""
+        self.expected.append((items, size))
+
+    def advance(self, *, items: int = 0, size: int = 0) -> None:
+        """Record what is done."""
+        with self._lock:
+            self.items += items
+            self.size += size
+        self._on_advance(items)
