@@ -1,4 +1,4 @@
-"""A world in memory for all meetings of one test process."""
+"""One world in memory for all meetings of a test process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.meetings.matrix import Hook, Matrix
+from tests.meetings.hook import Hook
+from tests.meetings.matrix import Matrix
 from tests.meetings.world import Machines
 
 if TYPE_CHECKING:
@@ -21,15 +22,15 @@ _IN_MEMORY = Path("/dev/shm")
 @pytest.fixture(scope="session")
 def _world() -> Iterator[tuple[Matrix, Hook]]:
     directory = Path(tempfile.mkdtemp(dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None))
-    world, hook = Machines(directory), Hook()
-    yield Matrix(world, hook), hook
-    world.close()
+    hook = Hook()
+    with Machines(directory) as world:
+        yield Matrix(world, hook), hook
     shutil.rmtree(directory)
 
 
 @pytest.fixture
 def matrix(_world: tuple[Matrix, Hook], monkeypatch: pytest.MonkeyPatch) -> Matrix:
-    """The matrix; what serial orders come to is remembered from test to test."""
+    """Return the matrix, which remembers the outcomes of serial orders from test to test."""
     matrix, hook = _world
     hook.install(monkeypatch)
     hook.skip_waiting(monkeypatch)

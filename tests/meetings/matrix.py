@@ -1,47 +1,50 @@
-"""One command paused before something it does for good, while another one runs from end to end.
+"""One command paused before a durable step, while another one runs from beginning to end.
 
-The outcome has to be one that the two could have had one after the other, in either order; or one
-of them may have been turned away with an error that says so, and then nothing of it may be left.
-What each serial order comes to is not modelled but run, in the same world.
+The outcome must be one that the two commands have when they run one after the other, in either
+order. Or one of them was refused with an error that says so, and left no trace. The outcome of a
+serial order is not modelled; it is observed, in the same world.
 
-Two kinds of outcome are neither, and promised all the same:
+Two kinds of outcome are neither, and promised nevertheless:
 
-- A command that changes many paths leaves alone what somebody else staged of them meanwhile. So
+- A command that changes many paths leaves alone what somebody else stages on them meanwhile. So
   each path, not the whole, is as one of the orders has it.
 - What is staged while a merge runs stays staged on top of it. If both changed a path, `commit`
   refuses and names it.
+
+What two machines observe after they have synchronised depends only on their stores, their files,
+the bucket and the time. So it is computed once for each fingerprint of these.
 """
 
 from __future__ import annotations
 
-import functools
 import json
-import re
-import threading
-import time
-from contextlib import contextmanager
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.cli import build
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.kv.env import LocalStore
-from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.repository.core.gc_guard import GcGuard
-from lakecli.repository.sharing import publish
 from tests.meetings.arguments import REPOSITORY, command_lines, fill
 from tests.meetings.observe import observe
+from tests.meetings.outcomes import (
+    Meeting,
+    Outcome,
+    agree,
+    contents,
+    explain,
+    is_recursive,
+    same_codes,
+    same_command,
+    without_contents,
+)
 from tests.meetings.situations import SITUATIONS
 from tests.meetings.world import MACHINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import pytest
+    from tests.meetings.hook import Hook
+    from tests.meetings.world import Machines, Reply, Snapshot
 
-    from tests.meetings.world import Machines, Reply, Saved
-
-TURNED_AWAY: Final = frozenset(
+REFUSED: Final = frozenset(
     (
         ExitCode.CONFLICT,
         ExitCode.LOST_RACE,
@@ -51,81 +54,58 @@ TURNED_AWAY: Final = frozenset(
         ExitCode.UNREACHABLE,  # it waited for a sweep, which cannot go on before it has returned
     )
 )
-"""What a command may answer that met another one, if nothing of it is left."""
+"""What a command that met another one may answer, if it left no trace."""
 
 ALONE: Final = frozenset(("doctor",))
-"""Commands that write only what they take away again, under names of their own."""
+"""Commands that write only files of their own and remove them again."""
 
 LOCAL: Final = frozenset(("config", "repo", "gc", "push", "fetch", "pull", "clone"))
-"""Commands that do not begin with sharing by itself."""
-
-_DURABLE: Final = ("put", "delete", "copy")
-_IDS: Final = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}|\b[0-9a-f]{12}\b|\b[0-9a-f]{8}\b")
-
-
-class Meeting(NamedTuple):
-    """One cell of the matrix.
-
-    Attributes:
-        situation: where both begin, a key of `SITUATIONS`.
-        sync: whether sharing is automatic.
-        first: the command line that is paused, on Ada's machine.
-        second: the one that runs meanwhile.
-        machine: where the second one runs.
-    """
-
-    situation: str
-    sync: bool
-    first: tuple[str, ...]
-    second: tuple[str, ...]
-    machine: str
-
-    def __str__(self) -> str:
-        mode = "auto" if self.sync else "manual"
-        first, second = " ".join(self.first), " ".join(self.second)
-        return f"{self.situation}, {mode}: {first} | {self.machine}: {second}"
-
-
-class Outcome(NamedTuple):
-    """What two commands came to."""
-
-    first: Reply | None
-    second: Reply | None
-    state: str
+"""Commands that do not begin with automatic sharing."""
 
 
 class Solo(NamedTuple):
-    """What a command does when it is alone.
+    """What a command does when it runs alone.
 
     Attributes:
         reply: its answer.
-        steps: the names of what it announces and does for good, in order.
-        writes: whether anything was different afterwards.
-        shares: whether anything was written to the bucket.
+        steps: the names of its announced and its durable steps, in order.
+        writes: whether it changed anything.
+        shares: whether it wrote to the bucket.
+        after: the state afterwards.
     """
 
     reply: Reply
     steps: tuple[str, ...]
     writes: bool
     shares: bool
+    after: Snapshot
 
 
 class Matrix:
-    """Runs meetings in one world; everything that a serial order comes to is run once.
+    """Runs meetings in one world, and each serial order once.
 
     Args:
         world: to run in.
-        hook: see `hooked`.
+        hook: installed.
     """
 
     def __init__(self, world: Machines, hook: Hook) -> None:
         self.world = world
         self._hook = hook
-        self._saved: dict[str, Saved] = {}
+        self._beginnings: dict[str, Snapshot] = {}
         self._values: dict[tuple[str, str], dict[str, str]] = {}
         self._serial: dict[tuple[object, ...], Outcome] = {}
         self._solo: dict[tuple[object, ...], Solo] = {}
-        self._sound: set[str] = set()
+        self._observed: dict[tuple[bytes, bool], str] = {}
+        self._damage: dict[tuple[bytes, bool], str] = {}
+        self._ended = (b"", False)
+
+    def forget(self) -> None:
+        """Forget what commands do: the product has changed."""
+        self._serial.clear()
+        self._solo.clear()
+        self._observed.clear()
+        self._damage.clear()
 
     # -- commands ----------------------------------------------------------------------------
 
@@ -135,26 +115,30 @@ class Matrix:
             yield from map(tuple, lines)
 
     def begin(self, situation: str) -> None:
-        """Put the world to where a situation begins."""
-        if situation not in self._saved:
-            self._clear()
+        """Restore the beginning of a situation."""
+        if situation not in self._beginnings:
+            self.world.reset()
             SITUATIONS[situation](self.world)
             for machine in MACHINES:
-                self._values[situation, machine] = self._places(machine)
-            self._saved[situation] = self.world.save()
-        self.world.restore(self._saved[situation])
+                self._values[situation, machine] = self._placeholders(machine)
+            self._beginnings[situation] = self.world.save()
+        self.world.restore(self._beginnings[situation])
 
     def solo(self, situation: str, line: tuple[str, ...], machine: str, *, sync: bool) -> Solo:
-        """Run a command alone, and write down what it does."""
+        """Run a command alone, and record what it does."""
         key = (situation, line, machine, sync)
         if key not in self._solo:
             self.begin(situation)
-            before, writes = self._raw(), self.world.bucket.writes
+            before, writes = self.world.fingerprint(), self.world.bucket.writes
             steps: list[str] = []
             with self._hook.calling(steps.append):
                 reply = self._run(situation, line, machine, sync=sync, on_step=steps.append)
             self._solo[key] = Solo(
-                reply, tuple(steps), self._raw() != before, self.world.bucket.writes != writes
+                reply,
+                tuple(steps),
+                self.world.fingerprint() != before,
+                self.world.bucket.writes != writes,
+                self.world.save(),
             )
         return self._solo[key]
 
@@ -167,22 +151,22 @@ class Matrix:
         ]
 
     def pauses(self, situation: str, line: tuple[str, ...], *, sync: bool) -> list[int]:
-        """Return where to pause a command: at all it announces, and before what is not announced.
+        """Return where to pause a command: at each announced step, and before each durable one.
 
-        What is done for good right after a step was announced is the same place.
+        A durable step right after an announced one is the same place.
         """
-        return self._at(self.solo(situation, line, "ada", sync=sync).steps)
+        return self._pauses_of(self.solo(situation, line, "ada", sync=sync).steps)
 
     @staticmethod
-    def _at(steps: tuple[str, ...]) -> list[int]:
+    def _pauses_of(steps: tuple[str, ...]) -> list[int]:
         return [
             number
             for number, step in enumerate(steps)
             if not (step.startswith("<") and number and not steps[number - 1].startswith("<"))
         ]
 
-    def common(self, situation: str, *, sync: bool) -> int:
-        """Return how many pauses at the beginning all writing commands have in common."""
+    def common_pauses(self, situation: str, *, sync: bool) -> int:
+        """Return the number of pauses that all commands with automatic sharing begin with."""
         writers = [
             self.solo(situation, line, "ada", sync=sync).steps
             for line in self.writers(situation, sync=sync)
@@ -191,33 +175,31 @@ class Matrix:
         shared = sum(
             1 for _ in takewhile(lambda steps: len(set(steps)) == 1, zip(*writers, strict=False))
         )
-        return sum(number < shared for number in self._at(writers[0]))
+        return sum(number < shared for number in self._pauses_of(writers[0]))
 
     # -- meetings ----------------------------------------------------------------------------
 
     def problem(self, meeting: Meeting, step: int) -> str | None:
         """Let two commands meet at a step of the first; return what is wrong with the outcome."""
-        self.begin(meeting.situation)
         met = self._meet(meeting, step)
-        allowed = list(self._allowed(meeting, met))
-        if not (
-            any(_agree(met, each) for each in allowed)
-            or (_is_recursive(meeting) and self._agree_path_by_path(meeting, met, allowed))
-            or (
-                any(_agree(met, each, ignores_contents=True) for each in allowed)
-                and self._is_conflict(meeting, step)
-            )
+        damage = self._find_damage()
+        if damage:
+            return f"{meeting}, pause {step}: {damage}"
+        allowed: list[Outcome] = []
+        for each in self._iter_allowed(meeting, met):
+            if agree(met, each):
+                return None
+            allowed.append(each)
+        if is_recursive(meeting) and self._agree_by_path(meeting, met, allowed):
+            return None
+        if any(agree(met, each, ignores_contents=True) for each in allowed) and self._is_conflict(
+            meeting, step
         ):
-            return _explain(meeting, met, allowed)
-        if met.state not in self._sound:
-            for machine in MACHINES:
-                reply = self.world(machine, ["fsck", REPOSITORY])
-                if reply.exit_code not in (ExitCode.OK, ExitCode.NOT_FOUND):
-                    return f"{meeting}: fsck on {machine}: {reply}"
-            self._sound.add(met.state)
-        return None
+            return None
+        return explain(meeting, step, met, allowed)
 
     def _meet(self, meeting: Meeting, step: int) -> Outcome:
+        self.begin(meeting.situation)
         second: list[Reply] = []
         count = 0
 
@@ -237,29 +219,29 @@ class Matrix:
                 meeting.situation, meeting.first, "ada", sync=meeting.sync, on_step=pause
             )
         (answer,) = second
-        return Outcome(first, answer, self._settled(sync=meeting.sync))
+        return Outcome(first, answer, self._settle(sync=meeting.sync))
 
-    def _agree_path_by_path(self, meeting: Meeting, met: Outcome, allowed: list[Outcome]) -> bool:
-        """Whether refs are as in one order, and each path as an order or one alone has it.
+    def _agree_by_path(self, meeting: Meeting, met: Outcome, allowed: list[Outcome]) -> bool:
+        """Tell whether refs are as in one order, and each path as one or both commands leave it.
 
-        A command leaves alone what the other brought after it had looked which paths there are.
+        A command leaves alone what the other one added after it had listed the paths.
         """
-        mine = _without_contents(met)
-        if not any(_same_codes(met, each) and mine == _without_contents(each) for each in allowed):
+        mine = without_contents(met)
+        if not any(same_codes(met, each) and mine == without_contents(each) for each in allowed):
             return False
         alone = [
             self._in_order(meeting, ((machine, line),))
             for machine, line in (("ada", meeting.first), (meeting.machine, meeting.second))
         ]
-        found = [_contents(each) for each in (*allowed, *alone)]
-        contents = _contents(met)
-        places = set(contents).union(*found)
-        return all(contents.get(each) in [tree.get(each) for tree in found] for each in places)
+        found = [contents(each) for each in (*allowed, *alone)]
+        present = contents(met)
+        places = set(present).union(*found)
+        return all(present.get(each) in [tree.get(each) for tree in found] for each in places)
 
     def _is_conflict(self, meeting: Meeting, step: int) -> bool:
-        """Whether committing what is staged after a meeting is refused as a conflict."""
-        self.begin(meeting.situation)
+        """Tell whether `commit` refuses, as a conflict, what is staged after a meeting."""
         self._meet(meeting, step)
+        self._synchronise(sync=meeting.sync)
         line = ["commit", f"{REPOSITORY}/main", "-m", "what was staged meanwhile"]
         codes = [
             self.world(machine, line, sync=meeting.sync).exit_code
@@ -267,45 +249,67 @@ class Matrix:
         ]
         return ExitCode.CONFLICT in codes
 
-    def _allowed(self, meeting: Meeting, met: Outcome) -> Iterator[Outcome]:
+    def _iter_allowed(self, meeting: Meeting, met: Outcome) -> Iterator[Outcome]:
         assert met.first is not None
         assert met.second is not None
         one, other = ("ada", meeting.first), (meeting.machine, meeting.second)
         yield self._in_order(meeting, (one, other))
         swapped = self._in_order(meeting, (other, one))
         yield Outcome(swapped.second, swapped.first, swapped.state)
-        if _same_command(meeting.first) == _same_command(meeting.second):
-            # Both asked for the same: one of them did it, and both may say that it is done.
+        if same_command(meeting.first) == same_command(meeting.second):
+            # Both commands ask for the same change: one made it, and both may report success.
             for each in (one, other):
                 alone = self._in_order(meeting, (each,))
                 yield Outcome(alone.first, alone.first, alone.state)
-        if met.first.exit_code in TURNED_AWAY:
+        if met.first.exit_code in REFUSED:
             alone = self._in_order(meeting, (other,))
             yield Outcome(met.first, alone.first, alone.state)
-        if met.second.exit_code in TURNED_AWAY:
+        if met.second.exit_code in REFUSED:
             alone = self._in_order(meeting, (one,))
             yield Outcome(alone.first, met.second, alone.state)
 
     def _in_order(
         self, meeting: Meeting, commands: tuple[tuple[str, tuple[str, ...]], ...]
     ) -> Outcome:
-        key = (meeting.situation, meeting.sync, commands)
+        """Return the outcome of one or two commands, one after the other."""
+        situation, sync = meeting.situation, meeting.sync
+        key = (situation, sync, commands)
         if key not in self._serial:
-            self.begin(meeting.situation)
-            replies = [
-                self._run(meeting.situation, line, machine, sync=meeting.sync)
-                for machine, line in commands
-            ]
-            second = replies[1] if len(replies) > 1 else None
-            self._serial[key] = Outcome(replies[0], second, self._settled(sync=meeting.sync))
+            (machine, line), *others = commands
+            solo = self.solo(situation, line, machine, sync=sync)
+            self.world.restore(solo.after)
+            second = None
+            for machine, line in others:
+                second = self._run(situation, line, machine, sync=sync)
+            self._serial[key] = Outcome(solo.reply, second, self._settle(sync=sync))
         return self._serial[key]
 
-    def _settled(self, *, sync: bool) -> str:
-        """Let both machines learn of each other, and return what is to be seen."""
+    def _settle(self, *, sync: bool) -> str:
+        """Let both machines learn of each other's work, and return what they observe.
+
+        Where the same was observed before, the world stays as it is.
+        """
+        self._ended = self.world.fingerprint(), sync
+        if self._ended not in self._observed:
+            self._synchronise(sync=sync)
+            self._observed[self._ended] = json.dumps(observe(self.world), sort_keys=True)
+        return self._observed[self._ended]
+
+    def _synchronise(self, *, sync: bool) -> None:
         line = ["status", REPOSITORY] if sync else ["fetch", REPOSITORY]
         for machine in ("ada", "bob", "ada") if sync else MACHINES:
             self.world(machine, line, sync=sync)
-        return json.dumps(observe(self.world), sort_keys=True)
+
+    def _find_damage(self) -> str:
+        """Return what fsck finds after what ended last; run it once for each such state."""
+        if self._ended not in self._damage:
+            replies = (self.world(machine, ["fsck", REPOSITORY]) for machine in MACHINES)
+            self._damage[self._ended] = "\n".join(
+                f"fsck on {machine}: {reply}"
+                for machine, reply in zip(MACHINES, replies, strict=True)
+                if reply.exit_code not in (ExitCode.OK, ExitCode.NOT_FOUND)
+            )
+        return self._damage[self._ended]
 
     # -- the world ---------------------------------------------------------------------------
 
@@ -321,8 +325,8 @@ class Matrix:
         values = {**self._values[situation, machine], "files": str(self.world.files(machine))}
         return self.world(machine, fill(list(line), values), sync=sync, on_step=on_step)
 
-    def _places(self, machine: str) -> dict[str, str]:
-        """Return what command lines call by name and only this world knows."""
+    def _placeholders(self, machine: str) -> dict[str, str]:
+        """Return the values that only this world knows, for use in command lines."""
         log = self.world.ok(machine, "op", "log", REPOSITORY, "--json").splitlines()
         entry = json.loads(self.world.ok(machine, "fs", "stat", f"{REPOSITORY}/main/a", "--json"))
         return {
@@ -330,148 +334,3 @@ class Matrix:
             "object": entry["physical_address"],
             "checksum": entry["checksum"],
         }
-
-    def _clear(self) -> None:
-        import shutil
-
-        shutil.rmtree(self.world.live, ignore_errors=True)
-        self.world.live.mkdir(parents=True)
-        self.world.reset()
-
-    def _raw(self) -> object:
-        homes = {}
-        for machine in MACHINES:
-            with LocalStore.open(self.world.home(machine) / "store") as store, store.read() as txn:
-                homes[machine] = (
-                    dict(txn.everything()) if hasattr(txn, "everything") else _dump(txn)
-                )
-        files = {
-            path: path.read_bytes()
-            for path in self.world.live.rglob("*")
-            if path.is_file() and "store" not in path.parts and "cache" not in path.parts
-        }
-        return homes, files, self.world.bucket.writes
-
-
-def _dump(txn: Any) -> dict[bytes, bytes]:
-    from lakecli.kv.env import Table
-
-    return {
-        table + key: value
-        for table in Table
-        if table is not Table.FILE_HASHES
-        for key, value in txn.scan(table)
-    }
-
-
-class Hook:
-    """Calls back before a write transaction of the local store and before a write to the bucket."""
-
-    def __init__(self) -> None:
-        self._call: Callable[[str], None] | None = None
-
-    @contextmanager
-    def calling(self, call: Callable[[str], None] | None) -> Iterator[None]:
-        """Call this instead of what was called before, within the block."""
-        before, self._call = self._call, call
-        try:
-            yield
-        finally:
-            self._call = before
-
-    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Watch all local stores and all buckets in memory."""
-        for place, names in ((LocalStore, ("write",)), (MemoryStore, _DURABLE)):
-            for name in names:
-                monkeypatch.setattr(place, name, self._watched(getattr(place, name), name))
-
-    def build_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Build each command once: a process that runs one need not, but here are thousands."""
-        monkeypatch.setattr(build, "build", functools.cache(build.build))
-
-    def skip_waiting(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let no command wait for one that cannot go on meanwhile.
-
-        Threads of other tests (Spark's gateway has one that polls) go on sleeping: without its
-        pauses such a thread would take most of the processor.
-        """
-        sleep = time.sleep
-
-        def no_sleep(seconds: float) -> None:
-            if threading.current_thread() is not threading.main_thread():
-                sleep(seconds)
-
-        monkeypatch.setattr(time, "sleep", no_sleep)
-        monkeypatch.setattr(publish, "sleep", no_sleep)
-        monkeypatch.setitem(cast("Any", GcGuard.__init__).__kwdefaults__, "sleep", no_sleep)
-
-    def _watched(self, method: Callable[..., Any], name: str) -> Callable[..., Any]:
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            if self._call is not None:
-                self._call(f"<{name}>")
-            return method(*args, **kwargs)
-
-        return watched
-
-
-def _agree(met: Outcome, allowed: Outcome, *, ignores_contents: bool = False) -> bool:
-    if not _same_codes(met, allowed):
-        return False
-    if met.state == allowed.state:
-        return True
-    return ignores_contents and _without_contents(met) == _without_contents(allowed)
-
-
-def _same_codes(met: Outcome, allowed: Outcome) -> bool:
-    return all(
-        mine is not None and theirs is not None and mine.exit_code == theirs.exit_code
-        for mine, theirs in ((met.first, allowed.first), (met.second, allowed.second))
-    )
-
-
-def _without_contents(outcome: Outcome) -> Any:
-    state = json.loads(outcome.state)
-    for machine in MACHINES:
-        for repository in state[machine]["repositories"].values():
-            del repository["contents"]
-    return state
-
-
-def _contents(outcome: Outcome) -> dict[tuple[str, ...], str]:
-    """Return what each path of each branch holds."""
-    state = json.loads(outcome.state)
-    return {
-        (machine, name, branch, path): checksum
-        for machine in MACHINES
-        for name, repository in state[machine]["repositories"].items()
-        for branch, tree in repository["contents"].items()
-        for path, checksum in tree.items()
-    }
-
-
-def _same_command(line: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command line by the shorter of its names: `redo` is `op redo`."""
-    return line[1:] if line[0] == "op" else line
-
-
-def _is_recursive(meeting: Meeting) -> bool:
-    return "-r" in (*meeting.first, *meeting.second)
-
-
-def _explain(meeting: Meeting, met: Outcome, allowed: list[Outcome]) -> str:
-    lines = [str(meeting), f"  {met.first}", f"  {met.second}"]
-    for each in allowed:
-        lines.append(f"  instead of {each.first} {each.second}")
-        lines += [
-            f"    {line}"
-            for line in _differences("", json.loads(met.state), json.loads(each.state))
-        ]
-    return "\n".join(lines)
-
-
-def _differences(where: str, met: Any, allowed: Any) -> Iterator[str]:
-    if isinstance(met, dict) and isinstance(allowed, dict):
-        for key in sorted(met.keys() | allowed.keys()):
-            yield from _differences(f"{where}/{key}", met.get(key), allowed.get(key))
-    elif met != allowed:
-        yield f"{where}: {met!r} is not {allowed!r}"

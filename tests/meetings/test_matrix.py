@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.meetings.arguments import command_lines
-from tests.meetings.matrix import Meeting
+from tests.meetings.outcomes import Meeting
 from tests.meetings.situations import SITUATIONS
 from tests.meetings.world import MACHINES
 
@@ -72,7 +72,7 @@ def _cells(
     pauses = matrix.pauses(situation, first, sync=sync)
     if sync and first != writers[0]:
         # What comes before a command is the same for all: it need not be met by each again.
-        pauses = pauses[matrix.common(situation, sync=sync) :]
+        pauses = pauses[matrix.common_pauses(situation, sync=sync) :]
 
     def shares(*lines: tuple[str, ...]) -> bool:
         return all(matrix.solo(situation, line, "ada", sync=sync).shares for line in lines)

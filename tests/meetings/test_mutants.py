@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.meetings.matrix import Hook
+from tests.meetings.hook import Hook
 from tests.meetings.mutants import MUTANTS, Mutant
 from tests.meetings.team import Team
 from tests.meetings.world import Machines
@@ -16,13 +16,10 @@ if TYPE_CHECKING:
 
 
 def _live(directory: Path, mutant: Mutant) -> None:
-    world = Machines(directory)
-    try:
+    with Machines(directory) as world:
         team = Team(world)
         mutant.story(team)
         team.check_from_scratch()
-    finally:
-        world.close()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS.keys())

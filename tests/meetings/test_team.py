@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 from tests.meetings.arguments import REPOSITORY
-from tests.meetings.matrix import Hook
+from tests.meetings.hook import Hook
 from tests.meetings.team import PEOPLE, Team, bucket_copy, days, operations
 from tests.meetings.world import NAMESPACE, Machines
 
@@ -41,8 +41,7 @@ class LongTeam(RuleBasedStateMachine):
         monkeypatch = self.stack.enter_context(pytest.MonkeyPatch.context())
         hook.skip_waiting(monkeypatch)
         hook.build_once(monkeypatch)
-        self.world = Machines(place)
-        self.stack.callback(self.world.close)
+        self.world = self.stack.enter_context(Machines(place))
         self.team = Team(self.world)
         self.backup: dict[str, Any] | None = None
         self.glitched = False

@@ -1,7 +1,7 @@
-"""Machines on one bucket in memory, which can be put back to where they were, in no time.
+"""Machines on one bucket in memory, which can be restored to a snapshot quickly.
 
-Clocks stand still and IDs are numbered for each run of a command, so that the same commands in
-the same order end in the same commits.
+Clocks stand still and IDs are numbered by run, so the same commands in the same order have the
+same outcome.
 """
 
 from __future__ import annotations
@@ -11,42 +11,61 @@ import io
 import os
 import shutil
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lakecli.cli.app import run
 from lakecli.cli.context import Environment
+from lakecli.kv.env import LocalStore, Table
 from lakecli.objectstore.memory.store import BUCKETS, MemoryBucket
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from lakecli.objectstore.memory.store import Stored
+    from lakecli.objectstore.memory.uploads import MemoryUpload
 
 BUCKET = "meetings"
 NAMESPACE = f"memory://{BUCKET}/demo"
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 MACHINES = ("ada", "bob")
+MANY = 10_000
+"""Objects whose digests are kept."""
 
 
 class Reply(NamedTuple):
-    """What one command answered."""
+    """The exit code and the output of one command."""
 
     exit_code: int
     stdout: str
     stderr: str
 
 
-class Saved(NamedTuple):
-    """A moment to go back to."""
+class File(NamedTuple):
+    """A file of a snapshot."""
+
+    body: bytes
+    mtime_ns: int
+    mode: int
+
+
+class Snapshot(NamedTuple):
+    """The state of both machines and the bucket at one moment."""
 
     now: datetime
-    objects: Mapping[str, Any]
-    uploads: Mapping[str, Any]
+    objects: Mapping[str, Stored]
+    uploads: Mapping[str, MemoryUpload]
     writes: int
-    directory: Path
+    runs: int
+    files: Mapping[str, File]
+    directories: frozenset[str]
 
 
 class Machines:
-    """Homes, each of a person who has a machine of their own, and the bucket that they share.
+    """Homes, one for each person's machine, and the bucket that they share.
+
+    Use it as a context manager: it keeps the local stores open between commands, as opening one
+    takes longer than most commands.
 
     Args:
         directory: for homes and files; in memory where tests should be fast.
@@ -57,17 +76,28 @@ class Machines:
     """
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
         self.live = directory / "live"
         self.now = START
         self.ahead: dict[str, timedelta] = {}
-        self._saved = 0
-        self._count = 0
+        self._runs = 0
+        self._open: dict[str, LocalStore] = {}
+        self._digests: dict[int, tuple[Stored, bytes]] = {}
+        self._restored: dict[str, tuple[File, int]] = {}
         self.live.mkdir(parents=True)
         self.reset()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.reset()
+
     def reset(self) -> None:
-        """Begin with an empty bucket, at the first moment."""
+        """Begin again with an empty bucket and no homes."""
+        self.close_stores()
+        shutil.rmtree(self.live, ignore_errors=True)
+        self.live.mkdir(parents=True)
+        self._restored.clear()
         self.now = START
         bucket = BUCKETS.setdefault(BUCKET, MemoryBucket())  # stores that are kept go on using it
         bucket._clock = self._clock
@@ -75,16 +105,17 @@ class Machines:
         bucket.uploads.clear()
         bucket.writes = 0
 
-    def close(self) -> None:
-        """Empty the bucket."""
-        self.reset()
+    def close_stores(self) -> None:
+        """Close the local stores; the next command opens them again."""
+        while self._open:
+            self._open.popitem()[1].close()
 
     @property
     def bucket(self) -> MemoryBucket:
         return BUCKETS[BUCKET]
 
     def files(self, machine: str) -> Path:
-        """The directory that a machine's commands read files from and write them to."""
+        """Return the directory of a machine's files outside the lake."""
         path = self.live / machine / "files"
         path.mkdir(parents=True, exist_ok=True)
         return path
@@ -97,6 +128,7 @@ class Machines:
         return self.now + self.ahead.get(machine, timedelta())
 
     def pass_time(self, by: timedelta) -> None:
+        """Advance all clocks."""
         self.now += by
 
     def __call__(
@@ -122,6 +154,8 @@ class Machines:
             new_id=self._ids(machine, argv),
             on_step=on_step,
         )
+        if (self.home(machine) / "store").is_dir():
+            self._store(machine)
         code = run(list(argv), world)
         stdout.flush()
         stderr.flush()
@@ -129,29 +163,130 @@ class Machines:
         return Reply(int(code), *texts)
 
     def ok(self, machine: str, *argv: str, sync: bool = False) -> str:
-        """Run a command that has to succeed, and return what it answered."""
+        """Run a command that must succeed, and return its output."""
         reply = self(machine, argv, sync=sync)
         assert reply.exit_code == 0, (machine, argv, reply)
         return reply.stdout
 
-    def save(self) -> Saved:
-        """Remember everything as it is."""
-        self._saved += 1
-        directory = self.directory / f"saved-{self._saved}"
-        shutil.copytree(self.live, directory)
+    def save(self) -> Snapshot:
+        """Return a snapshot of the present state."""
+        self.close_stores()
         bucket = self.bucket
-        return Saved(self.now, dict(bucket.objects), dict(bucket.uploads), bucket.writes, directory)
+        return Snapshot(
+            self.now,
+            dict(bucket.objects),
+            dict(bucket.uploads),
+            bucket.writes,
+            self._runs,
+            {name: self._read(name, status) for name, status in self._iter_files()},
+            frozenset(self._iter_directories()),
+        )
 
-    def restore(self, saved: Saved) -> None:
-        """Put everything back."""
+    def restore(self, saved: Snapshot) -> None:
+        """Return to the state of a snapshot; only files that differ from it are written."""
+        self.close_stores()
         self.now = saved.now
+        self._runs = saved.runs
         self.bucket.objects.clear()
         self.bucket.objects.update(saved.objects)
         self.bucket.uploads.clear()
         self.bucket.uploads.update(saved.uploads)
         self.bucket.writes = saved.writes
-        shutil.rmtree(self.live)
-        shutil.copytree(saved.directory, self.live)
+        for name in [*self._iter_directories()]:
+            if name not in saved.directories:
+                shutil.rmtree(self.live / name, ignore_errors=True)
+        for name in sorted(saved.directories):
+            (self.live / name).mkdir(exist_ok=True)
+        present = dict(self._iter_files())
+        for name in present.keys() - saved.files.keys():
+            (self.live / name).unlink()
+        for name, file in saved.files.items():
+            if name not in present or self._read(name, present[name]) is not file:
+                self._write(name, file)
+
+    def _read(self, name: str, status: os.stat_result) -> File:
+        """Return a file; the one that it was restored from, if nobody has written it since."""
+        file, inode = self._restored.get(name, (None, 0))
+        same = (inode, file.mtime_ns, len(file.body)) if file is not None else None
+        if file is None or same != (status.st_ino, status.st_mtime_ns, status.st_size):
+            # Nobody reads the times of a store's files: with 0 every later write shows.
+            time = 0 if name.split("/")[2] == "store" else status.st_mtime_ns
+            return File((self.live / name).read_bytes(), time, status.st_mode)
+        return file
+
+    def _write(self, name: str, file: File) -> None:
+        path = self.live / name
+        path.write_bytes(file.body)
+        path.chmod(file.mode)
+        os.utime(path, ns=(file.mtime_ns, file.mtime_ns))
+        self._restored[name] = (file, path.stat().st_ino)
+
+    def fingerprint(self) -> bytes:
+        """Return a digest of all that a later command's outcome can depend on."""
+        digest = hashlib.blake2b(digest_size=32)
+        digest.update(repr((self.now, self.ahead, len(self.bucket.uploads))).encode())
+        for key, stored in sorted(self.bucket.objects.items()):
+            digest.update(key.encode("utf-8", "surrogateescape") + self._digest_of(stored))
+        for name, status in sorted(self._iter_files()):
+            place = name.split("/")
+            if place[2] == "store":
+                continue
+            # Files of the cache are named by their contents.
+            body = b"" if place[2] == "cache" else (self.live / name).read_bytes()
+            digest.update(f"{name} {len(body)} {status.st_mode}".encode() + body)
+        for machine in self._machines_with_stores():
+            digest.update(machine.encode())
+            with self._store(machine).read() as txn:
+                for table in Table:
+                    if table is Table.FILE_HASHES:
+                        continue  # they have inodes and times of this machine
+                    for record, value in txn.scan(table):
+                        digest.update(b"%d %d " % (len(record), len(value)))
+                        digest.update(table + record + value)
+        return digest.digest()
+
+    def _digest_of(self, stored: Stored) -> bytes:
+        known = self._digests.get(id(stored))
+        if known is None:
+            if len(self._digests) > MANY:
+                self._digests.clear()
+            content = repr((stored.info, sorted(stored.info.metadata.items()))).encode()
+            known = stored, hashlib.blake2b(content + stored.body).digest()
+            self._digests[id(stored)] = known  # with the object, so that its ID is not used again
+        return known[1]
+
+    def _iter_files(self) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield the files of all machines; LMDB makes its lock file anew at every opening."""
+        for entry in self._walk(self.live):
+            if not entry.is_dir(follow_symlinks=False) and entry.name != "lock.mdb":
+                yield self._name(entry), entry.stat()
+
+    def _iter_directories(self) -> Iterator[str]:
+        for entry in self._walk(self.live):
+            if entry.is_dir(follow_symlinks=False):
+                yield self._name(entry)
+
+    def _name(self, entry: os.DirEntry[str]) -> str:
+        return entry.path[len(str(self.live)) + 1 :]
+
+    def _walk(self, directory: str | Path) -> Iterator[os.DirEntry[str]]:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                yield entry
+                if entry.is_dir(follow_symlinks=False):
+                    yield from self._walk(entry.path)
+
+    def _machines_with_stores(self) -> list[str]:
+        return sorted(
+            each.name for each in self.live.iterdir() if (each / "lakecli" / "store").is_dir()
+        )
+
+    def _store(self, machine: str) -> LocalStore:
+        """Return the local store of a machine, which stays open for the commands that follow."""
+        store = self._open.get(machine)
+        if store is None:
+            store = self._open[machine] = LocalStore.open(self.home(machine) / "store")
+        return store
 
     def _clock(self) -> datetime:
         return self.now
@@ -167,9 +302,9 @@ class Machines:
         }
 
     def _ids(self, machine: str, argv: Sequence[str]) -> Callable[[], bytes]:
-        """Return a source of IDs that no other run shares."""
-        self._count += 1
-        run_number, count = self._count, 0
+        """Return a source of IDs that no other run shares since the last snapshot."""
+        self._runs += 1
+        run_number, count = self._runs, 0
 
         def new_id() -> bytes:
             nonlocal count

@@ -141,8 +141,7 @@ class DataIndex:
             if name is None:
                 continue  # somebody else's object: ignored, never deleted, never a crash
             digest = bytes.fromhex(name)
-            while len(self._starts) <= int.from_bytes(digest[:2]):
-                self._starts.append(self.count)
+            self._fill_starts(int.from_bytes(digest[:2]))
             pending += digest + info.size.to_bytes(8)
             self.count += 1
             if len(pending) >= _FLUSH * _RECORD:
@@ -150,8 +149,11 @@ class DataIndex:
                 pending.clear()
             yield name, info
         self._file.write(pending)
-        while len(self._starts) <= _BUCKETS:
-            self._starts.append(self.count)
+        self._fill_starts(_BUCKETS)
+
+    def _fill_starts(self, last: int) -> None:
+        """Let the buckets up to `last` that have no start yet begin at the next record."""
+        self._starts.extend(array("Q", [self.count]) * (last + 1 - len(self._starts)))
 
     def problem_of(self, key: str, size: int) -> str | None:
         """Return what is wrong with the object that an entry refers to, or ``None``."""
