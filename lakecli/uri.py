@@ -135,6 +135,11 @@ def path_of(uri: LakeUri, *, hint: str | None = None) -> bytes:
     return uri.path
 
 
+def as_directory(path: bytes) -> bytes:
+    """Return a path with a trailing slash, as that of a directory; the root ``b""`` stays."""
+    return path + b"/" if path and not path.endswith(b"/") else path
+
+
 def check_path(path: bytes, *, allow_empty: bool = False) -> None:
     """Refuse what cannot be a path.
 

@@ -113,8 +113,8 @@ def _refs(repository: Repository, kind: str, prefix: str) -> Iterator[str]:
 
 
 def _paths(repository: Repository, ref: str, prefix: str) -> Iterator[str]:
-    from lakecli.repository import objects
+    from lakecli.repository.ls import ls
 
-    with objects.listing(repository, ref, prefix=os.fsencode(prefix), delimiter=b"/") as listed:
+    with ls(repository, ref, prefix=os.fsencode(prefix), delimiter=b"/") as listed:
         for item in listed:
             yield os.fsdecode(item.path)

@@ -193,7 +193,9 @@ class Context:
                     hint=f"lakefs://{uri.repository}/…",
                 )
         if at_op:
-            return self.logged_repository(uri, operation=at_op).at(at_op)
+            from lakecli.repository.undo.log import repository_at
+
+            return repository_at(self.logged_repository(uri, operation=at_op), at_op)
         repository = self.lake().repository(uri.repository)
         self._repositories.append(repository)
         if sync and self.settings.sync(uri.repository):

@@ -57,7 +57,7 @@ def presigned(
         Unsupported: the storage namespace has no URLs.
     """
     from lakecli.repository.core.address import may_change
-    from lakecli.repository.objects import presign_entry
+    from lakecli.repository.presign import presign_entry
 
     wanted = lifetime(context, asked)
     start = context.now()

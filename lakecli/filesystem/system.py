@@ -229,7 +229,7 @@ class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
 
     def sign(self, path: str, expiration: int = 100, **_: Any) -> str:
         """Return a URL that reads the object without credentials for some seconds."""
-        from lakecli.repository.objects import presign_entry
+        from lakecli.repository.presign import presign_entry
 
         place, entry = self._found(path)
         with transferring(path), lakes.repository(self.home, place.repository) as repository:

@@ -100,29 +100,18 @@ class LocalStore:
 
     def read(self) -> ReadTransaction:
         """Return a read transaction, to be entered with ``with``."""
-        return ReadTransaction(self._usable())
+        return ReadTransaction(self.usable())
 
     def write(self) -> WriteTransaction:
         """Return a write transaction, to be entered with ``with``, which waits for its turn.
 
         What was written is durable when the block has ended, and undone if it raised.
         """
-        return WriteTransaction(self._usable())
-
-    def as_of(self, repository: bytes, operation: bytes) -> LocalStore:
-        """Return a handle that reads one repository as it was right after an operation.
-
-        Args:
-            repository: the 16 bytes of its UUID.
-            operation: the ID, 16 bytes.
-        """
-        from lakecli.kv.past import PastStore
-
-        return PastStore(self._usable(), repository, operation)
+        return WriteTransaction(self.usable())
 
     def usage(self) -> Usage:
         """Return the schema's version, and how full the store is."""
-        return self._usable().usage()
+        return self.usable().usage()
 
     def close(self) -> None:
         """Let go of the environment; safe to repeat."""
@@ -143,7 +132,12 @@ class LocalStore:
         """Close it."""
         self.close()
 
-    def _usable(self) -> Environment:
+    def usable(self) -> Environment:
+        """Return the environment, for this package's transactions.
+
+        Raises:
+            LakeError: the handle is closed, or was opened before this process was forked.
+        """
         if self._closed:
             raise LakeError(f"the local store is closed: {self._environment.directory}")
         self._environment.check_process()

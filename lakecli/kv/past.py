@@ -36,13 +36,13 @@ class PastStore(LocalStore):
     """A handle for reading one repository as of an operation; other repositories as they are.
 
     Args:
-        shared: of the store's own handle, which stays open as long as this one.
+        store: the handle to read through; it must stay open as long as this one.
         repository: the 16 bytes of its UUID.
         operation: the ID, 16 bytes.
     """
 
-    def __init__(self, shared: Environment, repository: bytes, operation: bytes) -> None:
-        super().__init__(shared)
+    def __init__(self, store: LocalStore, repository: bytes, operation: bytes) -> None:
+        super().__init__(store.usable())
         self._repository = repository
         self._operation = operation
 
@@ -51,7 +51,7 @@ class PastStore(LocalStore):
 
         Entering raises `NotFound` if the operation has expired.
         """
-        return PastTransaction(self._usable(), self._repository, self._operation)
+        return PastTransaction(self.usable(), self._repository, self._operation)
 
     def write(self) -> NoReturn:
         """Refuse: what was cannot be changed."""

@@ -15,7 +15,7 @@ from lakecli.committed.check import Problem, check_range
 from lakecli.layout import data_digest, data_key
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.progress import NO_PROGRESS, Progress
-from lakecli.repository.check.fsck import Sound
+from lakecli.repository.check.thoroughness import Sound
 from lakecli.repository.core import outside
 from lakecli.repository.core.data_index import Hashed, check_object
 

@@ -1,16 +1,16 @@
-"""The operations: one module per verb, named as its command.
+"""The operations: one module for each verb, named as its command.
 
-The only package where committed trees, refs and staging meet. May import everything below it;
-re-exports nothing. Start at `lakecli.repository.core.lake`. Which module is about what::
+Committed trees, refs and staging meet only here. May import everything below it; re-exports
+nothing. Start at `lakecli.repository.core.lake`. A room imports the rooms below it only::
 
-    repositories    repo
-    refs            branch, tag, rev_parse
-    history         commit, merge, pick (revert and cherry-pick), log, diff, reflog
-    objects         objects, rearrange (rm, cp, mv), deposit; presign
-    transfers       upload with upload_plan, download; transfer: what both are made of
-    collaboration   clone, fetch, push, pull, follow, sync, status; sharing: what they are made of;
-                    handoff: for people who have no lakecli
-    undo            the operation log, and taking operations back
-    check           fsck, doctor; repair: healing
+    verbs           repositories: repo
+                    refs: branch, tag, rev_parse, reflog
+                    history: commit, merge, cherry_pick, revert, log, diff, status
+                    objects: ls, stat, presign, rm, cp, mv; deposit, for the library
+                    transfers: upload with upload_plan, download
+                    collaboration: clone, fetch, push, pull, follow, sync
+    check | undo    fsck and doctor; the operation log, undo and redo
+    sharing | handoff    refs and commits in the bucket; data for people without lakecli
+    transfer | repair    uploads and downloads; repairing what fsck found
     core            what every verb stands on
 """

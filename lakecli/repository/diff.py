@@ -4,52 +4,19 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.model import ChangeType, Difference
 from lakecli.repository.core.merge_base import find_merge_points
+from lakecli.repository.core.uncommitted import compare_staged, uncommitted
 from lakecli.repository.core.view import commit_at, open_view, resolve_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lakecli.committed.store import TreeStore
-    from lakecli.model import MetarangeId
+    from lakecli.model import Difference, MetarangeId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
-
-_BLOCKS_SIZE: Final = 8 << 20
-"""Bytes that decoded blocks of the committed tree may take while staging is compared with it."""
-
-
-def uncommitted(view: View, *, prefix: bytes = b"") -> Iterator[Difference]:
-    """Yield how a branch's staging area differs from its commit, in path order.
-
-    What is staged as it was committed, or deleted where nothing was, is no difference.
-    """
-    from lakecli.committed.points import PointReader
-
-    # Paths come in order, so few blocks are needed at a time, however much is staged.
-    points = PointReader(view.repository.trees, blocks_limit=_BLOCKS_SIZE)
-    tree = view.commit.metarange_id
-    for path, staged in view.staged(prefix=prefix):
-        difference = _compare(path, points.find(tree, path), staged)
-        if difference is not None:
-            yield difference
-
-
-def _compare(path: bytes, left: bytes | None, staged: bytes) -> Difference | None:
-    from lakecli.committed.values import identity_of
-    from lakecli.staging.area import TOMBSTONE
-
-    right = None if staged == TOMBSTONE else staged
-    if left is None:
-        return None if right is None else Difference(ChangeType.ADDED, path, None, right)
-    if right is None:
-        return Difference(ChangeType.REMOVED, path, left, None)
-    if identity_of(left) == identity_of(right):
-        return None
-    return Difference(ChangeType.CHANGED, path, left, right)
 
 
 @contextmanager
@@ -160,6 +127,6 @@ def _with_staging(
                 yield item
             continue
         covered = path
-        difference = _compare(path, find(trees, left_tree, path), value)
+        difference = compare_staged(path, find(trees, left_tree, path), value)
         if difference is not None:
             yield difference

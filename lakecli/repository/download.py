@@ -26,7 +26,6 @@ from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.address import is_external
 from lakecli.repository.core.read import digest_of, read_object
 from lakecli.repository.core.view import no_such_path, open_view
-from lakecli.repository.rearrange import directory
 from lakecli.repository.transfer.destination import (
     Destination,
     NoRoom,
@@ -41,6 +40,7 @@ from lakecli.repository.transfer.parallel import (
     Workers,
 )
 from lakecli.repository.transfer.selection import EVERYTHING, Plan, Selection
+from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,7 +143,7 @@ def download_tree(
         UsageError: `target` cannot be a directory.
     """
     download = _TreeDownload(repository, options)
-    download.run(ref, directory(prefix), target)
+    download.run(ref, as_directory(prefix), target)
     return download.report
 
 
@@ -164,7 +164,7 @@ def plan_download(
         UsageError: `target` cannot be a directory.
     """
     planned = _TreePlan(repository, options)
-    planned.run(ref, directory(prefix), target)
+    planned.run(ref, as_directory(prefix), target)
     return planned.plan
 
 

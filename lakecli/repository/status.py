@@ -141,7 +141,7 @@ def _uncommitted(
 
     if all(area.is_empty(txn, token) for token in (branch.staging_token, *branch.sealed_tokens)):
         return
-    from lakecli.repository.diff import uncommitted
+    from lakecli.repository.core.uncommitted import uncommitted
 
     for difference in uncommitted(view_of_branch(repository, txn, branch.name)):
         yield difference.type

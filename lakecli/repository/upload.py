@@ -22,6 +22,7 @@ from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.gate import claim_uploaded
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.view import branch_at, open_view
+from lakecli.repository.core.walk import LinkPolicy, size_of, walk
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import SMALL, FileChanged, Ingest, Ingested, SpecialFile
 from lakecli.repository.transfer.leftovers import drop_leftovers
@@ -34,7 +35,6 @@ from lakecli.repository.transfer.parallel import (
     Workers,
 )
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
-from lakecli.repository.transfer.walk import LinkPolicy, size_of, walk
 from lakecli.uri import check_path
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from lakecli.kv.file_hashes import FileKey
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.walk import Found
     from lakecli.repository.transfer.send import Sender
-    from lakecli.repository.transfer.walk import Found
 
     _Item = tuple[Found, bytes | None, int]
     """What was found, the encoded value that the branch has at its path, and the file's size."""

@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from lakecli.committed.values import encode_entry
+from lakecli.repository.core.walk import size_of, walk
 from lakecli.repository.transfer.ingest import FileChanged, SpecialFile
 from lakecli.repository.transfer.selection import Plan
-from lakecli.repository.transfer.walk import size_of, walk
 from lakecli.repository.upload import (
     TreeUpload,
     UploadReport,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.transfer.walk import Found
+    from lakecli.repository.core.walk import Found
     from lakecli.repository.upload import UploadOptions
 
 

@@ -45,11 +45,11 @@ def table_files(repository: Repository, uri: str) -> list[TableFile]:
         LakeError: the address of a file cannot be followed; see `address.Resolver`.
     """
     from lakecli.committed.values import decode_entry
-    from lakecli.repository.rearrange import directory
+    from lakecli.uri import as_directory
 
     parsed = parse_path(uri, allow_empty=True)
     path = parsed.path or b""
-    below = directory(path)
+    below = as_directory(path)
     with open_view(repository, ref_of(parsed)) as view:
         found = [(key[len(below) :], value) for key, value in view.scan(prefix=below)]
         alone = None if found or path == below else view.find(path)

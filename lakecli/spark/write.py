@@ -103,9 +103,9 @@ def write_table(
     branch = ref_of(parsed)
     with opened(uri, home=home) as repository:
         from lakecli.repository.core.gate import claim_values
-        from lakecli.repository.rearrange import directory
+        from lakecli.uri import as_directory
 
-        target = _Target(repository, branch, directory(parsed.path or b""), mode)
+        target = _Target(repository, branch, as_directory(parsed.path or b""), mode)
         shape = _shape(frame, format=format, partition_by=partition_by, options=options or {})
         target.check(partition_by, commits=commit)
         if mode == "ignore" and target.exists():

@@ -19,7 +19,7 @@ from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository import branch
 from lakecli.repository.core.lake import Home, Lake, Runtime
-from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.core.walk import LinkPolicy
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -211,7 +211,7 @@ def test_no_library_follows_it(stage: Stage, kind: str) -> None:
         fs.get_file(f"{MAIN}/t/bad", str(stage.out / "bad"))
     assert CANARY not in stage.seen()
     from lakecli.repository.core.read import read_object
-    from lakecli.repository.objects import stat
+    from lakecli.repository.stat import stat
 
     with (
         lakecli.open("lakefs://demo") as repository,

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from lakecli.errors import LakeError
 from lakecli.model import MergeStrategy
 from lakecli.repository import branch
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.pick import cherry_pick, revert
+from lakecli.repository.revert import revert
 from lakecli.repository.upload import UploadOptions, upload_tree
 from tests.support.lakes import Numbered, Ticking, make_repository, open_lake
 

@@ -8,15 +8,16 @@ import pytest
 
 from lakecli.errors import ConflictError, DirtyBranch, NothingToDo
 from lakecli.repository import branch
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.core.clean import MAX_LISTED
 from lakecli.repository.core.pending import State, finish_pending
 from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.fetch import fetch
 from lakecli.repository.merge import MergeOptions, merge, preview
-from lakecli.repository.pick import cherry_pick, revert
 from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push
+from lakecli.repository.revert import revert
 from lakecli.repository.undo.undo import redo, restore, undo
 from tests.support.clones import Clones, synchronise
 from tests.support.lakes import checksums, make_repository, open_lake, read, stage
@@ -49,7 +50,7 @@ def _import(repository: Repository) -> Commit:
     from lakecli.pipeline.imports.job import ImportOptions, import_objects
     from lakecli.pipeline.imports.sources import Directory
     from lakecli.pipeline.runner import LocalRunner
-    from lakecli.repository.transfer.walk import LinkPolicy
+    from lakecli.repository.core.walk import LinkPolicy
 
     source = repository.lake.home.cache.parent / "source"
     source.mkdir(exist_ok=True)

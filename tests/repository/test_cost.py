@@ -9,11 +9,11 @@ from lakecli.committed.values import encode_entry
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.repository import objects
 from lakecli.repository.commit import commit
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
+from lakecli.repository.stat import stat
 from tests.support.lakes import entry_of, make_repository, open_lake, unclaimed
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def test_reading_one_object_takes_few_requests_and_little_of_each(tmp_path: Path
 
         use(repository, store)
         store.requests = store.answered = 0
-        entry = objects.stat(repository, "main", path_of(77_777))
+        entry = stat(repository, "main", path_of(77_777))
         assert b"".join(read_object(repository, entry)) == b"what is wanted"
         assert store.requests <= MAX_REQUESTS
         assert store.answered <= MAX_BYTES

@@ -17,11 +17,11 @@ from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository import branch, merge, repo, tag
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
+from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.deposit import deposit
 from lakecli.repository.merge import MergeOptions
 from lakecli.repository.push import PushOptions, push_all
 from lakecli.repository.transfer.ingest import SMALL
-from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream, upload_tree
 from tests.support.disk import Disk, after_each_commit
 

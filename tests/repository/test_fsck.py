@@ -9,9 +9,10 @@ from lakecli.layout import DATA, REPOSITORY, SSTABLES
 from lakecli.model import CommitId
 from lakecli.refs.store import RefStore
 from lakecli.repository import branch, tag
-from lakecli.repository.check.fsck import FsckCounts, count_entries, fsck, summarise
+from lakecli.repository.check.fsck import count_entries, fsck, summarise
 from lakecli.repository.commit import commit
 from lakecli.repository.core.data_index import DataIndex
+from lakecli.repository.core.findings import FsckCounts
 from lakecli.repository.upload import UploadOptions, upload_tree
 from tests.support.lakes import entry_of, stage_entries
 from tests.support.recorded_progress import RecordedProgress

@@ -20,11 +20,12 @@ from lakecli.pipeline.imports.sources import Directory
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
+from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.pick import cherry_pick, revert
-from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.revert import revert
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import machine, synchronise
 from tests.support.faulty import FaultyStore

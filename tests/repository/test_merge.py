@@ -8,10 +8,11 @@ from lakecli.committed.merge import MergeConflict
 from lakecli.errors import DirtyBranch, NotFound, NothingToDo, Refused, UsageError
 from lakecli.model import ChangeType, MergeStrategy
 from lakecli.repository import branch
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge, preview
-from lakecli.repository.pick import cherry_pick, revert
 from lakecli.repository.rev_parse import show_commit
+from lakecli.repository.revert import revert
 from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:

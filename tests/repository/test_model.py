@@ -24,10 +24,11 @@ from lakecli.errors import ConflictError, NothingToDo
 from lakecli.identity import h
 from lakecli.model import EMPTY_TREE, CommitId, MergeStrategy
 from lakecli.repository import branch, tag
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.pick import cherry_pick, revert
 from lakecli.repository.rev_parse import show_commit
+from lakecli.repository.revert import revert
 from tests.support.lakes import checksums, make_repository, open_lake, read, stage
 
 Tree = dict[bytes, bytes]

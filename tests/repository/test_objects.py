@@ -21,7 +21,9 @@ from lakecli.repository.commit import commit
 from lakecli.repository.core import read as reading
 from lakecli.repository.core.places import remember
 from lakecli.repository.core.read import read_object
-from lakecli.repository.objects import listing, presign, stat
+from lakecli.repository.ls import ls
+from lakecli.repository.presign import presign
+from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_stream
 from tests.support.lakes import entry_of, make_repository, open_lake, stage
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 def listed(repository: Repository, ref: str = "main", **options: Any) -> list[tuple[str, bytes]]:
     names = {ListedObject: "object", ListedPrefix: "prefix"}
-    with listing(repository, ref, **{"prefix": b"", **options}) as found:
+    with ls(repository, ref, **{"prefix": b"", **options}) as found:
         return [(names[type(item)], item.path) for item in found]
 
 

@@ -29,6 +29,7 @@ from lakecli.repository.undo.log import (
     find_undo,
     iter_log,
     logged_repository,
+    repository_at,
 )
 from lakecli.repository.undo.undo import redo, restore, undo
 from lakecli.staging import area
@@ -258,7 +259,9 @@ def test_many_at_a_time(tmp_path: Path) -> None:
                 done.result()
         for logged in iter_log(repository):
             if logged.operation.kind not in ("repo create", "tag create"):
-                assert read(repository.at(logged.operation.id.hex()), "main") is not None
+                assert (
+                    read(repository_at(repository, logged.operation.id.hex()), "main") is not None
+                )
         present = read(repository, "main")
         count = 0
         while _next_kind(repository) != "tag create":
@@ -289,7 +292,7 @@ class TestExpiry:
             assert list(iter_log(repository)) == []
             with pytest.raises(NothingToDo):
                 undo(repository)
-            for ask in (find_operation, restore, type(repository).at):
+            for ask in (find_operation, restore, repository_at):
                 with pytest.raises(NotFound, match="no operation") as caught:
                     ask(repository, first)
                 assert "30 days" in (caught.value.hint or "")

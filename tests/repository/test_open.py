@@ -7,10 +7,11 @@ import pytest
 import lakecli
 from lakecli.errors import NotFound, UsageError
 from lakecli.home import home_paths
-from lakecli.repository import objects, repo
+from lakecli.repository import repo
 from lakecli.repository.commit import commit
 from lakecli.repository.core.lake import Home, Lake
 from lakecli.repository.core.read import read_object
+from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_file
 from tests.support.lakes import Numbered, Ticking
 
@@ -30,10 +31,10 @@ def test_a_program_opens_a_repository_by_its_uri(tmp_path: Path) -> None:
     with lakecli.open("lakefs://sales", home=tmp_path / "home") as sales:
         upload_file(sales, "main", b"in/a.csv", source=source, options=UploadOptions())
         made = commit(sales, "main", message="Orders", committer="etl")
-        entry = objects.stat(sales, "main@", b"in/a.csv")
+        entry = stat(sales, "main@", b"in/a.csv")
         assert b"".join(read_object(sales, entry)) == b"a,b\n"
     with lakecli.open("lakefs://sales", home=tmp_path / "home") as sales:
-        assert objects.stat(sales, made.id, b"in/a.csv") == entry
+        assert stat(sales, made.id, b"in/a.csv") == entry
 
 
 def test_the_home_may_come_from_the_environment(

@@ -19,6 +19,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.core.tracking import track
 from lakecli.repository.reflog import iter_reflog
 from lakecli.repository.rev_parse import rev_parse
+from lakecli.repository.undo.log import repository_at
 from lakecli.repository.undo.undo import redo, undo
 from tests.support.faulty import FaultyStore, unreachable
 from tests.support.lakes import START, read, stage
@@ -275,7 +276,7 @@ def test_as_of_an_operation(repository: Repository) -> None:
         share(repository, ids[0], at=START + timedelta(days=1.5, hours=number), seen=False)
         share(repository, ids[1], at=START + timedelta(days=1.6, hours=number), seen=number == 49)
     make(repository, 9)
-    then = repository.at(latest.id.hex())
+    then = repository_at(repository, latest.id.hex())
     then.__dict__["store"] = repository.store
     moves = list(iter_reflog(then, "main"))
     assert (moves[0].after, moves[0].shared) == (ids[1], False)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import Commit
-    from lakecli.repository.check.fsck import Finding, FsckCounts
+    from lakecli.repository.core.findings import Finding, FsckCounts
     from lakecli.repository.core.lake import Repository
 
 

@@ -16,14 +16,17 @@ from lakecli.errors import ConflictError, DirtyBranch, NotFound, NothingToDo, Re
 from lakecli.kv import operations as log
 from lakecli.model import MergeStrategy
 from lakecli.refs.store import RefStore
-from lakecli.repository import branch, rearrange, repo, tag
+from lakecli.repository import branch, repo, tag
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.core import records
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.pick import cherry_pick, revert
-from lakecli.repository.undo.log import find_undo, logged_repository
+from lakecli.repository.mv import mv
+from lakecli.repository.revert import revert
+from lakecli.repository.rm import rm, rm_tree
+from lakecli.repository.undo.log import find_undo, logged_repository, repository_at
 from lakecli.repository.undo.undo import redo, restore, undo
 from lakecli.staging import area
 from tests.support.lakes import make_repository, open_lake, stage, unclaimed
@@ -221,16 +224,16 @@ class UndoMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, path=PATHS)
     def remove(self, name: str, path: bytes) -> None:
-        self.do(lambda: rearrange.remove(self.repository, name, path))
+        self.do(lambda: rm(self.repository, name, path))
 
     @rule(name=NAMES)
     def remove_tree(self, name: str) -> None:
-        self.do(lambda: rearrange.remove_tree(self.repository, name, b"a"))
+        self.do(lambda: rm_tree(self.repository, name, b"a"))
 
     @rule(source=NAMES, name=NAMES, path=PATHS)
     def move(self, source: str, name: str, path: bytes) -> None:
         self.do(
-            lambda: rearrange.move(
+            lambda: mv(
                 self.repository, source_branch=source, source=path, branch=name, path=path + b"m"
             )
         )
@@ -251,12 +254,12 @@ class UndoMachine(RuleBasedStateMachine):
         ids = sorted(self.at)
         wanted = ids[pick % len(ids)]
         if self.at[wanted].is_there:
-            then = self.repository.at(wanted.hex())
+            then = repository_at(self.repository, wanted.hex())
             assert state_of(then) == self.at[wanted]
             check_reads(then, self.at[wanted])
         else:
             with pytest.raises(NotFound, match="no repository"):
-                self.repository.at(wanted.hex())
+                repository_at(self.repository, wanted.hex())
 
     # -- back and forth ------------------------------------------------------------------------
 

@@ -22,10 +22,10 @@ from lakecli.repository import branch as branches
 from lakecli.repository import upload as module
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
+from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.diff import diff_uncommitted
-from lakecli.repository.objects import stat
+from lakecli.repository.stat import stat
 from lakecli.repository.transfer.ingest import SMALL, FileChanged, Ingest
-from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import (
     UploadOptions,
     UploadReport,
@@ -39,7 +39,7 @@ from tests.support.recorded_progress import RecordedProgress
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.check.fsck import Finding
+    from lakecli.repository.core.findings import Finding
     from lakecli.repository.core.lake import Repository
 
 PLAIN = UploadOptions()

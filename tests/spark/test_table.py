@@ -15,7 +15,7 @@ from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.commit import commit
 from lakecli.repository.core.places import OutsideAddress, remember
 from lakecli.repository.core.stager import Stager
-from lakecli.repository.rearrange import remove_tree
+from lakecli.repository.rm import rm_tree
 from lakecli.repository.upload import UploadOptions, upload_tree
 from lakecli.spark import read_table
 from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
@@ -102,7 +102,7 @@ def test_parquet_in_many_partitions(
     assert same(table(where=both), expected.where(both))
 
     # What comes later is not seen, and every ref has its own.
-    remove_tree(anywhere, "main", b"t/n=1")
+    rm_tree(anywhere, "main", b"t/n=1")
     assert table().count() == 238
     assert found.count() == table("lakefs://demo/main@/t/").count() == 240
 

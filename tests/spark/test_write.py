@@ -109,7 +109,7 @@ def test_text_is_what_spark_writes(  # noqa: PLR0917 - fixtures and cases
     [path] = read(repository, "main")
     assert path.decode().endswith("".join(expected.suffixes))
     from lakecli.repository.core.read import read_object
-    from lakecli.repository.objects import stat
+    from lakecli.repository.stat import stat
 
     data = b"".join(read_object(repository, stat(repository, "main", path)))
     if options.get("compression"):

@@ -42,7 +42,7 @@ def branch_revert(
         lakecli branch revert lakefs://demo/main main -m 1
     """
     from lakecli.repository import branch as branches
-    from lakecli.repository.pick import revert
+    from lakecli.repository.revert import revert
 
     name = ref_of(branch)
     uris = {text: parse_ref(text) for text in refs if text.startswith(SCHEME)}

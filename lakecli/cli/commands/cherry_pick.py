@@ -27,10 +27,10 @@ def cherry_pick(
         lakecli cherry-pick lakefs://demo/experiment lakefs://demo/main
         lakecli cherry-pick lakefs://demo/8d7c1b02 lakefs://demo/main
     """
-    from lakecli.repository import pick
+    from lakecli.repository.cherry_pick import cherry_pick as pick
 
     context.out.say(f"Branch: {branch}")
-    made = pick.cherry_pick(
+    made = pick(
         context.repository(ref, branch),
         ref_of(ref),
         ref_of(branch),

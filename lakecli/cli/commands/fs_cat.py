@@ -44,7 +44,7 @@ def fs_cat(
     del pre_sign
     from lakecli.repository.core.address import is_external
     from lakecli.repository.core.read import read_object
-    from lakecli.repository.objects import stat
+    from lakecli.repository.stat import stat
 
     repository = context.repository(path, at_op=at_op)
     entry = stat(repository, ref_of(path), path_of(path))

@@ -25,15 +25,15 @@ def fs_cp(
         lakecli fs cp lakefs://demo/main~5/a.csv lakefs://demo/main/a.csv
         lakecli fs cp -r lakefs://demo/v1.0/data/ lakefs://demo/dev/data-v1/
     """
-    from lakecli.repository.rearrange import copy, copy_tree
+    from lakecli.repository.cp import cp, cp_tree
 
     repository = context.repository(source, destination)
     ref, branch = ref_of(source), ref_of(destination)
     if recursive:
         before, after = source.path or b"", destination.path or b""
-        count = copy_tree(repository, source_ref=ref, source=before, branch=branch, path=after)
+        count = cp_tree(repository, source_ref=ref, source=before, branch=branch, path=after)
     else:
         before, after = target_of(source, destination)
-        copy(repository, source_ref=ref, source=before, branch=branch, path=after)
+        cp(repository, source_ref=ref, source=before, branch=branch, path=after)
         count = 1
     tell(context, "copy", source, replace(destination, path=after), count)

@@ -50,7 +50,7 @@ def fs_ls(
     from lakecli.committed.listing import ListedObject
     from lakecli.committed.values import decode_entry
     from lakecli.repository.core.address import full_address
-    from lakecli.repository.objects import listing
+    from lakecli.repository.ls import ls
 
     repository = context.repository(path, at_op=at_op)
     prefix = path.path or b""
@@ -72,7 +72,7 @@ def fs_ls(
         address = full_address(repository, entry)
         return {"type": _OBJECT, **entry_record(item.path, entry, physical_address=address)}
 
-    with listing(
+    with ls(
         repository,
         ref_of(path),
         prefix=prefix,

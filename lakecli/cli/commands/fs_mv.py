@@ -23,17 +23,15 @@ def fs_mv(
         lakecli fs mv lakefs://demo/main/a.csv lakefs://demo/main/b.csv
         lakecli fs mv -r lakefs://demo/main/incoming/ lakefs://demo/main/data/2026/
     """
-    from lakecli.repository.rearrange import move, move_tree
+    from lakecli.repository.mv import mv, mv_tree
 
     repository = context.repository(source, destination)
     origin, branch = ref_of(source), ref_of(destination)
     if recursive:
         before, after = source.path or b"", destination.path or b""
-        count = move_tree(
-            repository, source_branch=origin, source=before, branch=branch, path=after
-        )
+        count = mv_tree(repository, source_branch=origin, source=before, branch=branch, path=after)
     else:
         before, after = target_of(source, destination)
-        move(repository, source_branch=origin, source=before, branch=branch, path=after)
+        mv(repository, source_branch=origin, source=before, branch=branch, path=after)
         count = 1
     tell(context, "move", source, replace(destination, path=after), count)

@@ -174,7 +174,7 @@ def _presign_one(
     context: Context, path: LakeUri, expires: timedelta | None, *, inline: bool
 ) -> None:
     from lakecli.cli.presigned import presigned
-    from lakecli.repository.objects import stat
+    from lakecli.repository.stat import stat
 
     name = path.path
     if not name:

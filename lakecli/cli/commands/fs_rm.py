@@ -42,7 +42,7 @@ def fs_rm(
     """
     del concurrency
     check_dry_run(dry_run, recursive=recursive)
-    from lakecli.repository.rearrange import is_directory, measure_tree, remove, remove_tree
+    from lakecli.repository.rm import is_directory, measure_tree, rm, rm_tree
 
     target = path.path or b"" if recursive else path_of(path, hint="all objects: -r")
     repository = context.repository(path)
@@ -59,9 +59,9 @@ def fs_rm(
         return
     branch = ref_of(path)
     if recursive:
-        removed = remove_tree(repository, branch, target)
+        removed = rm_tree(repository, branch, target)
     else:
-        removed = int(remove(repository, branch, target))
+        removed = int(rm(repository, branch, target))
     if not removed:
         context.out.note(f"nothing at {path}, so nothing was removed")
         if not recursive and is_directory(repository, branch, target):

@@ -38,7 +38,7 @@ def fs_stat(
     if expires is not None and not pre_sign:
         raise UsageError("--expires needs --pre-sign")
     from lakecli.repository.core.address import full_address
-    from lakecli.repository.objects import stat
+    from lakecli.repository.stat import stat
 
     repository = context.repository(path, at_op=at_op)
     name = path_of(path)

@@ -127,7 +127,7 @@ def fs_upload(
     check_local(source, hint="objects in a bucket: lakecli import --from URI --to PATH --copy")
     if source == STANDARD_INPUT and recursive:
         raise UsageError("standard input is no directory", hint="leave out -r")
-    from lakecli.repository.transfer.walk import LinkPolicy
+    from lakecli.repository.core.walk import LinkPolicy
     from lakecli.repository.upload import UploadOptions
 
     check_dry_run(dry_run, recursive=recursive)

@@ -29,7 +29,8 @@ from lakecli.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.repository.check.fsck import Finding, FsckCounts, Thoroughness
+    from lakecli.repository.check.thoroughness import Thoroughness
+    from lakecli.repository.core.findings import Finding, FsckCounts
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.outside import Place
     from lakecli.repository.repair.records import Lost, Repaired
@@ -104,8 +105,10 @@ def fsck(
         lakecli fsck lakefs://demo --sample 1%
         lakecli fsck lakefs://demo --data --repair --from ./originals --dry-run
     """
-    from lakecli.repository.check.fsck import FsckCounts, Thoroughness, count_entries, summarise
+    from lakecli.repository.check.fsck import count_entries, summarise
     from lakecli.repository.check.fsck import fsck as check
+    from lakecli.repository.check.thoroughness import Thoroughness
+    from lakecli.repository.core.findings import FsckCounts
     from lakecli.repository.core.outside import places_in
 
     if repair and external:

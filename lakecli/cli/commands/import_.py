@@ -165,7 +165,7 @@ lakefs://demo/main/
     check_message(message, allow_empty=allow_empty_message)
     from lakecli.pipeline.imports import job
     from lakecli.pipeline.imports.sources import open_source
-    from lakecli.repository.transfer.walk import LinkPolicy
+    from lakecli.repository.core.walk import LinkPolicy
 
     repository = context.repository(target)
     links = LinkPolicy.FOLLOW if follow else LinkPolicy.SKIP if skip else LinkPolicy.FAIL

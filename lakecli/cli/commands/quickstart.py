@@ -76,7 +76,7 @@ def _free_name(context: Context) -> tuple[str, Path]:
 
 def _sources(directory: str | None) -> Iterator[tuple[Path, Path]]:
     """Yield files and their names relative to the directory they come from."""
-    from lakecli.repository.transfer.walk import LinkPolicy, walk
+    from lakecli.repository.core.walk import LinkPolicy, walk
 
     if directory is not None:
         root = Path(directory)

@@ -15,7 +15,7 @@ from lakecli.errors import UsageError
 from lakecli.uri import ref_of
 
 if TYPE_CHECKING:
-    from lakecli.repository.reflog import LoggedMove
+    from lakecli.repository.core.ref_moves import LoggedMove
 
 
 def reflog(

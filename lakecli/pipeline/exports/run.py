@@ -43,8 +43,8 @@ from lakecli.pipeline.intervals import intervals
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.refs.store import RefStore
 from lakecli.repository.core.view import commit_at, no_such_path, open_view
-from lakecli.repository.rearrange import directory
 from lakecli.repository.transfer.destination import Destination
+from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -97,7 +97,7 @@ def export(
         repository=repository.uri,
         tree=commit.metarange_id,
         since_tree=EMPTY_TREE if since is None else since.metarange_id,
-        prefix=directory(prefix),
+        prefix=as_directory(prefix),
         destination=uri,
         region=region,
         threads=options.threads,
@@ -125,7 +125,7 @@ def count_entries(repository: Repository, ref: str, prefix: bytes, *, since: str
     with repository.lake.kv.read() as txn:
         tree = commit_at(repository, txn, ref).metarange_id
         since_tree = commit_at(repository, txn, since).metarange_id if since else EMPTY_TREE
-    below = directory(prefix)
+    below = as_directory(prefix)
     return sum(part.entries for part in _intervals(repository, since_tree, tree, below))
 
 
@@ -175,7 +175,7 @@ def _checked(repository: Repository, destination: str) -> str:
 
 
 def _has_changes(repository: Repository, branch: str) -> bool:
-    from lakecli.repository.diff import uncommitted
+    from lakecli.repository.core.uncommitted import uncommitted
 
     with open_view(repository, branch) as view:
         return next(uncommitted(view), None) is not None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.pipeline.imports.part import Task
-    from lakecli.repository.transfer.walk import Found, LinkPolicy
+    from lakecli.repository.core.walk import Found, LinkPolicy
 
 FILES_PER_PART: Final = 8_192
 BYTES_PER_PART: Final = 1 << 30
@@ -102,7 +102,7 @@ def plan_files(
     Raises:
         NotFound: there is no such directory.
     """
-    from lakecli.repository.transfer.walk import walk
+    from lakecli.repository.core.walk import walk
 
     if not os.path.isdir(root):
         raise NotFound(

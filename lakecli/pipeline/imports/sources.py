@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lakecli.pipeline.imports.part import Task
     from lakecli.pipeline.runner import Runner
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.transfer.walk import LinkPolicy
+    from lakecli.repository.core.walk import LinkPolicy
 
 KINDS: Final = {".parquet": PARQUET, ".csv": CSV, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES}
 """What manifests are called."""
@@ -81,7 +81,7 @@ class Directory(NamedTuple):
                 like an empty one, and would take everything away from the branch.
         """
         del runner, spill
-        from lakecli.repository.transfer.walk import walk
+        from lakecli.repository.core.walk import walk
 
         if (
             not self.may_be_empty

@@ -1,8 +1,9 @@
-"""Checking what is there.
+"""Checks of a repository, of this machine, and of the bucket.
 
 ::
 
-    fsck     a repository; fsck_shared: its refs and packs in the bucket
-    external whether objects outside the namespace changed
-    doctor   this machine, its configuration, and access to the bucket
+    fsck          everything that a repository's refs reach: checker, one method for each check;
+                  fsck_shared: the refs and packs in the bucket; thoroughness: how much is checked
+    external      whether objects outside the namespace have changed
+    doctor        this machine, its configuration, and access to the bucket
 """

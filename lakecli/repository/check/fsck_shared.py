@@ -6,15 +6,15 @@ every commit that this clone believes to be in one, since a push leaves it out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lakecli.errors import IntegrityError
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.layout import pack_key, ref_key
 from lakecli.refs.store import RefStore
-from lakecli.remote import damage
-from lakecli.repository.check.fsck import Finding
+from lakecli.repository.core.findings import Finding
+from lakecli.repository.core.packs import read_packs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,51 +22,8 @@ if TYPE_CHECKING:
     from lakecli.ids import PackId
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import CommitId
-    from lakecli.objectstore.base import ObjectStore
-    from lakecli.remote.damage import Damage
     from lakecli.repository.core.lake import Repository
-
-
-class BadPack(NamedTuple):
-    """A pack that cannot be read.
-
-    Attributes:
-        is_replaced: another one, which can be, has all of its commits.
-    """
-
-    id: str
-    what: str
-    is_replaced: bool
-
-
-class Packs(NamedTuple):
-    """The commit packs of a bucket.
-
-    Attributes:
-        parents: of every commit in a pack that can be read.
-        bad: those that cannot be.
-        bad_commits: records of sound packs that are no commits.
-    """
-
-    parents: dict[CommitId, tuple[CommitId, ...]]
-    bad: list[BadPack]
-    bad_commits: list[Damage]
-
-
-def read_packs(store: ObjectStore) -> Packs:
-    """Read every pack that no other one replaces."""
-    from lakecli.remote.packs import DamagedPack, read_new_packs
-
-    parents: dict[CommitId, tuple[CommitId, ...]] = {}
-    damaged: list[DamagedPack] = []
-    replaced: set[str] = set()
-    bad_commits: list[Damage] = []
-    for pack in read_new_packs(store, (), on_damage=damaged.append):
-        parents |= {commit.id: commit.parents for commit in pack.commits}
-        replaced.update(pack.replaces)
-        bad_commits += [damage.of_commit(pack, each) for each in pack.bad]
-    bad = [BadPack(each.pack_id, each.message, each.pack_id in replaced) for each in damaged]
-    return Packs(parents, bad, bad_commits)
+    from lakecli.repository.core.packs import Packs
 
 
 def check_shared(repository: Repository, txn: ReadTransaction) -> Iterator[Finding]:

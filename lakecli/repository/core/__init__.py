@@ -3,14 +3,18 @@
 ::
 
     repositories   lake: a handle; records, namespace: what is stored of one; clock: this machine's,
-                   held against the store's; housekeeping: expiry
-    reading        view: what a ref reads as; read, address: the bytes of an object;
+                   compared with the store's; housekeeping: expiry
+    reading        view: what a ref reads as; read, address: the bytes of an object; presigner;
                    places: where they may lie outside the namespace, outside: where they do;
-                   pins: addresses of one version of an object; data_index; merge_base
-    staging        stager: the one way into a staging area; staging_tokens, staged_conflicts
+                   pins: addresses of one version of an object; data_index; merge_base;
+                   uncommitted: staging compared with the commit; ref_moves: the past of a ref
+    staging        stager: the one way into a staging area; staging_tokens, staged_conflicts;
+                   subtree: all objects below a directory; walk: files of a local directory
     moving refs    transaction: the one way a branch moves; operations: the log of what was done;
-                   commit_record: how a commit is made; clean: branches without changes
+                   commit_record: how a commit is made; clean: branches without changes;
+                   apply_change: the change of one commit, applied to another branch
     sharing        tracking, unsent, intents, pending, under_way: what was moved in the bucket, and
-                   what is still to be
+                   what is still to be; packs: commits in the bucket
     collecting     gate: the one way for objects and commits into use; gc_guard, unpushed
+    checking       findings: what fsck reports
 """

@@ -43,7 +43,7 @@ def check_clean(view: View) -> None:
     Raises:
         DirtyBranch: naming the changed paths, `MAX_LISTED` of them at most.
     """
-    from lakecli.repository.diff import uncommitted
+    from lakecli.repository.core.uncommitted import uncommitted
 
     changes = islice(uncommitted(view), MAX_LISTED + 1)
     paths = [difference.path for difference in changes]

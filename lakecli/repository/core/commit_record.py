@@ -10,10 +10,11 @@ from lakecli.layout import MAX_MESSAGE_SIZE, MAX_METADATA_SIZE
 from lakecli.model import EMPTY_TREE, Commit, CommitId
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lakecli.model import MetarangeId
+    from lakecli.refs.store import RefStore
 
 ClaimedCommit = NewType("ClaimedCommit", Commit)
 """A commit that refs and other commits may stand on: `lakecli.repository.core.gate` has claimed its
@@ -148,3 +149,27 @@ def initial_commit(created_at: datetime) -> Commit:
         created_at=created_at,
         metadata={},
     )
+
+
+def problems_of_commit(refs: RefStore, commit: Commit) -> Iterator[str]:
+    """Yield the problems of a commit's record, one line each."""
+    parents = []
+    for parent_id in commit.parents:
+        parent = refs.find_commit(parent_id)
+        if parent is None:
+            yield f"its parent is missing: {parent_id}"
+        else:
+            parents.append(parent)
+    if len(parents) == len(commit.parents):
+        anew = describe_commit(
+            parents=parents,
+            metarange_id=commit.metarange_id,
+            message=commit.message,
+            committer=commit.committer,
+            created_at=commit.created_at,
+            metadata=commit.metadata,
+        )
+        if anew.id != commit.id:
+            yield f"its fields make another ID: {anew.id}"
+        if anew.generation > commit.generation:
+            yield f"its generation {commit.generation} is not above its parents'"

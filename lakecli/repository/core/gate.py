@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, cast
 
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from lakecli.model import Commit, Entry
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
-    from lakecli.repository.transfer.ingest import Ingest, Ingested
 
     Change = tuple[bytes, ClaimedValue]
     """A path, and what is to be staged there."""
+
+Uploaded_contra = TypeVar("Uploaded_contra", contravariant=True)
 
 BATCH: Final = 5_000
 """Values claimed together."""
@@ -99,21 +100,30 @@ def claim_values(repository: Repository, values: Iterable[tuple[bytes, bytes]]) 
     return cast("list[Change]", claimed)
 
 
+class Uploads(Protocol[Uploaded_contra]):
+    """Uploads objects, and claims those that it has uploaded."""
+
+    def claim(self, uploaded: Iterable[Uploaded_contra]) -> None:
+        """Claim objects that were uploaded and are durable."""
+
+
 def claim_uploaded(
-    ingest: Ingest, changes: Sequence[tuple[bytes, bytes]], ingested: Iterable[Ingested]
+    uploads: Uploads[Uploaded_contra],
+    changes: Sequence[tuple[bytes, bytes]],
+    uploaded: Iterable[Uploaded_contra],
 ) -> list[Change]:
-    """Return (path, encoded entry) of what was uploaded, and is durable, as what may be staged.
+    """Return (path, encoded entry) of uploaded objects, which are durable, as changes to stage.
 
     Args:
-        ingest: that has uploaded it.
+        uploads: has uploaded them.
         changes: the entries.
-        ingested: what was uploaded: all that the entries refer to, and maybe more.
+        uploaded: the uploaded objects: all that the entries refer to, and possibly more.
 
     Raises:
         Swept: some of it was deleted meanwhile.
         SweepRunning: a sweep does not end.
     """
-    ingest.claim(ingested)
+    uploads.claim(uploaded)
     return cast("list[Change]", sorted(changes))
 
 

@@ -197,27 +197,6 @@ class Repository:
             found = records.find_repository(txn, self.name)
         return found is not None and found.uuid == self.record.uuid
 
-    def at(self, operation: str) -> Repository:
-        """Return a handle for reading it as it was right after an operation of its log.
-
-        Args:
-            operation: the ID, or the beginning of it.
-
-        Raises:
-            UsageError: that is no ID.
-            NotFound: there is no such operation, or no longer, or no repository after it.
-        """
-        from lakecli.repository.undo.log import find_operation
-
-        lake, found = self.lake, find_operation(self, operation).operation
-        past = Lake(lake.home, lake.kv.as_of(self.key, found.id), lake.runtime)
-        if not (then := Repository(past, self.record)).is_here():
-            raise NotFound(
-                f"there was no repository {self.name!r} after operation {operation}",
-                hint=f"see what was done: lakecli op log {self.uri}",
-            )
-        return then
-
     @property
     def uri(self) -> str:
         """``lakefs://name``."""

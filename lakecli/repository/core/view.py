@@ -126,6 +126,16 @@ def branch_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch
     return branch
 
 
+def check_branch(repository: Repository, name: str) -> None:
+    """Require that a branch exists, where a ref expression would not do.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    with repository.lake.kv.read() as txn:
+        branch_at(repository, txn, name)
+
+
 def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> View:
     """Return a branch with its staging area, for as long as the transaction lasts.
 
@@ -176,7 +186,7 @@ def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> 
 
 def past_of(repository: Repository, txn: ReadTransaction) -> PastReader:
     """Return how the refs of a repository moved."""
-    from lakecli.repository.reflog import Past
+    from lakecli.repository.core.ref_moves import Past
 
     return Past(repository, txn)
 

@@ -17,9 +17,9 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.identity import DIGEST_SIZE
 from lakecli.repository.core.address import is_external, may_change
+from lakecli.repository.core.presigner import Presigner
 from lakecli.repository.core.view import no_such_path, open_view
-from lakecli.repository.presign import Presigner
-from lakecli.repository.rearrange import directory
+from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -215,7 +215,7 @@ def open_handoff(
     Raises:
         NotFound: no such ref.
     """
-    below = directory(prefix)
+    below = as_directory(prefix)
     with open_view(repository, ref) as view:
         header = Header(
             repository=repository.uri,

@@ -13,8 +13,8 @@ from lakecli.layout import MAX_REF_SIZE, REFS, pack_key, ref_key
 from lakecli.objectstore.base import ABSENT, ConditionFailed, Match, ObjectNotFound, Version
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.store import RefStore
-from lakecli.repository.check.fsck import problems_of_commit
-from lakecli.repository.check.fsck_shared import read_packs
+from lakecli.repository.core.commit_record import problems_of_commit
+from lakecli.repository.core.packs import read_packs
 from lakecli.repository.repair.records import Repaired
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.repository.check.fsck import FsckCounts
+from lakecli.repository.core.findings import FsckCounts
 
 if TYPE_CHECKING:
     from lakecli.model import CommitId
-    from lakecli.repository.check.fsck import Finding
+    from lakecli.repository.core.findings import Finding
 
 MAX_HURTS: Final = 100
 """Paths remembered of one object."""

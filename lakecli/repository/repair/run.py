@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LakeError
-from lakecli.repository.check.fsck import FsckCounts
 from lakecli.repository.core import namespace
+from lakecli.repository.core.findings import FsckCounts
 from lakecli.repository.repair import history, objects
 from lakecli.repository.repair.losses import describe_losses
 from lakecli.repository.repair.records import Damage, Lost, RepairCounts, Repaired
@@ -14,7 +14,7 @@ from lakecli.repository.repair.records import Damage, Lost, RepairCounts, Repair
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from lakecli.repository.check.fsck import Finding
+    from lakecli.repository.core.findings import Finding
     from lakecli.repository.core.lake import Repository
 
 ROUNDS: Final = 6

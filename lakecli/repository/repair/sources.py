@@ -18,7 +18,7 @@ from lakecli.errors import LakeError
 from lakecli.kv import file_hashes
 from lakecli.layout import SSTABLES, data_digest
 from lakecli.objectstore.registry import open_store
-from lakecli.repository.transfer.walk import LinkPolicy, walk
+from lakecli.repository.core.walk import LinkPolicy, walk
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -14,14 +14,13 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.kv import operations as log
 from lakecli.repository.core import operations, records
 from lakecli.repository.core.housekeeping import KEPT_FOR, expired_through
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.lake import Lake, Repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.kv.operations import Operation
-    from lakecli.repository.core.lake import Lake
 
 UNDOES: Final = "undoes"
 REDOES: Final = "redoes"
@@ -135,6 +134,29 @@ def find_operation(repository: Repository, prefix: str) -> Logged:
             if logged.operation.id == wanted:
                 return logged
         raise expired(repository, prefix)
+
+
+def repository_at(repository: Repository, operation: str) -> Repository:
+    """Return a handle for reading a repository as it was right after an operation of its log.
+
+    Args:
+        repository: as `logged_repository` gives it; it may be deleted.
+        operation: the ID, or the beginning of it.
+
+    Raises:
+        UsageError: that is no ID.
+        NotFound: there is no such operation, or no longer, or no repository after it.
+    """
+    from lakecli.kv.past import PastStore
+
+    lake, found = repository.lake, find_operation(repository, operation).operation
+    past = Lake(lake.home, PastStore(lake.kv, repository.key, found.id), lake.runtime)
+    if not (then := Repository(past, repository.record)).is_here():
+        raise NotFound(
+            f"there was no repository {repository.name!r} after operation {operation}",
+            hint=f"see what was done: lakecli op log {repository.uri}",
+        )
+    return then
 
 
 def find_id(txn: ReadTransaction, repository: Repository, prefix: str) -> bytes:

@@ -12,8 +12,10 @@ from lakecli.pipeline import fsck as bulk_module
 from lakecli.pipeline.fsck import RunnerBulk
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository import tag
-from lakecli.repository.check.fsck import FsckCounts, Thoroughness, fsck
+from lakecli.repository.check.fsck import fsck
+from lakecli.repository.check.thoroughness import Thoroughness
 from lakecli.repository.commit import commit
+from lakecli.repository.core.findings import FsckCounts
 from tests.support.lakes import entry_of, make_repository, open_lake, stage
 from tests.support.recorded_progress import RecordedProgress
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.pipeline.runner import Runner
-    from lakecli.repository.check.fsck import Finding
+    from lakecli.repository.core.findings import Finding
     from lakecli.repository.core.lake import Repository
 
 

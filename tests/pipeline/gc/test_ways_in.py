@@ -27,17 +27,20 @@ from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.remote.collection import STATE_KEY, Phase, read_state
 from lakecli.repository import branch, tag
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.core import transaction
 from lakecli.repository.core.gate import Gone
 from lakecli.repository.core.gc_guard import GcGuard, Swept
 from lakecli.repository.core.view import open_view
+from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.cp import cp, cp_tree
 from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.handoff.incoming import take_in
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.pick import cherry_pick, revert
-from lakecli.repository.rearrange import copy, copy_tree, move, move_tree, remove
-from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.mv import mv, mv_tree
+from lakecli.repository.revert import revert
+from lakecli.repository.rm import rm
 from lakecli.repository.undo.claims import GONE
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import redo, restore, undo
@@ -157,7 +160,7 @@ def _deposit(setting: Setting) -> Entry:
 def _remove_again(setting: Setting) -> None:
     branch.create(setting.ada, "side", source="main")
     upload(setting.ada, b"x", OLD, "side")
-    remove(setting.ada, "side", b"x")
+    rm(setting.ada, "side", b"x")
 
 
 def _stage_elsewhere(setting: Setting) -> None:
@@ -171,12 +174,12 @@ def _note_operation(setting: Setting) -> None:
 
 
 def _seal_removal(setting: Setting) -> None:
-    remove(setting.ada, "old", b"a")
+    rm(setting.ada, "old", b"a")
     transaction.seal(setting.ada, "old")  # as a commit does that is killed then
 
 
 def _commit_removal(setting: Setting) -> None:
-    remove(setting.ada, "old", b"a")
+    rm(setting.ada, "old", b"a")
     commit(setting.ada, "old", message="removed", committer="me")
 
 
@@ -202,17 +205,17 @@ WAYS: Final = {
     ),
     "fsspec-copy": Way(lambda s: stage_together(s.ada, "main", {b"x": s.entry()}, kind="t")),
     "write-table": Way(_write_table),
-    "cp": Way(lambda s: copy(s.ada, source_ref=s.old, source=b"a", branch="main", path=b"x")),
-    "cp-r": Way(lambda s: copy_tree(s.ada, source_ref=s.old, source=b"", branch="main", path=b"x")),
+    "cp": Way(lambda s: cp(s.ada, source_ref=s.old, source=b"a", branch="main", path=b"x")),
+    "cp-r": Way(lambda s: cp_tree(s.ada, source_ref=s.old, source=b"", branch="main", path=b"x")),
     "cp-r-staged": Way(
-        lambda s: copy_tree(s.ada, source_ref="side", source=b"d", branch="main", path=b"x"),
+        lambda s: cp_tree(s.ada, source_ref="side", source=b"d", branch="main", path=b"x"),
         prepare=_stage_elsewhere,
     ),
     "mv": Way(
-        lambda s: move(s.ada, source_branch="old", source=b"a", branch="main", path=b"x"),
+        lambda s: mv(s.ada, source_branch="old", source=b"a", branch="main", path=b"x"),
     ),
     "mv-r": Way(
-        lambda s: move_tree(s.ada, source_branch="old", source=b"d", branch="main", path=b"x"),
+        lambda s: mv_tree(s.ada, source_branch="old", source=b"d", branch="main", path=b"x"),
     ),
     "merge": Way(lambda s: merge(s.ada, s.old, "main", MergeOptions(committer="me"))),
     "merge-squash": Way(

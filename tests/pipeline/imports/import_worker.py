@@ -16,7 +16,7 @@ from lakecli.pipeline.imports import manifest, sorting, sources
 from lakecli.pipeline.imports.job import ImportOptions, import_objects
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
-from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.core.walk import LinkPolicy
 from tests.support.lakes import open_lake
 
 

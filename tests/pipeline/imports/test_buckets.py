@@ -25,7 +25,7 @@ from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.view import open_view
-from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.core.walk import LinkPolicy
 from tests.pipeline.imports.lists import inventory_manifest, inventory_row, write_csv
 from tests.support.lakes import make_repository, open_lake
 from tests.support.recorded_progress import RecordedProgress

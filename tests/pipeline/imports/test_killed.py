@@ -17,9 +17,10 @@ from lakecli.pipeline.imports import manifest
 from lakecli.pipeline.imports.job import ImportOptions, import_objects
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
-from lakecli.repository.check.fsck import FsckCounts, fsck
+from lakecli.repository.check.fsck import fsck
+from lakecli.repository.core.findings import FsckCounts
+from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.log import LogOptions, log
-from lakecli.repository.transfer.walk import LinkPolicy
 from tests.pipeline.imports.lists import row_of, write_csv, write_parquet
 from tests.support.lakes import START, make_repository, open_lake
 

@@ -19,7 +19,7 @@ from lakecli.pipeline.imports.job import ImportOptions, ImportReport, import_obj
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.core.view import open_view
-from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.core.walk import LinkPolicy
 from tests.pipeline.imports.lists import (
     inventory_manifest,
     inventory_row,

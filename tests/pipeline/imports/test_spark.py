@@ -18,7 +18,7 @@ from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.core.walk import LinkPolicy
 from tests.pipeline.imports.lists import row_of, write_csv, write_parquet
 from tests.support.lakes import make_repository, open_lake, stage
 from tests.support.recorded_progress import RecordedProgress

@@ -13,7 +13,7 @@ from lakecli.layout import INCOMING, data_key, incoming_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.repository.commit import commit
 from lakecli.repository.handoff.incoming import CLIENT_INCOMING, new_links, take_in
-from lakecli.repository.objects import stat
+from lakecli.repository.stat import stat
 from tests.support.lakes import entry_of, make_repository, open_lake, read, stage
 
 if TYPE_CHECKING:

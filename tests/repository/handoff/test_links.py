@@ -18,7 +18,7 @@ from lakecli.repository.core.stager import Stager
 from lakecli.repository.handoff import documents
 from lakecli.repository.handoff.documents import FORMATS, SCRIPTS, Document
 from lakecli.repository.handoff.links import Handoff, open_handoff
-from lakecli.repository.objects import presign_entry
+from lakecli.repository.presign import presign_entry
 from tests.support.lakes import checksums, entry_of, stage, stage_entries, unclaimed
 
 if TYPE_CHECKING:

@@ -11,18 +11,12 @@ from lakecli.identity import h
 from lakecli.kv import operations
 from lakecli.kv import operations as log
 from lakecli.repository import branch as branches
-from lakecli.repository import rearrange as module
 from lakecli.repository.commit import commit
+from lakecli.repository.core import subtree as module
 from lakecli.repository.core.stager import Stager
-from lakecli.repository.rearrange import (
-    copy,
-    copy_tree,
-    measure_tree,
-    move,
-    move_tree,
-    remove,
-    remove_tree,
-)
+from lakecli.repository.cp import cp, cp_tree
+from lakecli.repository.mv import mv, mv_tree
+from lakecli.repository.rm import measure_tree, rm, rm_tree
 from lakecli.repository.undo.undo import undo
 from tests.support.lakes import checksums, read, stage
 
@@ -58,9 +52,9 @@ def without(*paths: bytes) -> dict[bytes, bytes]:
 
 @pytest.mark.parametrize("path", [b"a", b"z"])
 def test_remove(filled: Repository, path: bytes) -> None:
-    assert remove(filled, "main", path)
+    assert rm(filled, "main", path)
     expect(filled, without(path))
-    assert not remove(filled, "main", path)
+    assert not rm(filled, "main", path)
     expect(filled, without(path))
 
 
@@ -75,34 +69,34 @@ def test_remove(filled: Repository, path: bytes) -> None:
     ],
 )
 def test_remove_a_tree(filled: Repository, path: bytes, gone: set[bytes]) -> None:
-    assert remove_tree(filled, "main", path) == len(gone)
+    assert rm_tree(filled, "main", path) == len(gone)
     expect(filled, without(*gone))
-    assert remove_tree(filled, "main", path) == 0
+    assert rm_tree(filled, "main", path) == 0
 
 
 @pytest.mark.parametrize("path", [b"b", b"a/x", b"a/b/"])
 def test_nothing_to_remove(filled: Repository, path: bytes) -> None:
     newest = count_operations(filled)
-    assert remove_tree(filled, "main", path) == 0
-    assert not remove(filled, "main", path)
+    assert rm_tree(filled, "main", path) == 0
+    assert not rm(filled, "main", path)
     assert measure_tree(filled, "main", path) == (0, 0)
     assert count_operations(filled) == newest
     expect(filled, TREE)
-    for act in (remove, remove_tree, measure_tree):
+    for act in (rm, rm_tree, measure_tree):
         with pytest.raises(NotFound, match="no branch"):
             act(filled, "nope", path)
 
 
 def test_copy(filled: Repository) -> None:
-    copy(filled, source_ref="main", source=b"z", branch="side", path=b"new")
-    copy(filled, source_ref="main@", source=b"a", branch="main", path=b"z")
+    cp(filled, source_ref="main", source=b"z", branch="side", path=b"new")
+    cp(filled, source_ref="main@", source=b"a", branch="main", path=b"z")
     expect(filled, {b"new": b"5"}, "side")
     expect(filled, TREE | {b"z": b"1"})
 
 
 def test_move(filled: Repository) -> None:
-    move(filled, source_branch="main", source=b"z", branch="side", path=b"new")
-    move(filled, source_branch="main", source=b"ab", branch="main", path=b"a")
+    mv(filled, source_branch="main", source=b"z", branch="side", path=b"new")
+    mv(filled, source_branch="main", source=b"ab", branch="main", path=b"a")
     expect(filled, {b"new": b"5"}, "side")
     expect(filled, without(b"z", b"ab") | {b"a": b"4"})
 
@@ -111,36 +105,36 @@ def test_move(filled: Repository) -> None:
 @pytest.mark.parametrize("target", [b"t", b"t/"])
 def test_copy_a_tree(filled: Repository, source: bytes, target: bytes) -> None:
     place = {"source_ref": "main", "source": source, "branch": "main", "path": target}
-    assert copy_tree(filled, **place) == 2  # type: ignore[arg-type]
+    assert cp_tree(filled, **place) == 2  # type: ignore[arg-type]
     expect(filled, TREE | {b"t/b": b"2", b"t/c/d": b"3"})
 
 
 def test_copy_a_tree_into_itself(filled: Repository) -> None:
-    assert copy_tree(filled, source_ref="main", source=b"", branch="main", path=b"a") == 5
+    assert cp_tree(filled, source_ref="main", source=b"", branch="main", path=b"a") == 5
     expect(filled, TREE | {b"a/" + path: data for path, data in TREE.items()})
 
 
 def test_move_a_tree(filled: Repository) -> None:
-    assert move_tree(filled, source_branch="main", source=b"a", branch="main", path=b"t") == 2
+    assert mv_tree(filled, source_branch="main", source=b"a", branch="main", path=b"t") == 2
     expect(filled, without(b"a/b", b"a/c/d") | {b"t/b": b"2", b"t/c/d": b"3"})
-    assert move_tree(filled, source_branch="main", source=b"", branch="side", path=b"") == 5
+    assert mv_tree(filled, source_branch="main", source=b"", branch="side", path=b"") == 5
     expect(filled, {})
     expect(filled, {b"a": b"1", b"ab": b"4", b"t/b": b"2", b"t/c/d": b"3", b"z": b"5"}, "side")
 
 
 def test_in_batches(filled: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BATCH", 2)
-    assert move_tree(filled, source_branch="main", source=b"", branch="side", path=b"x") == 5
-    assert copy_tree(filled, source_ref="side", source=b"x", branch="main", path=b"y") == 5
-    assert remove_tree(filled, "side", b"x") == 5
+    assert mv_tree(filled, source_branch="main", source=b"", branch="side", path=b"x") == 5
+    assert cp_tree(filled, source_ref="side", source=b"x", branch="main", path=b"y") == 5
+    assert rm_tree(filled, "side", b"x") == 5
     expect(filled, {}, "side")
     expect(filled, {b"y/" + path: data for path, data in TREE.items()})
 
 
 def test_one_operation_each(filled: Repository) -> None:
-    move_tree(filled, source_branch="main", source=b"a", branch="side", path=b"t")
-    remove_tree(filled, "side", b"t")
-    copy(filled, source_ref="main", source=b"z", branch="side", path=b"z")
+    mv_tree(filled, source_branch="main", source=b"a", branch="side", path=b"t")
+    rm_tree(filled, "side", b"t")
+    cp(filled, source_ref="main", source=b"z", branch="side", path=b"z")
     with filled.lake.kv.read() as txn:
         kinds = [each.kind for each in operations.iter_operations(txn, filled.key)]
     assert [kinds.count(kind) for kind in ("mv", "rm", "cp")] == [1, 1, 1]
@@ -149,45 +143,45 @@ def test_one_operation_each(filled: Repository) -> None:
 def test_places_that_are_one(filled: Repository) -> None:
     same = {"source": b"a", "branch": "main", "path": b"a"}
     with pytest.raises(UsageError, match="same path"):
-        copy(filled, source_ref="main", **same)  # type: ignore[arg-type]
+        cp(filled, source_ref="main", **same)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="same path"):
-        move(filled, source_branch="main", **same)  # type: ignore[arg-type]
+        mv(filled, source_branch="main", **same)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="same path"):
-        copy_tree(filled, source_ref="main", source=b"a/", branch="main", path=b"a")
+        cp_tree(filled, source_ref="main", source=b"a/", branch="main", path=b"a")
     for source, path in ((b"a", b"a/c"), (b"a/c", b"a"), (b"", b"x"), (b"x", b"")):
         with pytest.raises(UsageError, match="inside the other"):
-            move_tree(filled, source_branch="main", source=source, branch="main", path=path)
+            mv_tree(filled, source_branch="main", source=source, branch="main", path=path)
     expect(filled, TREE)
 
 
 def test_paths_that_would_be_too_long(filled: Repository) -> None:
     for long in (b"x" * 1022, b"x" * 1024):
         with pytest.raises(UsageError, match="too long"):
-            copy_tree(filled, source_ref="main", source=b"", branch="side", path=long)
+            cp_tree(filled, source_ref="main", source=b"", branch="side", path=long)
         with pytest.raises(UsageError, match="too long"):
-            move_tree(filled, source_branch="main", source=b"", branch="side", path=long)
+            mv_tree(filled, source_branch="main", source=b"", branch="side", path=long)
     with pytest.raises(UsageError, match="too long"):
-        copy(filled, source_ref="main", source=b"a", branch="side", path=b"x" * 1025)
+        cp(filled, source_ref="main", source=b"a", branch="side", path=b"x" * 1025)
     expect(filled, TREE)
     expect(filled, {}, "side")
 
 
 def test_what_is_not_there(filled: Repository) -> None:
     with pytest.raises(NotFound):
-        copy(filled, source_ref="main", source=b"nope", branch="main", path=b"x")
+        cp(filled, source_ref="main", source=b"nope", branch="main", path=b"x")
     with pytest.raises(NotFound):
-        copy(filled, source_ref="main", source=b"a/c", branch="main", path=b"x")
+        cp(filled, source_ref="main", source=b"a/c", branch="main", path=b"x")
     with pytest.raises(NotFound):
-        copy_tree(filled, source_ref="main", source=b"nope", branch="main", path=b"x")
+        cp_tree(filled, source_ref="main", source=b"nope", branch="main", path=b"x")
     with pytest.raises(NotFound):
-        move_tree(filled, source_branch="main", source=b"nope", branch="main", path=b"x")
+        mv_tree(filled, source_branch="main", source=b"nope", branch="main", path=b"x")
     for branch in ("nope", "main~1"):
         with pytest.raises(NotFound, match="no branch"):
-            copy(filled, source_ref="main", source=b"a", branch=branch, path=b"x")
+            cp(filled, source_ref="main", source=b"a", branch=branch, path=b"x")
     with pytest.raises(NotFound, match="no branch 'main@'"):
-        move(filled, source_branch="main@", source=b"a", branch="main", path=b"x")
+        mv(filled, source_branch="main@", source=b"a", branch="main", path=b"x")
     with pytest.raises(NotFound, match="no branch 'main@'"):
-        move_tree(filled, source_branch="main@", source=b"a", branch="main", path=b"x")
+        mv_tree(filled, source_branch="main@", source=b"a", branch="main", path=b"x")
     expect(filled, TREE)
 
 
@@ -226,7 +220,7 @@ def test_what_is_uploaded_while_it_is_moved_is_moved(
 ) -> None:
     """Of what is committed (a) and of what is staged (z)."""
     meddling.before_the_next_write(lambda: stage(filled, "main", {source: b"new"}))
-    move(filled, source_branch="main", source=source, branch=branch, path=b"to")
+    mv(filled, source_branch="main", source=source, branch=branch, path=b"to")
     assert read(filled, branch)[b"to"] == h(b"new").hex()
     assert source not in read(filled, "main")
     assert kinds(filled)[:2] == ["mv", "test"]
@@ -239,7 +233,7 @@ def test_what_is_removed_while_it_is_moved_is_not_there(
 ) -> None:
     meddling.before_the_next_write(lambda: stage(filled, "main", {b"z": None}))
     with pytest.raises(NotFound):
-        move(filled, source_branch="main", source=b"z", branch="side", path=b"to")
+        mv(filled, source_branch="main", source=b"z", branch="side", path=b"to")
     expect(filled, without(b"z"))
     expect(filled, {}, "side")
 
@@ -248,7 +242,7 @@ def test_a_commit_while_something_is_moved_changes_nothing(
     filled: Repository, meddling: Meddling
 ) -> None:
     meddling.before_the_next_write(lambda: commit(filled, "main", message="m", committer="me"))
-    assert move_tree(filled, source_branch="main", source=b"a", branch="side", path=b"to") == 2
+    assert mv_tree(filled, source_branch="main", source=b"a", branch="side", path=b"to") == 2
     expect(filled, without(b"a/b", b"a/c/d"))
     expect(filled, {b"to/b": b"2", b"to/c/d": b"3"}, "side")
 
@@ -261,7 +255,7 @@ def test_what_comes_while_a_tree_is_moved_is_not_lost(
     meddling.before_the_next_write(
         lambda: stage(filled, "main", {b"a/b": b"new", b"a/added": b"5", b"a/c/d": None})
     )
-    assert move_tree(filled, source_branch="main", source=b"a", branch=branch, path=b"to") == 1
+    assert mv_tree(filled, source_branch="main", source=b"a", branch=branch, path=b"to") == 1
     assert read(filled, branch)[b"to/b"] == h(b"new").hex()
     assert b"to/c/d" not in read(filled, branch)
     left = read(filled, "main")
@@ -273,7 +267,7 @@ def test_what_comes_while_a_tree_is_removed_stays(filled: Repository, meddling: 
     meddling.before_the_next_write(
         lambda: stage(filled, "main", {b"a/b": b"new", b"a/added": b"5"})
     )
-    assert remove_tree(filled, "main", b"a") == 2 + 1 - 1  # a, in a batch of its own, and a/c/d
+    assert rm_tree(filled, "main", b"a") == 2 + 1 - 1  # a, in a batch of its own, and a/c/d
     expect(filled, {**without(b"a", b"a/c/d"), b"a/b": b"new", b"a/added": b"5"})
 
 
@@ -282,9 +276,9 @@ def test_who_never_gets_to_move_says_so(
 ) -> None:
     monkeypatch.setattr(Stager, "write_unless_changed", lambda *_: False)
     with pytest.raises(LostRace):
-        move(filled, source_branch="main", source=b"z", branch="side", path=b"to")
+        mv(filled, source_branch="main", source=b"z", branch="side", path=b"to")
     with pytest.raises(LostRace):
-        move_tree(filled, source_branch="main", source=b"a", branch="side", path=b"to")
+        mv_tree(filled, source_branch="main", source=b"a", branch="side", path=b"to")
     with pytest.raises(LostRace):
-        remove_tree(filled, "main", b"a")
+        rm_tree(filled, "main", b"a")
     expect(filled, TREE)

@@ -1,0 +1,268 @@
+"""The checks of `fsck`, one method each; every commit, metarange and range is checked once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
+from lakecli.committed.values import decode_entry
+from lakecli.errors import IntegrityError
+from lakecli.layout import REPOSITORY, sstable_key
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.refs.graph import iter_reached
+from lakecli.refs.store import RefStore
+from lakecli.repository.check.external import BATCH, Recorded, ask_all
+from lakecli.repository.check.fsck_shared import check_shared
+from lakecli.repository.core import outside
+from lakecli.repository.core.commit_record import problems_of_commit
+from lakecli.repository.core.findings import Finding, FsckCounts
+from lakecli.repository.core.namespace import owner_of
+from lakecli.staging.area import TOMBSTONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lakecli.committed.metaranges import RangeRecord
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.model import Branch, Commit, CommitId, MetarangeId, RangeId
+    from lakecli.repository.check.thoroughness import Bulk, Sound, Thoroughness
+    from lakecli.repository.core.data_index import DataIndex
+    from lakecli.repository.core.lake import Repository
+
+MAX_REMEMBERED: Final = 100_000
+"""Findings remembered so that none is reported twice; after that many, some may be."""
+
+
+class Checker:
+    """One run of `fsck` over one repository.
+
+    Args:
+        repository: the repository to check.
+        counts: updated while the checks run.
+        how: how much to check.
+
+    Attributes:
+        hurting: keys of damaged data objects that some path refers to.
+    """
+
+    def __init__(self, repository: Repository, counts: FsckCounts, how: Thoroughness) -> None:
+        self._repository = repository
+        self._how = how
+        self._external: list[tuple[CheckedEntry, str, CommitId | None]] = []
+        self._store = repository.store
+        self.counts = counts
+        self.hurting: set[str] = set()
+        self._told: set[tuple[str, str, bytes | None]] = set()
+        self._commits: set[CommitId] = set()
+        self._metaranges: set[MetarangeId] = set()
+        self._ranges: set[RangeId] = set()
+        self._sound: Mapping[RangeId, Sound] = {}
+
+    def tell(self, finding: Finding) -> Iterator[Finding]:
+        """Yield a finding unless it was told already."""
+        identity = (finding.kind, finding.name, finding.path)
+        if identity in self._told:
+            return
+        if len(self._told) < MAX_REMEMBERED:
+            self._told.add(identity)
+        self.counts.findings += 1
+        if finding.ref:
+            self.counts.damaged_refs.add(finding.ref)
+        yield finding
+
+    @cached_property
+    def _expired(self) -> frozenset[str]:
+        """The trees that were deleted on purpose; only asked for once one has a problem."""
+        from lakecli.remote.collection import iter_expired
+
+        return frozenset(iter_expired(self._store))
+
+    def check_claim(self) -> Iterator[Finding]:
+        """Check that the namespace is this repository's."""
+        try:
+            owner = owner_of(self._store)
+        except IntegrityError as error:
+            yield from self.tell(Finding("repository", REPOSITORY, error.message))
+            return
+        if owner is None:
+            yield from self.tell(Finding("repository", REPOSITORY, "missing"))
+        elif owner != self._repository.record.uuid:
+            what = f"the namespace belongs to repository {owner}"
+            yield from self.tell(Finding("repository", REPOSITORY, what))
+
+    def look_ahead(self, txn: ReadTransaction, bulk: Bulk, index: DataIndex) -> None:
+        """Have all ranges looked at, so that only those with something wrong are read here."""
+        refs = RefStore(txn, self._repository.key)
+        self._sound = bulk.sound_ranges(_all_ranges(self._repository, refs), index)
+
+    def check_shared(self, txn: ReadTransaction) -> Iterator[Finding]:
+        """Check the refs and the commit packs in the bucket."""
+        for finding in check_shared(self._repository, txn):
+            yield from self.tell(finding)
+
+    def check_refs(self, txn: ReadTransaction, index: DataIndex) -> Iterator[Finding]:
+        """Check what every branch and tag reaches: their own trees first, then the history."""
+        refs = RefStore(txn, self._repository.key)
+        heads: list[tuple[str, CommitId]] = []
+        for branch in refs.iter_branches():
+            heads.append((branch.name, branch.commit_id))
+            yield from self._check_staging(txn, branch, index)
+        heads += [(tag.name, tag.commit_id) for tag in refs.iter_tags()]
+        self.counts.refs = len(heads)
+        for name, commit_id in heads:
+            if refs.find_commit(commit_id) is None:
+                yield from self.tell(Finding("ref", name, f"its commit is missing: {commit_id}"))
+        for name, commit_id in heads:
+            yield from self._check_commit(refs, name, commit_id, index)
+        for name, commit_id in heads:
+            yield from self._check_history(refs, name, commit_id, index)
+
+    def _check_history(
+        self, refs: RefStore, name: str, head: CommitId, index: DataIndex
+    ) -> Iterator[Finding]:
+        waiting = [head]
+        seen: set[CommitId] = set()
+        while waiting:
+            commit_id = waiting.pop()
+            if commit_id in seen:
+                continue
+            seen.add(commit_id)
+            already = commit_id in self._commits and commit_id != head
+            commit = refs.find_commit(commit_id)
+            if commit is None or already:
+                continue
+            yield from self._check_commit(refs, name, commit_id, index)
+            waiting += commit.parents
+
+    def _check_commit(
+        self, refs: RefStore, name: str, commit_id: CommitId, index: DataIndex
+    ) -> Iterator[Finding]:
+        if commit_id in self._commits:
+            return
+        commit = refs.find_commit(commit_id)
+        if commit is None:
+            return
+        self._commits.add(commit_id)
+        self.counts.commits += 1
+        for what in problems_of_commit(refs, commit):
+            yield from self.tell(Finding("commit", commit_id, what, ref=name, commit_id=commit_id))
+        yield from self._check_tree(name, commit, index)
+
+    def _check_tree(self, name: str, commit: Commit, index: DataIndex) -> Iterator[Finding]:
+        tree = commit.metarange_id
+        if not tree or tree in self._metaranges:
+            return
+        self._metaranges.add(tree)
+        self.counts.metaranges += 1
+        records, problems = check_metarange(self._repository.trees, tree)
+        if problems and tree in self._expired and self._is_gone(tree):
+            return  # garbage collection let it go, as the retention rules say
+        for problem in problems:
+            yield from self.tell(_finding("metarange", problem, name, commit))
+        for record in records:
+            if record.id in self._ranges:
+                continue
+            self._ranges.add(record.id)
+            self.counts.ranges += 1
+            sound = self._sound.get(record.id)
+            if sound is not None:
+                self.counts.entries += sound.entries
+                for place, objects in sound.outside.items():
+                    self.counts.external += objects
+                    outside.count(self.counts.places, place, objects)
+                continue
+            for item in check_range(self._repository.trees, record):
+                if isinstance(item, Problem):
+                    kind = "range" if item.path is None else "entry"
+                    yield from self.tell(_finding(kind, item, name, commit))
+                else:
+                    yield from self._check_entry(item, name, commit.id, index)
+
+    def _is_gone(self, tree: MetarangeId) -> bool:
+        """Return whether the object is missing; one that is damaged did not expire."""
+        try:
+            self._store.head(sstable_key(tree))
+        except ObjectNotFound:
+            return True
+        return False
+
+    def _check_entry(
+        self, entry: CheckedEntry, name: str, commit_id: CommitId | None, index: DataIndex
+    ) -> Iterator[Finding]:
+        self.counts.entries += 1
+        if "://" in entry.physical_address:
+            self.counts.external += 1
+            outside.count(self.counts.places, outside.place_of(entry.physical_address))
+            if self._how.external:
+                self._external.append((entry, name, commit_id))
+                if len(self._external) >= BATCH:
+                    yield from self.check_external()
+            return
+        what = index.problem_of(entry.physical_address, entry.size)
+        if what is not None:
+            if len(self.hurting) < MAX_REMEMBERED:
+                self.hurting.add(entry.physical_address)
+            yield from self.tell(
+                Finding(
+                    "data", entry.physical_address, what, entry.path, name, commit_id, entry.size
+                )
+            )
+
+    def check_external(self) -> Iterator[Finding]:
+        """Ask for the objects outside the namespace that were met since the last time."""
+        waiting, self._external = self._external, []
+        recorded = [
+            Recorded(entry.physical_address, entry.size, entry.checksum, entry.modified_at)
+            for entry, _, _ in waiting
+        ]
+        answers = ask_all(self._repository.addresses, recorded, reads=self._how.hash_data)
+        for (entry, name, commit_id), answer in zip(waiting, answers, strict=True):
+            self.counts.external_asked += answer.asked
+            self.counts.external_not_allowed += not answer.asked
+            if answer.problem is not None:
+                what, where = answer.problem, entry.physical_address
+                yield from self.tell(
+                    Finding("external", where, what, entry.path, name, commit_id, entry.size)
+                )
+
+    def _check_staging(
+        self, txn: ReadTransaction, branch: Branch, index: DataIndex
+    ) -> Iterator[Finding]:
+        from lakecli.staging import area
+
+        for token in (branch.staging_token, *branch.sealed_tokens):
+            for path, value in area.scan(txn, token):
+                if value == TOMBSTONE:
+                    continue
+                try:
+                    entry = decode_entry(value)
+                except IntegrityError as error:
+                    yield from self.tell(
+                        Finding("entry", branch.name, error.message, path, branch.name)
+                    )
+                    continue
+                checked = CheckedEntry(
+                    path, entry.physical_address, entry.size, entry.checksum, entry.modified_at
+                )
+                yield from self._check_entry(checked, branch.name, None, index)
+
+
+def _all_ranges(repository: Repository, refs: RefStore) -> Iterator[RangeRecord]:
+    """Yield every range that a ref reaches, each once; what cannot be read is passed over."""
+    heads = [branch.commit_id for branch in refs.iter_branches()]
+    heads += [tag.commit_id for tag in refs.iter_tags()]
+    trees: set[MetarangeId] = set()
+    ranges: set[RangeId] = set()
+    for _, commit in iter_reached(refs, heads):
+        if commit is None or commit.metarange_id in trees:
+            continue
+        trees.add(commit.metarange_id)
+        for record in check_metarange(repository.trees, commit.metarange_id)[0]:
+            if record.id not in ranges:
+                ranges.add(record.id)
+                yield record
+
+
+def _finding(kind: str, problem: Problem, ref: str, commit: Commit) -> Finding:
+    return Finding(kind, problem.key, problem.what, problem.path, ref, commit.id)

@@ -1,0 +1,56 @@
+"""Read every commit pack of a bucket, damaged ones included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.remote import damage
+
+if TYPE_CHECKING:
+    from lakecli.model import CommitId
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.remote.damage import Damage
+
+
+class BadPack(NamedTuple):
+    """A pack that cannot be read.
+
+    Attributes:
+        id: the ID of the pack.
+        what: the problem, in one line.
+        is_replaced: whether a readable pack has all of its commits.
+    """
+
+    id: str
+    what: str
+    is_replaced: bool
+
+
+class Packs(NamedTuple):
+    """The commit packs of a bucket.
+
+    Attributes:
+        parents: the parents of every commit in a readable pack.
+        bad: the packs that cannot be read.
+        bad_commits: records in readable packs that are not valid commits.
+    """
+
+    parents: dict[CommitId, tuple[CommitId, ...]]
+    bad: list[BadPack]
+    bad_commits: list[Damage]
+
+
+def read_packs(store: ObjectStore) -> Packs:
+    """Read every pack that no other pack replaces."""
+    from lakecli.remote.packs import DamagedPack, read_new_packs
+
+    parents: dict[CommitId, tuple[CommitId, ...]] = {}
+    damaged: list[DamagedPack] = []
+    replaced: set[str] = set()
+    bad_commits: list[Damage] = []
+    for pack in read_new_packs(store, (), on_damage=damaged.append):
+        parents |= {commit.id: commit.parents for commit in pack.commits}
+        replaced.update(pack.replaces)
+        bad_commits += [damage.of_commit(pack, each) for each in pack.bad]
+    bad = [BadPack(each.pack_id, each.message, each.pack_id in replaced) for each in damaged]
+    return Packs(parents, bad, bad_commits)

@@ -1,0 +1,78 @@
+"""Signing URLs of entries, wherever their bytes lie."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final
+
+from lakecli.objectstore.base import PresignRequest
+from lakecli.repository.core.address import locate
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from lakecli.model import Entry
+    from lakecli.objectstore.base import PresignedUrl
+    from lakecli.repository.core.lake import Repository
+
+
+_SHOWN: Final = re.compile(
+    r"(text/(plain|csv|tab-separated-values|markdown)|application/(json|pdf|x-ndjson)"
+    r"|image/(png|jpeg|gif|webp|avif|bmp|tiff)|audio/[a-z0-9.+-]+|video/[a-z0-9.+-]+)"
+    r"( *; *charset=[a-z0-9-]+)?",
+    re.ASCII | re.IGNORECASE,
+)
+"""Content types that browsers show without running anything in them."""
+
+
+def is_shown(content_type: str) -> bool:
+    """Tell whether a browser shows this content type without running what is in the object."""
+    return _SHOWN.fullmatch(content_type) is not None
+
+
+class Presigner:
+    """Signs URLs that read the objects of one repository, all as of one moment.
+
+    Nothing is asked of the storage namespace. Of a bucket elsewhere in S3 the region is asked,
+    once, since signatures are made for it.
+
+    Args:
+        repository: whose objects.
+        now: the moment of signing.
+        expires_in: how long the URLs shall work from then on.
+        inline: let browsers show every object, also what they would run.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        *,
+        now: datetime,
+        expires_in: timedelta,
+        inline: bool = False,
+    ) -> None:
+        self._inline = inline
+        self._repository = repository
+        self._now = now
+        self._expires_in = expires_in
+
+    def presign(self, path: bytes, entry: Entry) -> PresignedUrl:
+        """Return a URL that reads an entry's bytes without credentials.
+
+        It answers with the entry's content type and file name, since one data object may serve
+        many paths. Browsers are told to save what they would run, and what is of no known type.
+
+        Raises:
+            Unsupported: the store has no URLs.
+            LakeError: the entry's address cannot be followed; see `address.Resolver`.
+        """
+        store, key = locate(self._repository, entry)
+        request = PresignRequest(
+            method="GET",
+            expires_in=self._expires_in,
+            content_type=entry.content_type,
+            file_name=os.fsdecode(path.rpartition(b"/")[2]),
+            attachment=not (self._inline or is_shown(entry.content_type)),
+        )
+        return store.presign(key, request, now=self._now)

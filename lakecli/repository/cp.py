@@ -1,0 +1,61 @@
+"""Copy objects: stage the same entries at other paths; no data is copied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.errors import UsageError
+from lakecli.repository.core.gate import claim_values
+from lakecli.repository.core.stager import Stager
+from lakecli.repository.core.subtree import claimed_batches
+from lakecli.repository.core.view import no_such_path, open_view
+from lakecli.uri import as_directory, check_path
+
+if TYPE_CHECKING:
+    from lakecli.model import Entry
+    from lakecli.repository.core.lake import Repository
+
+
+def cp(
+    repository: Repository, *, source_ref: str, source: bytes, branch: str, path: bytes
+) -> Entry:
+    """Stage at `path` the entry that a ref has at `source`.
+
+    Raises:
+        NotFound: no such ref, branch or source.
+        UsageError: both are the same place.
+        Gone: the object of the source is no longer in the bucket.
+    """
+    check_path(path)
+    if (source_ref, source) == (branch, path):
+        raise UsageError("source and destination are the same path")
+    with open_view(repository, source_ref) as view:
+        entry, value = view.entry(source), view.find(source)
+    assert value is not None
+    Stager(repository, branch, kind="cp").write(claim_values(repository, [(path, value)]))
+    return entry
+
+
+def cp_tree(
+    repository: Repository, *, source_ref: str, source: bytes, branch: str, path: bytes
+) -> int:
+    """Stage below `path` everything that a ref has below `source`; return how many objects.
+
+    Both are directories: a missing trailing slash is added.
+
+    Raises:
+        NotFound: no such ref or branch, or nothing below the source.
+        UsageError: both are the same place, or a resulting path is too long; nothing is staged.
+    """
+    below, target = as_directory(source), as_directory(path)
+    if (source_ref, below) == (branch, target):
+        raise UsageError("source and destination are the same path")
+    stager = Stager(repository, branch, kind="cp")
+    count = 0
+    with open_view(repository, source_ref) as view:
+        for batch in claimed_batches(view, below, target):
+            stager.write([(target + old[len(below) :], value) for old, value in batch])
+            count += len(batch)
+    if not count:
+        raise no_such_path(repository, source_ref, below)
+    return count

@@ -1,0 +1,114 @@
+"""Move objects: stage the same entries at other paths, and their deletion where they were."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.errors import UsageError
+from lakecli.repository.core.gate import claim_values
+from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
+from lakecli.repository.core.subtree import claimed_batches, kept_changing
+from lakecli.repository.core.view import check_branch, no_such_path, open_view
+from lakecli.staging.area import TOMBSTONE
+from lakecli.uri import as_directory, check_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lakecli.model import Entry
+    from lakecli.repository.core.gate import Change
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
+
+
+def mv(
+    repository: Repository, *, source_branch: str, source: bytes, branch: str, path: bytes
+) -> Entry:
+    """Stage at `path` the entry that a branch has at `source`, and its deletion there.
+
+    What is uploaded to `source` while this runs is either moved or stays there.
+
+    Raises:
+        NotFound: no such branch or source.
+        UsageError: both are the same place.
+        Gone: the object of the source is no longer in the bucket.
+        LostRace: the source kept changing.
+    """
+    check_path(path)
+    if (source_branch, source) == (branch, path):
+        raise UsageError("source and destination are the same path")
+    stager = Stager(repository, branch, kind="mv")
+    check_branch(repository, source_branch)
+    for _ in range(MAX_ATTEMPTS):
+        with open_view(repository, source_branch) as view:
+            entry, value = view.entry(source), view.find(source)
+            assert value is not None
+            moved = claim_values(repository, [(path, value)])
+            seen = Seen.of(view, source_branch, [source])
+        if stager.write_unless_changed(_parts(moved, [source], branch, source_branch), seen):
+            return entry
+    raise kept_changing(repository, source_branch)
+
+
+def mv_tree(
+    repository: Repository, *, source_branch: str, source: bytes, branch: str, path: bytes
+) -> int:
+    """Stage below `path` everything a branch has below `source`, and its deletion there.
+
+    What is uploaded below `source` while this runs is either moved or stays there.
+
+    Raises:
+        NotFound: no such branch, or nothing below the source.
+        UsageError: one place lies inside the other, or a resulting path is too long; nothing is
+            staged.
+        Gone: an object below the source is no longer in the bucket.
+        LostRace: the objects kept changing; those moved before stay moved.
+    """
+    below, target = as_directory(source), as_directory(path)
+    if source_branch == branch and (below.startswith(target) or target.startswith(below)):
+        raise UsageError("one of source and destination lies inside the other")
+    stager = Stager(repository, branch, kind="mv")
+    check_branch(repository, source_branch)
+    count = 0
+    with open_view(repository, source_branch) as view:
+        for batch in claimed_batches(view, below, target):
+            count += _move(stager, view, batch, (source_branch, below), (branch, target))
+    if not count:
+        raise no_such_path(repository, source_branch, below)
+    return count
+
+
+def _move(
+    stager: Stager,
+    view: View,
+    batch: Sequence[Change],
+    source: tuple[str, bytes],
+    target: tuple[str, bytes],
+) -> int:
+    """Move records from below one directory of a branch to below another; return how many.
+
+    What has changed since the view was opened is moved as it is now.
+    """
+    (source_branch, below), (branch, to) = source, target
+    paths = [old for old, _ in batch]
+    seen = Seen.of(view, source_branch, paths)
+    for _ in range(MAX_ATTEMPTS):
+        moved = [(to + old[len(below) :], value) for old, value in batch]
+        removed = [old for old, _ in batch]
+        if stager.write_unless_changed(_parts(moved, removed, branch, source_branch), seen):
+            return len(batch)
+        with open_view(view.repository, source_branch) as now:
+            there = [(old, value) for old in paths if (value := now.find(old)) is not None]
+            batch = claim_values(view.repository, there)
+            seen = Seen.of(now, source_branch, paths)
+    raise kept_changing(view.repository, source_branch)
+
+
+def _parts(
+    moved: Sequence[Change], removed: Iterable[bytes], branch: str, source_branch: str
+) -> list[tuple[str, list[Change]]]:
+    """Return what to stage on each branch for a move."""
+    deletions = [(path, TOMBSTONE) for path in removed]
+    if branch == source_branch:
+        return [(branch, sorted([*moved, *deletions]))]
+    return [(branch, sorted(moved)), (source_branch, deletions)]

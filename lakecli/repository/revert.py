@@ -1,0 +1,75 @@
+"""Undo the change of one commit with a new commit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.errors import Refused
+from lakecli.model import EMPTY_TREE
+from lakecli.repository.core.apply_change import apply_change, parent_of
+from lakecli.repository.core.gate import claim_commit, claim_head
+from lakecli.repository.core.transaction import Draft, commit_clean
+from lakecli.repository.core.view import commit_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakecli.model import Commit
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
+
+
+def revert(
+    repository: Repository,
+    branch: str,
+    ref: str,
+    *,
+    committer: str,
+    parent_number: int | None = None,
+    allow_empty: bool = False,
+    message: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> Commit:
+    """Commit the opposite of what a commit changed.
+
+    Args:
+        repository: whose branch.
+        branch: its name.
+        ref: the commit to take back, as typed: it goes into the message.
+        committer: of the new commit.
+        parent_number: relative to which parent, from 1; needed for a merge commit.
+        allow_empty: commit even if nothing changes.
+        message: ``None`` for ``Revert REF``.
+        metadata: of the new commit.
+
+    Raises:
+        NotFound: no such branch, commit or parent.
+        Refused: a merge commit without a parent number.
+        DirtyBranch: the branch has uncommitted changes.
+        MergeConflict: later changes of the same paths stand in the way.
+        NothingToDo: the branch would stay as it is.
+    """
+
+    def build(view: View) -> Draft:
+        picked = commit_at(repository, view.txn, ref)
+        if len(picked.parents) > 1 and parent_number is None:
+            raise Refused(
+                f"a merge commit has several parents to go back to: {picked.id}",
+                hint="say which: --parent-number 1 is the branch that was merged into",
+            )
+        head, before = claim_head(view), EMPTY_TREE
+        if picked.parents or parent_number is not None:
+            number = 1 if parent_number is None else parent_number
+            parent = parent_of(view, picked, number)
+            before = claim_commit(view.txn, repository, parent).metarange_id
+        tree = apply_change(view, before=picked.metarange_id, after=before, allow_empty=allow_empty)
+        return Draft(
+            metarange_id=tree,
+            parents=[head],
+            message=f"Revert {ref}" if message is None else message,
+            committer=committer,
+            created_at=repository.lake.now(),
+            metadata=metadata or {},
+        )
+
+    return commit_clean(repository, branch, build, kind="revert")

@@ -1,0 +1,84 @@
+"""Remove objects from a branch: stage their deletion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.committed.pairs import is_same
+from lakecli.committed.values import decode_entry
+from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
+from lakecli.repository.core.subtree import batches_of, kept_changing
+from lakecli.repository.core.view import check_branch, open_view
+from lakecli.staging.area import TOMBSTONE
+from lakecli.uri import as_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
+
+
+def rm(repository: Repository, branch: str, path: bytes) -> bool:
+    """Stage the deletion of one object; return whether there was one.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    check_branch(repository, branch)
+    with open_view(repository, branch) as view:
+        if view.find(path) is None:
+            return False
+    Stager(repository, branch, kind="rm").write([(path, TOMBSTONE)])
+    return True
+
+
+def rm_tree(repository: Repository, branch: str, path: bytes) -> int:
+    """Stage the deletion of an object and of everything below it; return how many objects.
+
+    ``a`` means ``a`` and ``a/b``, but not ``ab``; ``a/`` means only what is below it; ``b""``
+    everything. What is added or replaced there while this runs stays.
+
+    Raises:
+        NotFound: no such branch.
+        LostRace: the objects kept changing.
+    """
+    stager = Stager(repository, branch, kind="rm")
+    check_branch(repository, branch)
+    with open_view(repository, branch) as view:
+        return sum(_remove(stager, view, branch, batch) for batch in batches_of(view, path))
+
+
+def _remove(stager: Stager, view: View, branch: str, batch: Sequence[tuple[bytes, bytes]]) -> int:
+    """Stage the deletion of those records of a view that have not changed since."""
+    repository, left = view.repository, batch
+    seen = Seen.of(view, branch, [path for path, _ in left])
+    for _ in range(MAX_ATTEMPTS):
+        deletions = [(path, TOMBSTONE) for path, _ in left]
+        if stager.write_unless_changed([(branch, deletions)], seen):
+            return len(left)
+        with open_view(repository, branch) as now:
+            left = [(path, value) for path, value in left if is_same(now.find(path), value)]
+            seen = Seen.of(now, branch, [path for path, _ in left])
+    raise kept_changing(repository, branch)
+
+
+def measure_tree(repository: Repository, branch: str, path: bytes) -> tuple[int, int]:
+    """Return how many objects `rm_tree` would remove, and their total size in bytes.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    count = size = 0
+    check_branch(repository, branch)
+    with open_view(repository, branch) as view:
+        for batch in batches_of(view, path):
+            count += len(batch)
+            size += sum(decode_entry(value).size for _, value in batch)
+    return count, size
+
+
+def is_directory(repository: Repository, branch: str, path: bytes) -> bool:
+    """Tell whether a branch has objects below a path."""
+    with open_view(repository, branch) as view:
+        return next(view.scan(prefix=as_directory(path)), None) is not None

@@ -1,0 +1,21 @@
+"""Show one object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.repository.core.view import open_view
+
+if TYPE_CHECKING:
+    from lakecli.model import Entry
+    from lakecli.repository.core.lake import Repository
+
+
+def stat(repository: Repository, ref: str, path: bytes) -> Entry:
+    """Return the entry at a path, staged changes included for a plain branch.
+
+    Raises:
+        NotFound: no such ref or path.
+    """
+    with open_view(repository, ref) as view:
+        return view.entry(path)
