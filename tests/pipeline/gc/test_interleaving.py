@@ -42,17 +42,14 @@ class Stopping(MemoryStore):
         count: of requests so far.
         at: before which one to call; 0: never.
         act: what to call.
-        conditional: whether it deletes on the condition of a version.
     """
 
-    def __init__(self, shared: Shared, *, conditional: bool) -> None:
+    def __init__(self, shared: Shared) -> None:
         super().__init__(shared.bucket, "ns/")
         self.count = 0
         self.at = 0
         self.act: Callable[[], None] = lambda: None
         self.deletes_at: set[int] = set()
-        if not conditional:
-            self.delete_matching = None  # type: ignore[method-assign, assignment]
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
@@ -68,6 +65,12 @@ class Stopping(MemoryStore):
             return found(*args, **options)
 
         return request
+
+
+class Unconditional(Stopping):
+    """A store that deletes without conditions, as S3 does."""
+
+    delete_matching = None  # type: ignore[assignment]
 
 
 class Scene:
@@ -143,7 +146,7 @@ def run(directory: Path, command: str, act: str, at: int, *, conditional: bool) 
     with scene.shared:
         if command == "sweep":
             scene.begin()
-        store = Stopping(scene.shared, conditional=conditional)
+        store = (Stopping if conditional else Unconditional)(scene.shared)
         scene.cleo.__dict__["store"] = store
         store.act, store.at = getattr(scene, act), at
         with suppress(LakeError):
