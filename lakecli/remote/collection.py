@@ -58,10 +58,11 @@ from lakecli.remote.collection_state import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterator
     from datetime import datetime
 
     from lakecli.objectstore.base import ObjectStore, Version
+    from lakecli.retry import Retries
 
 __all__ = [
     "CLOCK_KEY",
@@ -116,8 +117,6 @@ MAX_EXPIRED_SIZE: Final = 64 << 20
 
 _ID_SIZE: Final = 32
 _KEYS_OF_A_KEEP: Final = 500_000
-_POLL: Final = 5.0
-_PATIENCE: Final = 600.0
 
 
 class StateMoved(LostRace):
@@ -171,34 +170,25 @@ def may_have_swept(before: GcState, after: GcState) -> bool:
     return not (began and after.epoch == before.epoch + 1)
 
 
-def settle(
-    store: ObjectStore,
-    *,
-    sleep: Callable[[float], None],
-    patience: float = _PATIENCE,
-) -> GcState:
+def settle(store: ObjectStore, retries: Retries) -> GcState:
     """Return the state once nothing is being deleted; wait for a running sweep to end.
 
     Args:
         store: of the namespace.
-        sleep: waits for some seconds.
-        patience: seconds to wait, at most.
+        retries: how long to wait, usually `retry.SWEEPS`.
 
     Raises:
         SweepRunning: it has not ended.
         DamagedState: the state makes no sense.
     """
-    waited = 0.0
-    while (state := read_state(store)).phase is Phase.SWEEPING:
-        if waited >= patience:
-            raise SweepRunning(
-                f"garbage collection is sweeping {store.uri}, nothing can be written meanwhile",
-                hint="wait for it; if it was interrupted, finish it: lakecli gc run "
-                "lakefs://REPOSITORY (or end it: lakecli gc undo --force)",
-            )
-        sleep(_POLL)
-        waited += _POLL
-    return state
+    for _ in retries.attempts():
+        if (state := read_state(store)).phase is not Phase.SWEEPING:
+            return state
+    raise SweepRunning(
+        f"garbage collection is sweeping {store.uri}, nothing can be written meanwhile",
+        hint="wait for it; if it was interrupted, finish it: lakecli gc run "
+        "lakefs://REPOSITORY (or end it: lakecli gc undo --force)",
+    )
 
 
 def look(store: ObjectStore) -> Seen:

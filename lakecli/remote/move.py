@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable
 from lakecli.layout import ref_key
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
     from lakecli.ids import CommitId, PackId, WriteId
     from lakecli.objectstore.base import ObjectStore
+    from lakecli.retry import Retries
 
-__all__ = ["Intent", "Outcome", "OutcomeUnknown", "Result", "Retries", "apply", "look_up"]
+__all__ = ["Intent", "Outcome", "OutcomeUnknown", "Result", "apply", "look_up"]
 
 
 class Intent(NamedTuple):
@@ -80,29 +81,8 @@ class Result(NamedTuple):
     ref: RemoteRef | None
 
 
-class Retries(NamedTuple):
-    """How long to go on: full jitter, so that many writers spread out.
-
-    Attributes:
-        random: gives numbers from 0 to below 1.
-        sleep: waits for some seconds.
-        attempts: conditional PUTs, at most.
-        base: seconds; the longest pause before the first repetition, doubled for each further one.
-        cap: seconds; the longest pause of all.
-        reads: reads in a row that fail after a PUT was sent, until its outcome is unknown.
-    """
-
-    random: Callable[[], float]
-    sleep: Callable[[float], None]
-    attempts: int = 64
-    base: float = 0.2
-    cap: float = 20.0
-    reads: int = 8
-
-    def pause(self, number: int) -> None:
-        """Wait before repetition `number`, counted from 0."""
-        longest = min(self.cap, self.base * 2 ** min(number, 32))
-        self.sleep(self.random() * longest)
+READS: Final = 8
+"""Reads in a row that may fail after a PUT was sent; then its outcome is unknown."""
 
 
 def apply(
@@ -110,6 +90,7 @@ def apply(
     intent: Intent,
     *,
     retries: Retries,
+    reads: int = READS,
     on_step: Callable[[str], None] = ignore_step,
 ) -> Result:
     """Move a ref by compare-and-set; safe to repeat, with the same intent, after any failure.
@@ -117,7 +98,8 @@ def apply(
     Args:
         store: of the namespace.
         intent: the move.
-        retries: how long to go on.
+        retries: how often to send the conditional PUT, and how long to wait before reads and PUTs.
+        reads: that fail in a row after a PUT was sent, until its outcome counts as unknown.
         on_step: told the name of each step before it is taken: ``read``, ``spill``, ``put``,
             ``pause``.
 
@@ -133,7 +115,7 @@ def apply(
         PermissionDenied: likewise, it does not let us.
         NotOurs: likewise, the object in the ref's place is no ref object of ours.
     """
-    return _Attempt(store, intent, retries, on_step).run()
+    return _Attempt(store, intent, retries, reads, on_step).run()
 
 
 def look_up(store: ObjectStore, intent: Intent) -> Result | None:
@@ -159,11 +141,13 @@ class _Attempt:
         store: ObjectStore,
         intent: Intent,
         retries: Retries,
+        reads: int,
         on_step: Callable[[str], None],
     ) -> None:
         self._store = store
         self._intent = intent
         self._retries = retries
+        self._reads = reads
         self._on_step = on_step
         self._since = intent.since
         self._seen = 0
@@ -175,7 +159,7 @@ class _Attempt:
 
     def run(self) -> Result:
         """Read, judge and write in turns."""
-        for number in range(self._retries.attempts):
+        for number in range(self._retries.policy.attempts):
             if number:
                 self._pause(number - 1)
             ref, result = self._look()
@@ -192,7 +176,7 @@ class _Attempt:
         if not isinstance(self._error, ConditionFailed):
             raise self._error
         raise Unreachable(
-            f"the store refused {self._retries.attempts} times to move {self._what}, "
+            f"the store refused {self._retries.policy.attempts} times to move {self._what}, "
             "though nobody else moved it",
             hint="wait and repeat the command; lakecli doctor tells what the store can do",
         ) from self._error
@@ -202,7 +186,7 @@ class _Attempt:
 
         Before anything was sent, one try is enough: the store's adapter has made several.
         """
-        for number in range(self._retries.reads):
+        for number in range(self._reads):
             if number:
                 self._pause(number - 1)
             self._on_step("read")

@@ -36,8 +36,8 @@ from lakecli.repository.transfer.destination import (
 from lakecli.repository.transfer.parallel import (
     CheckedProgress,
     FailureBudget,
-    RetryPolicy,
     Workers,
+    part_retries,
 )
 from lakecli.repository.transfer.selection import EVERYTHING, Plan, Selection
 from lakecli.uri import as_directory
@@ -183,9 +183,7 @@ class _Download:
             self._fetcher = Fetcher(
                 repository,
                 workers=self.workers,
-                persistence=RetryPolicy(
-                    pause=self.workers.pause, random=repository.lake.random_number
-                ),
+                retries=part_retries(self.workers, repository.lake.random_number),
                 part_size=options.part_size,
                 progress=CheckedProgress(options.progress, self.workers),
             )

@@ -23,6 +23,7 @@ from lakecli.repository.core import tracking, unsent
 from lakecli.repository.core.transaction import is_as_built
 from lakecli.repository.core.unsent import Verdict
 from lakecli.repository.follow import follow
+from lakecli.retry import REF_MOVES, Retries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,9 +158,8 @@ class Synchroniser:
             )
 
     def _back_off(self) -> None:
-        from lakecli.remote.move import Retries
-
-        Retries(random=self._repository.lake.random_number, sleep=self._sleep).pause(self._lost)
+        retries = Retries(REF_MOVES, sleep=self._sleep, random=self._repository.lake.random_number)
+        retries.pause(self._lost)
         self._lost += 1
 
     def _fetch_and_follow(self) -> None:

@@ -31,8 +31,8 @@ from lakecli.repository.transfer.parallel import (
     CheckedProgress,
     FailureBudget,
     Memory,
-    RetryPolicy,
     Workers,
+    part_retries,
 )
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.uri import check_path
@@ -164,9 +164,7 @@ class Upload:
             uploads,
             known=Transfers(self._repository),
             workers=self.workers,
-            persistence=RetryPolicy(
-                pause=self.workers.pause, random=self._repository.lake.random_number
-            ),
+            retries=part_retries(self.workers, self._repository.lake.random_number),
             memory=self._memory,
             part_size=self._options.part_size,
             progress=self._progress,

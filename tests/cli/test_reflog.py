@@ -31,7 +31,8 @@ def moved(demo: Demo) -> Demo:
 
 def share(demo: Demo, ref: str) -> None:
     """Bring main to a commit in the bucket, as a push does."""
-    from lakecli.remote.move import Intent, Retries, apply
+    from lakecli.remote.move import Intent, apply
+    from lakecli.retry import REF_MOVES, Retries
 
     with demo.lake() as lake:
         repository = lake.repository("demo")
@@ -45,7 +46,7 @@ def share(demo: Demo, ref: str) -> None:
             at=lake.now(),
             why="push",
         )
-        retries = Retries(random=lambda: 0.0, sleep=lambda _: None)
+        retries = Retries(REF_MOVES, random=lambda: 0.0, sleep=lambda _: None)
         result = apply(repository.store, intent, retries=retries)
         assert result.ref is not None
         with lake.kv.write() as txn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,6 +31,7 @@ from lakecli.objectstore.base import (
 )
 from lakecli.objectstore.capabilities import renew
 from lakecli.objectstore.streams import PART_SIZE
+from lakecli.retry import Retries
 from tests.support.azurite import ACCOUNT, KEY, connection_string
 from tests.support.servers import Answer, StubServer, free_port
 
@@ -336,7 +338,8 @@ def test_copies_that_take_their_time(
     store: AzureStore, server: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("lakecli.objectstore.azure.client.sleep", waited.append)
+    retries = partial(Retries, sleep=waited.append, random=lambda: 0.5)
+    monkeypatch.setattr("lakecli.objectstore.azure.client.Retries", retries)
 
     def copy(status: str) -> Answer:
         headers = FOUND | {"x-ms-copy-status": status, "x-ms-copy-id": "1"}

@@ -32,6 +32,7 @@ from lakecli.objectstore.gs.errors import Translator
 from lakecli.objectstore.gs.store import GsStore
 from lakecli.objectstore.gs.streams import READ_SIZE
 from lakecli.objectstore.streams import PART_SIZE
+from lakecli.retry import RetryPolicy
 from tests.support.servers import Answer, StubServer, free_port
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def store(server: StubServer) -> GsStore:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for nothing between attempts."""
-    monkeypatch.setattr("lakecli.objectstore.gs.client.FIRST_DELAY", 0.0)
+    monkeypatch.setattr("lakecli.objectstore.gs.client.REQUESTS", RetryPolicy(5, first_delay=0.0))
 
 
 def methods(server: StubServer) -> list[str]:

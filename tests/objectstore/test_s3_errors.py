@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 import pytest
@@ -30,6 +31,7 @@ from lakecli.objectstore.s3.direct import DirectRequests
 from lakecli.objectstore.s3.store import S3Store
 from lakecli.objectstore.streams import PART_SIZE
 from lakecli.objectstore.uploads import Part, UploadId
+from lakecli.retry import REQUESTS, Retries
 from tests.support.servers import (
     ACCESS_KEY,
     SECRET_KEY,
@@ -494,13 +496,25 @@ def test_a_conflict_that_lasts_decides_nothing(
 ) -> None:
     """Callers that go on with other objects catch `Unreachable`."""
     waited: list[float] = []
-    monkeypatch.setattr("lakecli.objectstore.s3.store.sleep", waited.append)
+    retries = partial(Retries, sleep=waited.append)
+    monkeypatch.setattr("lakecli.objectstore.s3.store.Retries", retries)
     for code in ("ConditionalRequestConflict", "OperationAborted", "SomethingElse"):
         waited.clear()
         server.answers = [s3_error(409, code)]
         with pytest.raises(Unreachable, match=code):
             store.put_new("k", b"body")
-        assert len(waited) == 3
+        assert len(waited) == 4
+
+
+def test_the_environment_cannot_make_a_deletion_outlast_a_sweep(
+    store: S3Store, server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "50")
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
+    server.answers = [s3_error(503, "SlowDown")]
+    with pytest.raises(Unreachable, match="SlowDown"):
+        store.delete(["k"])
+    assert len(server.requests) == REQUESTS.attempts
 
 
 @pytest.mark.usefixtures("sdk_alone")

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 from lakecli.ids import WriteId
 from lakecli.model import CommitId
-from lakecli.remote.move import Intent, Outcome, Retries, apply
+from lakecli.remote.move import Intent, Outcome, apply
 from lakecli.remote.reflog import iter_moves
 from lakecli.remote.refs import find_ref
+from lakecli.retry import REF_MOVES, Retries
 
 if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.remote.records import Move
 
 AT = datetime(2026, 11, 20, 15, tzinfo=UTC)
-PATIENT = Retries(random=lambda: 0.5, sleep=lambda _: None)
+PATIENT = Retries(REF_MOVES, random=lambda: 0.5, sleep=lambda _: None)
 
 
 def commit(number: int) -> CommitId:

@@ -6,13 +6,12 @@ ref stands, however often it loses, and prints the write IDs of those that were 
 
 from __future__ import annotations
 
-import random
 import sys
-import time
 
 from lakecli.objectstore.registry import open_store
-from lakecli.remote.move import Outcome, Retries, apply
+from lakecli.remote.move import Outcome, apply
 from lakecli.remote.refs import find_ref
+from lakecli.retry import Retries, RetryPolicy
 from tests.remote.chains import commit, intent
 
 
@@ -22,7 +21,7 @@ def main(uri: str, name: str, count: str) -> None:
     find_ref(store, "branch", "main")  # whatever takes its time is loaded now
     print("ready", flush=True)
     sys.stdin.readline()
-    retries = Retries(random=random.random, sleep=time.sleep, base=0.01)
+    retries = Retries(RetryPolicy(64, first_delay=0.01))
     applied = 0
     number = 0
     while applied < int(count):

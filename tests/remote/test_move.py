@@ -14,9 +14,10 @@ from lakecli.errors import LakeError, OutcomeUnknown, PermissionDenied, Unreacha
 from lakecli.layout import ref_key
 from lakecli.objectstore.base import ANY, BucketNotFound
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
-from lakecli.remote.move import Outcome, Retries, apply, look_up
+from lakecli.remote.move import Outcome, apply, look_up
 from lakecli.remote.records import NotOurs
 from lakecli.remote.refs import find_ref
+from lakecli.retry import REF_MOVES, Retries
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, write_id
 from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Wire
 from tests.support.counting import CountingStore
@@ -241,7 +242,7 @@ def test_a_refusal_is_final(bucket: Bucket) -> None:
 def test_attempts_end(bucket: Bucket, answer: str, error: type[LakeError]) -> None:
     advance(bucket.store, 1)
     slept: list[float] = []
-    retries = Retries(random=lambda: 0.5, sleep=slept.append)
+    retries = Retries(REF_MOVES, random=lambda: 0.5, sleep=slept.append)
     store = bucket.troubled(*[("put", Fault(answer))] * 1000)
     steps: list[str] = []
     with pytest.raises(error):

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from lakecli.errors import LakeError, OutcomeUnknown
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
-from lakecli.remote.move import Outcome, Retries, apply, look_up
+from lakecli.remote.move import Outcome, apply, look_up
 from lakecli.remote.records import MAX_MOVES
 from lakecli.remote.refs import find_ref
+from lakecli.retry import Retries, RetryPolicy
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent
 from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Turns, Wire
 
@@ -103,9 +104,9 @@ class World:
 def _outcome(
     store: TroubledStore, move: Intent, on_step: Callable[[str], None], *, is_new: bool = True
 ) -> Outcome | None:
-    retries = Retries(random=lambda: 0.5, sleep=lambda _: None, attempts=2, reads=2)
+    retries = Retries(RetryPolicy(2), random=lambda: 0.5, sleep=lambda _: None)
     try:
-        return apply(store, move, retries=retries, on_step=on_step).outcome
+        return apply(store, move, retries=retries, reads=2, on_step=on_step).outcome
     except OutcomeUnknown:
         return None
     except LakeError:

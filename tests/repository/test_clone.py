@@ -18,7 +18,7 @@ from lakecli.model import EMPTY_TREE
 from lakecli.objectstore.base import ANY
 from lakecli.refs.store import RefStore
 from lakecli.remote import move
-from lakecli.remote.move import Intent, Retries
+from lakecli.remote.move import Intent
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone, clone_counted
 from lakecli.repository.core.commit_record import describe_commit, initial_commit
@@ -26,6 +26,7 @@ from lakecli.repository.core.namespace import NewerRepository
 from lakecli.repository.fetch import Change, fetch
 from lakecli.repository.push import PushOptions, push, push_all
 from lakecli.repository.sharing import packing
+from lakecli.retry import REF_MOVES, Retries
 from tests.support.clones import machine, make_commit, position
 from tests.support.faulty import denied
 from tests.support.lakes import checksums, read, stage
@@ -330,7 +331,7 @@ def test_packs_that_were_replaced_go_after_a_day(
         Intent(
             "branch", "main", WriteId("0" * 32), None, newest.id, "me", WHEN, "push", written[-1]
         ),
-        retries=Retries(random=lambda: 0.0, sleep=lambda _seconds: None),
+        retries=Retries(REF_MOVES, random=lambda: 0.0, sleep=lambda _seconds: None),
     )
     made = clone_counted(second, NAMESPACE, "demo")
     assert (made.left_out, made.commits) == ((), 81)
@@ -365,7 +366,7 @@ def long_history(repository: Repository) -> list[Commit]:
         assert packed is not None
         with repository.lake.kv.write() as txn:
             packing.note(txn, repository, packed)
-    retries = Retries(random=lambda: 0.0, sleep=lambda _seconds: None)
+    retries = Retries(REF_MOVES, random=lambda: 0.0, sleep=lambda _seconds: None)
     for number in range(BRANCHES):
         after = history[-1 - 10 * number].id
         name = "main" if number == 0 else f"branch-{number}"

@@ -20,11 +20,12 @@ from lakecli.objectstore.probe import run as probe
 from lakecli.objectstore.probe.check import Check, Verdict, failed, ok, skipped, warning
 from lakecli.objectstore.probe.run import Instruments
 from lakecli.refs.store import RefStore
-from lakecli.remote.move import Intent, Retries, apply
+from lakecli.remote.move import Intent, apply
 from lakecli.remote.packs import write_pack
 from lakecli.repository.check import doctor
 from lakecli.repository.core.lake import Home
 from lakecli.repository.sharing.shareable import CannotShare, ensure_shareable
+from lakecli.retry import REF_MOVES, Retries
 from tests.support.faulty import NOW, FaultyStore, denied
 
 if TYPE_CHECKING:
@@ -364,7 +365,7 @@ def test_what_clones_share_is_read(repository: Repository) -> None:
         commit = refs.get_commit(refs.get_branch("main").commit_id)
     pack = write_pack(good, [commit])
     intent = Intent("branch", "main", WriteId("ab" * 16), None, commit.id, "ada", NOW, "push", pack)
-    apply(good, intent, retries=Retries(lambda: 0.0, lambda _: None))
+    apply(good, intent, retries=Retries(REF_MOVES, sleep=lambda _: None))
     found = looked_at(repository, store)["shared"]
     assert found.verdict is Verdict.OK
     assert found.details == {"refs": "1", "packs": "1"}

@@ -10,8 +10,8 @@ import pytest
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.repository import repo
 from lakecli.repository.download import DownloadOptions, download_tree
-from lakecli.repository.transfer.parallel import TRIES
 from lakecli.repository.upload import UploadOptions, upload_tree
+from lakecli.retry import PARTS, RetryPolicy
 from tests.support.flaky import Trouble, flaky
 from tests.support.servers import new_bucket
 
@@ -29,7 +29,9 @@ DOWN = DownloadOptions(parallelism=4, part_size=PART)
 
 @pytest.fixture
 def proxy(aws_environment: pytest.MonkeyPatch, moto_endpoint: str) -> Iterator[FlakyProxy]:
-    aws_environment.setattr("lakecli.repository.transfer.parallel.FIRST_DELAY", 0.01)
+    aws_environment.setattr(
+        "lakecli.repository.transfer.parallel.PARTS", RetryPolicy(PARTS.attempts, 0.01)
+    )
     with flaky(moto_endpoint) as proxy:
         aws_environment.setenv("AWS_ENDPOINT_URL", proxy.url)
         yield proxy
@@ -96,7 +98,7 @@ def test_a_part_that_is_always_refused_for_now(
     with pytest.raises(Unreachable, match="SlowDown"):
         upload_tree(repository, "main", b"", source=source, options=UP)
     tries = [n for (method, path), n in proxy.counts.items() if "partNumber=3" in path]
-    assert tries == [TRIES]
+    assert tries == [PARTS.attempts]
     proxy.counts.clear()
     proxy.trouble = lambda _method, _path: None
     assert upload_tree(repository, "main", b"", source=source, options=UP).uploaded == 1

@@ -15,6 +15,7 @@ from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository.core import namespace
 from lakecli.repository.core.namespace import NewerRepository, check_needs, describe, owner_of
+from lakecli.retry import CLAIMS, Retries
 from tests.support.forgeries import DOCUMENTS, broken
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Undecided(MemoryStore):
         super().__init__()
         self._left, self._instead = times, instead
         self.waited: list[float] = []
+        self.retries = Retries(CLAIMS, sleep=self.waited.append, random=lambda: 1.0)
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, **attributes: Any
@@ -67,7 +69,11 @@ class Undecided(MemoryStore):
 def test_a_conflict_over_a_claim_decides_nothing(repository: Repository) -> None:
     for times in (1, 2, 5):
         store = Undecided(times)
-        namespace.claim(store, repository.record, sleep=store.waited.append)
+        namespace.claim(
+            store,
+            repository.record,
+            retries=store.retries,
+        )
         assert len(store.waited) == times
         assert owner_of(store) == repository.record.uuid
         assert namespace.find_lakefs_marker(store) == layout.LAKEFS_MARKER
@@ -76,7 +82,11 @@ def test_a_conflict_over_a_claim_decides_nothing(repository: Repository) -> None
 def test_a_conflict_that_lasts_is_no_claim(repository: Repository) -> None:
     store = Undecided(1_000)
     with pytest.raises(Unreachable, match=r"does not take _lakecli/repository\.json"):
-        namespace.claim(store, repository.record, sleep=store.waited.append)
+        namespace.claim(
+            store,
+            repository.record,
+            retries=store.retries,
+        )
     assert sum(store.waited) > 5
     assert list(store.list()) == []
     store._left = 0
@@ -93,7 +103,11 @@ def test_a_conflict_that_another_one_wins(repository: Repository) -> None:
 
     store = Undecided(1, win)
     with pytest.raises(AlreadyExists, match=f"belongs to repository {other.uuid}"):
-        namespace.claim(store, repository.record, sleep=store.waited.append)
+        namespace.claim(
+            store,
+            repository.record,
+            retries=store.retries,
+        )
 
 
 def test_a_conflict_over_the_marker_alone(repository: Repository) -> None:
@@ -101,7 +115,11 @@ def test_a_conflict_over_the_marker_alone(repository: Repository) -> None:
     namespace.claim(store, repository.record)
     store.delete([layout.LAKEFS_MARKER])
     store._left = 2
-    namespace.claim(store, repository.record, sleep=store.waited.append)
+    namespace.claim(
+        store,
+        repository.record,
+        retries=store.retries,
+    )
     assert namespace.find_lakefs_marker(store) == layout.LAKEFS_MARKER
 
 

@@ -16,8 +16,8 @@ from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository.download import DownloadOptions, download_object, download_tree
 from lakecli.repository.transfer.destination import Destination, NoRoom, State, UnsafeName
-from lakecli.repository.transfer.parallel import TRIES
 from lakecli.repository.upload import UploadOptions, upload_stream
+from lakecli.retry import PARTS, RetryPolicy
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ class Store(MemoryStore):
 
 @pytest.fixture(autouse=True)
 def no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakecli.repository.transfer.parallel.FIRST_DELAY", 0.001)
-    monkeypatch.setattr("lakecli.repository.transfer.parallel.LONGEST_DELAY", 0.001)
+    monkeypatch.setattr(
+        "lakecli.repository.transfer.parallel.PARTS", RetryPolicy(PARTS.attempts, 0.001)
+    )
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def test_what_goes_on_failing_keeps_the_rest(
     store.hook = fail_at(5, Unreachable("answered 503"))
     with pytest.raises(Unreachable, match="503"):
         fetch(repository, tmp_path, ONE)
-    assert store.fetched.count(5) == TRIES
+    assert store.fetched.count(5) == PARTS.attempts
     assert not (tmp_path / "x").exists()
     assert len(partials(tmp_path)) == 1
     store.fetched.clear()

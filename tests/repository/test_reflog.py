@@ -12,7 +12,7 @@ from lakecli.ids import WriteId
 from lakecli.kv.operations import iter_operations
 from lakecli.layout import ref_key
 from lakecli.objectstore.base import ABSENT
-from lakecli.remote.move import Intent, Retries, apply
+from lakecli.remote.move import Intent, apply
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
@@ -21,6 +21,7 @@ from lakecli.repository.reflog import iter_reflog
 from lakecli.repository.rev_parse import rev_parse
 from lakecli.repository.undo.log import repository_at
 from lakecli.repository.undo.undo import redo, undo
+from lakecli.retry import REF_MOVES, Retries
 from tests.support.faulty import FaultyStore, unreachable
 from tests.support.lakes import START, read, stage
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
     from tests.support.lakes import Ticking
 
-RETRIES = Retries(random=lambda: 0.0, sleep=lambda _: None)
+RETRIES = Retries(REF_MOVES, random=lambda: 0.0, sleep=lambda _: None)
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ from lakecli.progress import NO_PROGRESS
 from lakecli.repository.transfer import ingest, send
 from lakecli.repository.transfer.ingest import FileChanged
 from lakecli.repository.transfer.leftovers import drop_leftovers
-from lakecli.repository.transfer.parallel import TRIES
 from lakecli.repository.transfer.send import Section, SectionReader, read_contents
 from lakecli.repository.upload import UploadOptions, upload_file, upload_tree
+from lakecli.retry import PARTS, RetryPolicy
 from tests.support.lakes import checksums, read
 from tests.support.recorded_progress import RecordedProgress
 
@@ -85,8 +85,9 @@ def store(repository: Repository) -> Bucket:
 
 @pytest.fixture(autouse=True)
 def no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakecli.repository.transfer.parallel.FIRST_DELAY", 0.001)
-    monkeypatch.setattr("lakecli.repository.transfer.parallel.LONGEST_DELAY", 0.001)
+    monkeypatch.setattr(
+        "lakecli.repository.transfer.parallel.PARTS", RetryPolicy(PARTS.attempts, 0.001)
+    )
 
 
 @pytest.fixture
@@ -155,9 +156,9 @@ def test_the_same_contents_at_once_are_sent_once(
 def test_what_fails_for_a_moment_is_repeated(
     repository: Repository, store: Bucket, source: Path
 ) -> None:
-    store.parts.before = fail_at(4, Unreachable("answered 503"), times=TRIES - 1)
+    store.parts.before = fail_at(4, Unreachable("answered 503"), times=PARTS.attempts - 1)
     checksum = upload(repository, source)
-    assert store.parts.sent.count(4) == TRIES
+    assert store.parts.sent.count(4) == PARTS.attempts
     assert h(store.get(data_key(checksum))).hex() == checksum
 
 
@@ -167,7 +168,7 @@ def test_what_goes_on_failing_keeps_the_rest(
     store.parts.before = fail_at(9, Unreachable("answered 503"))
     with pytest.raises(Unreachable, match="503"):
         upload(repository, source)
-    assert store.parts.sent.count(9) == TRIES
+    assert store.parts.sent.count(9) == PARTS.attempts
     assert len(begun(repository)) == 1
     arrived = {number for number in store.parts.sent if number != 9}
     store.parts.sent.clear()

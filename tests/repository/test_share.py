@@ -8,7 +8,8 @@ import time
 import pytest
 
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.repository.transfer.parallel import FIRST_DELAY, TRIES, Memory, RetryPolicy, Workers
+from lakecli.repository.transfer.parallel import Memory, Workers
+from lakecli.retry import PARTS, Retries
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -135,7 +136,7 @@ def test_memory_is_waited_for() -> None:
         assert all_of_it
 
 
-def test_persistence_waits_longer_and_longer() -> None:
+def test_retries_wait_longer_and_longer() -> None:
     waited: list[float] = []
     calls: list[int] = []
 
@@ -145,12 +146,12 @@ def test_persistence_waits_longer_and_longer() -> None:
             raise Unreachable("busy")
         return "done"
 
-    persistence = RetryPolicy(pause=waited.append, random=lambda: 0.5)
-    assert persistence(call) == "done"
-    assert waited == [FIRST_DELAY * 0.5 * factor for factor in (1, 2, 4, 8)]
+    retries = Retries(PARTS, sleep=waited.append, random=lambda: 0.5)
+    assert retries.call(call) == "done"
+    assert waited == [PARTS.first_delay * 0.5 * factor for factor in (1, 2, 4, 8)]
 
 
-def test_persistence_ends() -> None:
+def test_retries_end() -> None:
     calls: list[int] = []
 
     def busy() -> None:
@@ -161,10 +162,10 @@ def test_persistence_ends() -> None:
         calls.append(1)
         raise PermissionDenied("no")
 
-    persistence = RetryPolicy(pause=lambda _: None, random=lambda: 1.0)
+    retries = Retries(PARTS, sleep=lambda _: None, random=lambda: 1.0)
     with pytest.raises(Unreachable):
-        persistence(busy)
-    assert len(calls) == TRIES
+        retries.call(busy)
+    assert len(calls) == PARTS.attempts
     with pytest.raises(PermissionDenied):
-        persistence(refused)
-    assert len(calls) == TRIES + 1
+        retries.call(refused)
+    assert len(calls) == PARTS.attempts + 1

@@ -7,7 +7,6 @@ from base64 import b64encode
 from email.utils import parsedate_to_datetime
 from hashlib import md5
 from threading import RLock
-from time import sleep
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from uuid import uuid4
 
@@ -22,6 +21,7 @@ from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.objectstore.azure.login import HOW_TO_LOG_IN
 from lakecli.objectstore.azure.presign import LONGEST, end_of
 from lakecli.objectstore.streams import parts_of, send_all
+from lakecli.retry import COPIES, REQUESTS, Retries, random_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,9 +48,6 @@ READ_SIZE = 4 << 20
 """Bytes that a download asks for at once, and holds."""
 
 PAGE_SIZE = 1_000
-
-COPY_POLLS = (0.1, 0.2, 0.5, 1.0, *[2.0] * 300)
-"""Seconds between questions whether a copy is done. After ten minutes it counts as given up."""
 
 ONCE = {"retry_total": 0, "retry_connect": 0, "retry_read": 0, "retry_status": 0}
 """Options of a request that is not repeated."""
@@ -288,11 +285,11 @@ class AzureClient:
 
     def _copy(self, origin: BlobClient, copied: BlobClient, options: dict[str, Any]) -> str:
         status = str(copied.start_copy_from_url(origin.url, **options)["copy_status"])
-        for delay in COPY_POLLS:
+        for number in Retries(COPIES).attempts():
+            if number:
+                status = str(copied.get_blob_properties().copy.status)
             if status != "pending":
                 break
-            sleep(delay)
-            status = str(copied.get_blob_properties().copy.status)
         return status
 
     def delegated_key(self, *, now: datetime, lifetime: timedelta) -> UserDelegationKey:
@@ -327,7 +324,11 @@ def _if_match(etag: str) -> dict[str, Any]:
 
 
 class _Retry(ExponentialRetry):
-    """The SDK's, without leaving open the answers after which it tries again."""
+    """The SDK's, with lakecli's delays, closing the responses after which it tries again."""
+
+    def get_backoff_time(self, settings: dict[str, Any]) -> float:
+        """Return the seconds to wait before the next attempt."""
+        return REQUESTS.delay(settings["count"] - 1, random_number())
 
     def increment(
         self,
@@ -389,9 +390,6 @@ def _new_service(login: AzureLogin, *, attempts: int, server_date: ServerDate) -
             connection_data_block_size=256 << 10,
         ),
         retry_policy=_Retry(
-            initial_backoff=0,
-            increment_base=2,
-            random_jitter_range=2,
             retry_total=retries,
             retry_connect=retries,
             retry_read=retries,

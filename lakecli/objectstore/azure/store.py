@@ -44,6 +44,7 @@ from lakecli.objectstore.capabilities import (
 )
 from lakecli.objectstore.dates import ServerDate
 from lakecli.objectstore.streams import PART_SIZE, ReadStream, batches, read_exactly
+from lakecli.retry import REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -59,9 +60,6 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import Condition, ObjectStore, PresignedUrl, PresignRequest
     from lakecli.objectstore.parallel_batch import ParallelBatch
     from lakecli.objectstore.uri import NamespaceUri
-
-ATTEMPTS = 5
-"""Of each request that may be repeated."""
 
 DELETE_SIZE = 256
 """Deletions in one request, at most."""
@@ -82,7 +80,7 @@ class AzureStore(
     """
 
     def __init__(
-        self, account: str, container: str, prefix: str = "", *, attempts: int = ATTEMPTS
+        self, account: str, container: str, prefix: str = "", *, attempts: int = REQUESTS.attempts
     ) -> None:
         self.account = account
         self.container = container

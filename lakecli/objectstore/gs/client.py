@@ -32,6 +32,7 @@ from lakecli.objectstore.gs.credentials import DEFAULT_DOMAIN
 from lakecli.objectstore.gs.errors import TRANSIENT_STATUS
 from lakecli.objectstore.gs.streams import CountedStream
 from lakecli.objectstore.streams import PART_SIZE
+from lakecli.retry import REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,9 +47,6 @@ CONNECTIONS = 32
 
 TIMEOUT = (10, 60)
 """Seconds to connect, and between two pieces of an answer."""
-
-FIRST_DELAY, LONGEST_DELAY = 0.2, 20.0
-"""Seconds between attempts, doubled each time; a random share of that is waited."""
 
 PAGE_SIZE = 1_000
 PAGE_FIELDS = "nextPageToken,items(name,size,timeCreated,generation,etag,md5Hash)"
@@ -80,8 +78,8 @@ class Attempts(Retry):
     def __init__(self, count: int, *, may_repeat: Callable[[], bool] = lambda: True) -> None:
         super().__init__(
             predicate=lambda error: _is_transient(error) and may_repeat(),
-            initial=FIRST_DELAY,
-            maximum=LONGEST_DELAY,
+            initial=REQUESTS.first_delay,
+            maximum=REQUESTS.longest_delay,
             timeout=None,
         )
         self.count = count

@@ -39,6 +39,7 @@ from lakecli.objectstore.dates import ServerDate
 from lakecli.objectstore.gs.credentials import GsLogin
 from lakecli.objectstore.gs.errors import Translator
 from lakecli.objectstore.streams import PART_SIZE, batches, read_exactly
+from lakecli.retry import REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -53,9 +54,6 @@ if TYPE_CHECKING:
     from lakecli.objectstore.gs.uploads import GsUploads
     from lakecli.objectstore.parallel_batch import ParallelBatch
     from lakecli.objectstore.uri import NamespaceUri
-
-ATTEMPTS = 5
-"""Of each request that may be repeated."""
 
 DELETE_SIZE = 100
 """Deletions in one request, at most."""
@@ -78,7 +76,7 @@ class GsStore(CopiesFrom, DeletesMatching, HasUploads, ReportsAccess, ShowsClock
         attempts: of each request that may be repeated.
     """
 
-    def __init__(self, bucket: str, prefix: str = "", *, attempts: int = ATTEMPTS) -> None:
+    def __init__(self, bucket: str, prefix: str = "", *, attempts: int = REQUESTS.attempts) -> None:
         self.bucket = bucket
         self._prefix = prefix
         self._start = f"{prefix}/" if prefix else ""

@@ -16,14 +16,12 @@ from urllib.parse import quote, urlsplit
 
 from lakecli.errors import UsageError
 from lakecli.objectstore.dates import ServerDate
+from lakecli.retry import REQUESTS
 
 if TYPE_CHECKING:
     from botocore.session import Session
 
     from lakecli.objectstore.s3.plain import PlainAccess
-
-ATTEMPTS = 5
-"""Of one request, unless ``AWS_MAX_ATTEMPTS`` or the profile says otherwise."""
 
 CONNECTIONS = 32
 """In a client's pool: more threads than that wait for each other."""
@@ -158,7 +156,8 @@ class S3Connection:
         self._config: S3Config | None = None
         self._plain: PlainAccess | None = None
         self._is_plain_sought = False
-        self._clients: dict[bool, Any] = {}
+        self._attempts: int | None = None
+        self._clients: dict[int, Any] = {}
 
     def move(self, region: str) -> None:
         """Use another region from now on."""
@@ -206,12 +205,23 @@ class S3Connection:
                 self._config = resolve_config(self.session, region=self.region)
             return self._config
 
-    def client(self, *, retries: bool = True) -> Any:  # noqa: ANN401 - the SDK is not typed
-        """Return the client that repeats failed requests, or the one that never does."""
+    def client(self, *, max_attempts: int | None = None) -> Any:  # noqa: ANN401 - the SDK is not typed
+        """Return the client that sends each request at most so often.
+
+        Args:
+            max_attempts: at most; the default is ``AWS_MAX_ATTEMPTS``, the profile's number, or
+                that of `retry.REQUESTS`.
+        """
         with self._lock:
-            if retries not in self._clients:
-                self._clients[retries] = self._new_client(retries=retries)
-            return self._clients[retries]
+            if self._attempts is None:
+                configured = self.session.get_config_variable("max_attempts")
+                self._attempts = int(configured or REQUESTS.attempts)
+            attempts = self._attempts
+            if max_attempts is not None:
+                attempts = min(attempts, max_attempts)
+            if attempts not in self._clients:
+                self._clients[attempts] = self._new_client(attempts)
+            return self._clients[attempts]
 
     @property
     def has_checksums(self) -> bool:
@@ -250,10 +260,9 @@ class S3Connection:
     def _note_date(self, *, http_response: Any, **_: object) -> None:  # noqa: ANN401 - the SDK's
         self.server_date.note(http_response.headers.get("Date"))
 
-    def _new_client(self, *, retries: bool) -> Any:  # noqa: ANN401 - the SDK is not typed
+    def _new_client(self, attempts: int) -> Any:  # noqa: ANN401 - the SDK is not typed
         from botocore.config import Config
 
-        attempts = self.session.get_config_variable("max_attempts") or ATTEMPTS
         client = self.session.create_client(
             "s3",
             region_name=self.config.region,
@@ -261,7 +270,7 @@ class S3Connection:
             config=Config(
                 signature_version="s3v4",  # for other endpoints the SDK would fall back to v2
                 s3={"addressing_style": self.config.addressing_style},
-                retries={"mode": "standard", "total_max_attempts": attempts if retries else 1},
+                retries={"mode": "standard", "total_max_attempts": attempts},
                 max_pool_connections=CONNECTIONS,
                 connect_timeout=CONNECT_TIMEOUT,
                 read_timeout=READ_TIMEOUT,

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from contextlib import ExitStack, closing, contextmanager, suppress
 from http import HTTPStatus
-from time import sleep
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from lakecli.errors import LakeError, Unsupported, UsageError
@@ -42,6 +41,7 @@ from lakecli.objectstore.s3.config import S3Connection
 from lakecli.objectstore.s3.errors import Translator, status_of
 from lakecli.objectstore.s3.streams import AnswerStream
 from lakecli.objectstore.streams import PART_SIZE, parts_of, read_exactly, size_left, spooled
+from lakecli.retry import REQUESTS, Retries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -161,7 +161,7 @@ class S3Store(CopiesFrom, HasUploads, HasVersions, OpensRanges, ReportsAccess, S
             Unsupported: the server does not know ranges.
         """
         with self.translated(key) as full:
-            answer = self._connection.client(retries=False).get_object(
+            answer = self._connection.client(max_attempts=1).get_object(
                 Bucket=self.bucket, Key=full, Range=f"bytes={start}-{start + length - 1}"
             )
             if answer["ResponseMetadata"]["HTTPStatusCode"] != HTTPStatus.PARTIAL_CONTENT:
@@ -435,7 +435,7 @@ class S3Store(CopiesFrom, HasUploads, HasVersions, OpensRanges, ReportsAccess, S
             created = self._requests.create(full, body)
         if created is not None:
             return created
-        for delay in (0.1, 0.4, 1.6, None):
+        for _ in Retries(REQUESTS).attempts():
             with self.translated(key) as full:
                 try:
                     self._connection.client().put_object(
@@ -444,13 +444,14 @@ class S3Store(CopiesFrom, HasUploads, HasVersions, OpensRanges, ReportsAccess, S
                 except ClientError as error:
                     if status_of(error) == HTTPStatus.PRECONDITION_FAILED:
                         return False
-                    # Somebody else is writing this key and may yet fail, so look again.
-                    if status_of(error) != HTTPStatus.CONFLICT or delay is None:
+                    conflict = error
+                    if status_of(error) != HTTPStatus.CONFLICT:
                         raise
-                    sleep(delay)
+                    # Another writer of this key is at work and may yet fail, so try again.
                 else:
                     return True
-        raise AssertionError("the last delay ends the loop")
+        with self.translated(key):
+            raise conflict
 
     def _get(
         self, key: str, start: int, length: int | None, version_id: str = ""
@@ -506,7 +507,7 @@ class S3Store(CopiesFrom, HasUploads, HasVersions, OpensRanges, ReportsAccess, S
         self, key: str, body: object, conditions: dict[str, str], attributes: dict[str, Any]
     ) -> Version:
         with self.translated(key, is_conditional=bool(conditions)) as full:
-            answer = self._connection.client(retries=not conditions).put_object(
+            answer = self._connection.client(max_attempts=1 if conditions else None).put_object(
                 Bucket=self.bucket, Key=full, Body=body, **conditions, **attributes
             )
         return self._version_put(key, answer)
@@ -522,7 +523,7 @@ class S3Store(CopiesFrom, HasUploads, HasVersions, OpensRanges, ReportsAccess, S
         if conditions:
             self._check_absent(key)
         with self.translated(key, is_conditional=bool(conditions)) as full:
-            once = self._connection.client(retries=not conditions)
+            once = self._connection.client(max_attempts=1 if conditions else None)
             target = {"Bucket": self.bucket, "Key": full}
             answer = Multipart(self._connection.client(), target, attributes).upload(
                 parts_of(first, body),
@@ -552,7 +553,7 @@ class S3Store(CopiesFrom, HasUploads, HasVersions, OpensRanges, ReportsAccess, S
 
     def _delete(self, batch: Sequence[str]) -> None:
         with self.translated():
-            answer = self._connection.client().delete_objects(
+            answer = self._connection.client(max_attempts=REQUESTS.attempts).delete_objects(
                 Bucket=self.bucket,
                 Delete={"Objects": [{"Key": full} for full in batch], "Quiet": True},
             )

@@ -58,7 +58,7 @@ class S3Uploads:
     ) -> Part:
         """Send one part by one request."""
         with self._of(key, upload) as target:
-            client = self._connection.client(retries=False)
+            client = self._connection.client(max_attempts=1)
             checksum = {"ChecksumCRC32C": _encoded(crc32c)} if _has_checksums(client) else {}
             answer = client.upload_part(**target, PartNumber=number, Body=body, **checksum)
         size = len(body) if isinstance(body, bytes) else body.tell()
@@ -88,7 +88,7 @@ class S3Uploads:
         ]
         conditions = headers_of(condition)
         with self._of(key, upload, is_conditional=bool(conditions)) as target:
-            client = self._connection.client(retries=not conditions)
+            client = self._connection.client(max_attempts=1 if conditions else None)
             answer = client.complete_multipart_upload(
                 **target, MultipartUpload={"Parts": described}, **conditions
             )

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakecli.errors import LostRace, PermissionDenied
 from lakecli.objectstore.base import ObjectNotFound
+from lakecli.retry import SWEEPS, Retries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -238,7 +239,7 @@ class GcGuard:
         from lakecli.remote.collection import Phase, settle
 
         if self._read().phase is Phase.SWEEPING:
-            settle(self._store, sleep=self.sleep)
+            settle(self._store, Retries(SWEEPS, sleep=self.sleep, monotonic=self._monotonic))
             self._read()
 
     def _keep(self, state: GcState, keys: set[str]) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from time import sleep
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli import layout
@@ -18,6 +17,7 @@ from lakecli.ids import RepositoryUuid
 from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, ObjectNotFound
 from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.refs.names import is_branch_name
+from lakecli.retry import CLAIMS, Retries
 from lakecli.validation import (
     MAX_COUNT,
     Invalid,
@@ -33,16 +33,13 @@ from lakecli.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from datetime import datetime
 
     from lakecli.model import RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
 
 FORMAT = 1
-
-_PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-"""Seconds between attempts to create an object while the store cannot tell if it is there."""
 
 _NEED_SIZE: Final = 100
 _MOST_NEEDS: Final = 100
@@ -187,35 +184,34 @@ def _newer(store: ObjectStore, need: str) -> NewerRepository:
     )
 
 
-def claim(
-    store: ObjectStore, record: RepositoryRecord, *, sleep: Callable[[float], None] = sleep
-) -> None:
+def claim(store: ObjectStore, record: RepositoryRecord, *, retries: Retries | None = None) -> None:
     """Take a namespace for a repository; repeating it for the same UUID changes nothing.
 
     Args:
         store: the namespace.
         record: of the repository.
-        sleep: waits for some seconds.
+        retries: how often to try.
 
     Raises:
         NamespaceTaken: it belongs to another repository, or to a lakeFS.
         Unreachable: the store neither takes the claim nor shows that of another.
     """
+    retries = retries or Retries(CLAIMS)
     owner = owner_of(store)
     if owner is None:
         marker = find_lakefs_marker(store)
         if marker is not None:
             raise _taken(store, f"a lakeFS repository (found {marker})")
-        _create(store, layout.REPOSITORY, _document(record), sleep)
+        _create(store, layout.REPOSITORY, _document(record), retries)
         owner = owner_of(store)
         if owner is None:
             raise _not_created(store, layout.REPOSITORY)
     if owner != record.uuid:
         raise _taken(store, f"repository {owner}")
-    _create(store, layout.LAKEFS_MARKER, layout.LAKEFS_MARKER_BODY, sleep)
+    _create(store, layout.LAKEFS_MARKER, layout.LAKEFS_MARKER_BODY, retries)
 
 
-def _create(store: ObjectStore, key: str, body: bytes, sleep: Callable[[float], None]) -> None:
+def _create(store: ObjectStore, key: str, body: bytes, retries: Retries) -> None:
     """Write an object unless it is there, and make sure that it is, whoever wrote it.
 
     A condition that did not hold is no proof of that: S3 answers 409 while it cannot tell yet.
@@ -224,14 +220,13 @@ def _create(store: ObjectStore, key: str, body: bytes, sleep: Callable[[float], 
         Unreachable: it is not.
     """
     content_type = "application/json" if key == layout.REPOSITORY else ""
-    for pause in _PAUSES:
+    for _ in retries.attempts():
         try:
             store.put(key, body, ABSENT, content_type=content_type)
         except ConditionFailed:
             with suppress(ObjectNotFound):
                 store.head(key)
                 return
-            sleep(pause)
         else:
             return
     raise _not_created(store, key)

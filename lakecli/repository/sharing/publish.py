@@ -21,13 +21,14 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.layout import sstable_key
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.store import RefStore
-from lakecli.remote.move import Intent, Outcome, Result, Retries
+from lakecli.remote.move import Intent, Outcome, Result
 from lakecli.remote.packs import list_packs
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.core import intents, namespace, tracking
 from lakecli.repository.core.intents import Begun
 from lakecli.repository.core.under_way import mark_sent
 from lakecli.repository.sharing import rollback
+from lakecli.retry import REF_MOVES, SWEEPS, Retries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -191,7 +192,7 @@ def send(repository: Repository, begun: Begun, *, is_new: bool) -> Result:
     from lakecli.remote import move
 
     lake = repository.lake
-    retries = Retries(random=lake.random_number, sleep=sleep)
+    retries = Retries(REF_MOVES, sleep=sleep, random=lake.random_number)
 
     def on_step(name: str) -> None:
         lake.runtime.on_step(name)
@@ -233,7 +234,7 @@ def _is_lost(
 def _settled(repository: Repository) -> GcState:
     from lakecli.remote.collection import settle
 
-    return settle(repository.store, sleep=repository.guard.sleep)
+    return settle(repository.store, Retries(SWEEPS, sleep=repository.guard.sleep))
 
 
 def _new_commits(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, is_interrupt
 from lakecli.progress import Progress
+from lakecli.retry import PARTS, Retries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,13 +24,6 @@ LOCAL_WORKERS: Final = 2
 
 MAX_FAILURES: Final = 8
 """So many objects in a row that could not be reached mean that nothing can be."""
-
-TRIES: Final = 8
-"""Of one part, before its object has failed."""
-
-FIRST_DELAY: Final = 0.2
-LONGEST_DELAY: Final = 20.0
-"""Seconds between two tries; before each, a random part of the delay is waited."""
 
 MEMORY: Final = 128 << 20
 """Bytes of objects that one command keeps in memory at a time."""
@@ -273,35 +267,9 @@ class Background:
             self._error = error
 
 
-class RetryPolicy:
-    """Repeats what a store could not do just now: busy, broken off, or not answering.
-
-    Whatever it refused stays refused.
-
-    Args:
-        pause: waits so many seconds.
-        random: a number from 0 to 1, another one at each call, so that clients that were turned
-            away together do not come back together.
-    """
-
-    def __init__(self, *, pause: Callable[[float], None], random: Callable[[], float]) -> None:
-        self._pause = pause
-        self._random = random
-
-    def __call__(self, call: Callable[[], T]) -> T:
-        """Return what `call` does, sooner or later.
-
-        Raises:
-            Unreachable: not even the last of `TRIES` worked.
-        """
-        delay = FIRST_DELAY
-        for _ in range(TRIES - 1):
-            try:
-                return call()
-            except Unreachable:
-                self._pause(delay * self._random())
-                delay = min(2 * delay, LONGEST_DELAY)
-        return call()
+def part_retries(workers: Workers, random: Callable[[], float]) -> Retries:
+    """Return how often a part of an object is sent or fetched; the waits end when `workers` do."""
+    return Retries(PARTS, sleep=workers.pause, random=random)
 
 
 class Memory:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from lakecli.progress import Progress
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.destination import Destination, Partial
-    from lakecli.repository.transfer.parallel import RetryPolicy, Workers
+    from lakecli.repository.transfer.parallel import Workers
+    from lakecli.retry import Retries
 
 PIECE: Final = 1 << 20
 """Bytes written or hashed at a time."""
@@ -44,7 +45,7 @@ class Fetcher:
     Args:
         repository: whose objects.
         workers: who fetch parts, all of one command.
-        persistence: repeats what fails.
+        retries: how often to try each part.
         part_size: in bytes.
         progress: counts the bytes of each part that is complete. It is called often, so that it
             can interrupt the work.
@@ -55,13 +56,13 @@ class Fetcher:
         repository: Repository,
         *,
         workers: Workers,
-        persistence: RetryPolicy,
+        retries: Retries,
         part_size: int,
         progress: Progress,
     ) -> None:
         self._repository = repository
         self._workers = workers
-        self._persistence = persistence
+        self._retries = retries
         self._part_size = part_size
         self._progress = progress
 
@@ -109,7 +110,7 @@ class Fetcher:
         self._progress.advance(size=assembly.size_of(assembly.complete))
         self._workers.share(
             assembly.spans(),
-            lambda span: self._persistence(lambda: self._fetch(store, key, assembly, span)),
+            lambda span: self._retries.call(lambda: self._fetch(store, key, assembly, span)),
         )
 
     def _fetch(self, store: ObjectStore, key: str, assembly: _Assembly, span: range) -> None:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from lakecli.objectstore.uploads import Part, Uploads
     from lakecli.progress import Progress
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.transfer.parallel import Memory, RetryPolicy, Workers
+    from lakecli.repository.transfer.parallel import Memory, Workers
+    from lakecli.retry import Retries
 
 MOST_IN_MEMORY: Final = 16 << 20
 """Larger parts are read from the file while they are sent."""
@@ -124,7 +125,7 @@ class Sender:
         uploads: its uploads in parts.
         known: those that were begun.
         workers: who send parts, all of one command.
-        persistence: repeats what fails.
+        retries: how often to try each part.
         memory: holds the parts in flight.
         part_size: of all but huge objects.
         progress: counts the bytes of each part that is in the store. It is called often, so that
@@ -138,7 +139,7 @@ class Sender:
         *,
         known: Transfers,
         workers: Workers,
-        persistence: RetryPolicy,
+        retries: Retries,
         memory: Memory,
         part_size: int,
         progress: Progress,
@@ -147,7 +148,7 @@ class Sender:
         self._uploads = uploads
         self._known = known
         self._workers = workers
-        self._persistence = persistence
+        self._retries = retries
         self._memory = memory
         self._progress = progress
         self.part_size = part_size
@@ -197,7 +198,7 @@ class Sender:
         def send(section: Section) -> None:
             with self._body(descriptor, section) as body:
                 # The parts of one upload are numbered, so no two threads write the same item.
-                arrived[section.number] = self._persistence(
+                arrived[section.number] = self._retries.call(
                     lambda: self._uploads.put_part(
                         key, upload, section.number, _rewound(body), crc32c=section.crc32c
                     )

@@ -1,0 +1,124 @@
+"""Retries: how often something is tried again, and how long to wait before.
+
+Every wait for a store goes by one of the policies below. Before repetition `n` it is a random part
+of a delay that doubles each time ("full jitter"), so that clients which a busy store turned away
+together do not come back together. The SDKs repeat their requests by `REQUESTS`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from lakecli.errors import Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
+
+_MAX_DOUBLINGS: Final = 32
+
+
+def random_number() -> float:
+    """Return a random number from 0 to below 1; `random` would add 5 ms to the start."""
+    return int.from_bytes(os.urandom(6)) / (1 << 48)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often to try, and how long to wait.
+
+    Attributes:
+        attempts: at most, the first one included.
+        first_delay: seconds; the longest wait before the second attempt, doubled for each further
+            one.
+        longest_delay: seconds; the longest wait before any attempt.
+        time_limit: seconds from the first attempt after which none begins.
+    """
+
+    attempts: int
+    first_delay: float = 0.2
+    longest_delay: float = 20.0
+    time_limit: float = float("inf")
+
+    def delay(self, repetition: int, random: float) -> float:
+        """Return the seconds to wait before a repetition, counted from 0.
+
+        Args:
+            repetition: which.
+            random: a number from 0 to 1.
+        """
+        doubled = self.first_delay * float(2 ** min(repetition, _MAX_DOUBLINGS))
+        return random * min(self.longest_delay, doubled)
+
+
+REQUESTS: Final = RetryPolicy(attempts=5)
+"""One request to a store; ``AWS_MAX_ATTEMPTS`` and AWS's profiles may set another number."""
+
+PARTS: Final = RetryPolicy(attempts=8)
+"""One part of a large object, whose requests the SDK does not repeat."""
+
+REF_MOVES: Final = RetryPolicy(attempts=64)
+"""The conditional write that moves a ref, against other writers."""
+
+CLAIMS: Final = RetryPolicy(attempts=7)
+"""The conditional write that claims a namespace, while the store answers neither yes nor no."""
+
+SWEEPS: Final = RetryPolicy(attempts=1_000, first_delay=1.0, longest_delay=10.0, time_limit=600.0)
+"""Waiting for a sweep of garbage collection to end."""
+
+COPIES: Final = RetryPolicy(attempts=1_000, longest_delay=4.0, time_limit=600.0)
+"""Waiting for the store to finish a copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """A policy with the clock, the wait and the random numbers that it goes by.
+
+    Attributes:
+        policy: how often and how long.
+        sleep: waits for some seconds.
+        random: returns a number from 0 to 1.
+        monotonic: returns seconds that only grow.
+    """
+
+    policy: RetryPolicy
+    sleep: Callable[[float], None] = time.sleep
+    random: Callable[[], float] = random_number
+    monotonic: Callable[[], float] = time.monotonic
+
+    def pause(self, repetition: int) -> float:
+        """Wait before a repetition, counted from 0; return for how many seconds."""
+        seconds = self.policy.delay(repetition, self.random())
+        self.sleep(seconds)
+        return seconds
+
+    def attempts(self) -> Iterator[int]:
+        """Yield the number of each attempt, from 0, and wait before every further one."""
+        begun, slept = self.monotonic(), 0.0
+        for number in range(self.policy.attempts):
+            if number:
+                slept += self.pause(number - 1)
+            yield number
+            # A clock that stands still while the machine is asleep, or in a test, is no reason to
+            # wait longer.
+            if max(self.monotonic() - begun, slept) >= self.policy.time_limit:
+                return
+
+    def call(self, attempt: Callable[[], T]) -> T:
+        """Return what `attempt` returns, repeated while the store is unreachable.
+
+        Raises:
+            Unreachable: the last attempt failed, too.
+        """
+        error: Unreachable | None = None
+        for _ in self.attempts():
+            try:
+                return attempt()
+            except Unreachable as failed:
+                error = failed
+        assert error is not None  # a policy has one attempt at least
+        raise error
