@@ -64,7 +64,7 @@ def compare_by(
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
-    task = partial(compare_part, site=StoreLocation.of(repository), compared=compared)
+    task = partial(compare_part, location=StoreLocation.of(repository), compared=compared)
     parts = _plan(repository.trees, compared, entries)
     with _InOrder() as waiting:
         for part, packed in runner.run(task, parts):
@@ -79,9 +79,9 @@ def count_changed_ranges(trees: TreeStore, compared: Compared) -> int:
     return len({value[2:66] for value in left.values} ^ {value[2:66] for value in right.values})
 
 
-def compare_part(part: Part, *, site: StoreLocation, compared: Compared) -> bytes:
+def compare_part(part: Part, *, location: StoreLocation, compared: Compared) -> bytes:
     """Return the differences in an interval, packed; see `_packed`."""
-    trees = site.trees()
+    trees = location.trees()
     base, left, right, _ = compared
     if base is None:
         found = diff_between(trees, left, right, start=part.start, stop=part.stop)

@@ -73,7 +73,7 @@ class RunnerBulk:
         progress: Progress,
         reads_ranges: bool,
     ) -> None:
-        self._site = StoreLocation.of(repository)
+        self._location = StoreLocation.of(repository)
         self._runner = runner
         self._progress = progress
         self._is_here = runner.name == "local"
@@ -84,7 +84,7 @@ class RunnerBulk:
         """Read data objects and compare them with their names, in any order."""
         task = partial(
             hash_part,
-            site=self._site,
+            location=self._location,
             store=self._store,
             progress=self._progress if self._is_here else NO_PROGRESS,
         )
@@ -102,7 +102,7 @@ class RunnerBulk:
             return {}
         sound: dict[RangeId, Sound] = {}
         parts = iter(lambda: tuple(islice(records, PART_RANGES)), ())
-        task = partial(read_part, site=self._site)
+        task = partial(read_part, location=self._location)
         for _, results in self._runner.run(task, parts):
             for read in results:
                 if all(index.problem_of(key, size) is None for key, size in _references(read)):
@@ -113,7 +113,7 @@ class RunnerBulk:
 def hash_part(
     keys: tuple[str, ...],
     *,
-    site: StoreLocation,
+    location: StoreLocation,
     store: ObjectStore | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> list[Hashed]:
@@ -121,11 +121,11 @@ def hash_part(
 
     Args:
         keys: of the objects.
-        site: of the repository.
+        location: of the repository.
         store: its namespace, where it is open already.
         progress: counts the objects and bytes, where the part runs in this process.
     """
-    opened = site.store() if store is None else store
+    opened = location.store() if store is None else store
     found = []
     for key in keys:
         found.append(check_object(opened, key, progress))
@@ -133,9 +133,9 @@ def hash_part(
     return found
 
 
-def read_part(records: tuple[RangeRecord, ...], *, site: StoreLocation) -> list[Read]:
+def read_part(records: tuple[RangeRecord, ...], *, location: StoreLocation) -> list[Read]:
     """Verify some ranges; those with something wrong in them are left out."""
-    trees = site.trees()
+    trees = location.trees()
     return [read for record in records if (read := _read(trees, record)) is not None]
 
 

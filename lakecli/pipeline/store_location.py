@@ -32,7 +32,7 @@ class StoreLocation(NamedTuple):
 
     @classmethod
     def of(cls, repository: Repository) -> StoreLocation:
-        """Return the site of a repository."""
+        """Return the location of a repository."""
         from lakecli.repository.core.places import trust_of
 
         record = repository.record
@@ -66,23 +66,23 @@ class StoreLocation(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def _open(site: StoreLocation) -> ObjectStore:
+def _open(location: StoreLocation) -> ObjectStore:
     from lakecli.objectstore.registry import open_store
 
-    return open_store(site.uri, region=site.region)
+    return open_store(location.uri, region=location.region)
 
 
 @lru_cache(maxsize=16)
-def _resolver(site: StoreLocation) -> Resolver:
+def _resolver(location: StoreLocation) -> Resolver:
     from lakecli.repository.core.address import Resolver
     from lakecli.repository.core.places import Trust
 
-    trust = Trust(site.name, site.uri, site.allowed)
-    return Resolver(site.store, lambda: trust, region=site.region)
+    trust = Trust(location.name, location.uri, location.allowed)
+    return Resolver(location.store, lambda: trust, region=location.region)
 
 
 @lru_cache(maxsize=16)
-def _guard(site: StoreLocation) -> GcGuard:
+def _guard(location: StoreLocation) -> GcGuard:
     from lakecli.repository.core.gc_guard import GcGuard
 
-    return GcGuard(_open(site))
+    return GcGuard(_open(location))

@@ -69,7 +69,7 @@ class EntriesReader(DataSourceReader):
         self, snapshot: Snapshot, schema: StructType, *, entries_per_partition: int
     ) -> None:
         self._snapshot = snapshot
-        self._site = snapshot.site
+        self._location = snapshot.location
         self._schema = schema
         self._target = entries_per_partition
         self._window: Window = window_of(snapshot.prefix)
@@ -95,7 +95,7 @@ class EntriesReader(DataSourceReader):
         ]
 
     def _committed(self, window: Window, staged: list[bytes]) -> Iterator[RangesPartition]:
-        tree = self._site.trees().metarange(self._snapshot.metarange_id)
+        tree = self._location.trees().metarange(self._snapshot.metarange_id)
         group: list[bytes] = []
         count = 0
         first = b""
@@ -121,7 +121,7 @@ class EntriesReader(DataSourceReader):
             if isinstance(partition, StagedPartition):
                 yield _rows(schema, partition.keys, partition.values, None)
             elif isinstance(partition, RangesPartition):
-                trees = self._site.trees()
+                trees = self._location.trees()
                 for encoded in partition.ranges:
                     record = decode_range_record(encoded)
                     hidden = set(_between(partition.hidden, record.min_key, record.max_key))

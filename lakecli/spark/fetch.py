@@ -48,7 +48,6 @@ AT_ONCE: Final = 8
 """Small files that a task fetches at one time: a bucket takes its time for each."""
 
 _BOM: Final = b"\xef\xbb\xbf"
-_PLAIN: Final = frozenset({"csv", "json", "jsonl", "ndjson", "txt", "tsv", ""})
 
 
 class Remote(NamedTuple):
@@ -67,9 +66,9 @@ class Remote(NamedTuple):
     directory: int
 
 
-def gone(site: StoreLocation, file: Remote) -> NotFound:
+def gone(location: StoreLocation, file: Remote) -> NotFound:
     """Return the error of a file whose bytes are not there."""
-    where = file.address if "://" in file.address else f"{site.uri}/{file.address}"
+    where = file.address if "://" in file.address else f"{location.uri}/{file.address}"
     return NotFound(
         f"the data object is gone: {where}, which is {file.name}",
         hint="see what else is missing: lakecli fsck",
@@ -79,11 +78,11 @@ def gone(site: StoreLocation, file: Remote) -> NotFound:
 class ObjectFile(Seekable):
     """An object as a file that can be read anywhere, in pieces of `READ_AHEAD` and more."""
 
-    def __init__(self, site: StoreLocation, file: Remote, data: bytes = b"") -> None:
+    def __init__(self, location: StoreLocation, file: Remote, data: bytes = b"") -> None:
         super().__init__(file.size)
-        self._site = site
+        self._location = location
         self._file = file
-        self._store, self._key = site.addresses().locate(file.address)
+        self._store, self._key = location.addresses().locate(file.address)
         self._ahead = data
         self._ahead_at = 0
 
@@ -112,18 +111,18 @@ class ObjectFile(Seekable):
         try:
             return self._store.get(self._key, start=start, length=size)
         except ObjectNotFound:
-            raise gone(self._site, self._file) from None
+            raise gone(self._location, self._file) from None
 
 
-def fetched(site: StoreLocation, files: Sequence[Remote]) -> Iterator[ObjectFile]:
+def fetched(location: StoreLocation, files: Sequence[Remote]) -> Iterator[ObjectFile]:
     """Yield files in order; the small ones among the next few are on their way meanwhile."""
 
     def fetch(file: Remote) -> ObjectFile:
         data = b""
         if file.size <= WHOLE:
-            with ObjectFile(site, file) as whole:
+            with ObjectFile(location, file) as whole:
                 data = whole.read()
-        return ObjectFile(site, file, data)
+        return ObjectFile(location, file, data)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         waiting: deque[Future[ObjectFile]] = deque()
@@ -178,11 +177,11 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema, file: Remote) -> pa.Rec
 
 
 def line_batches(
-    site: StoreLocation, file: Remote, schema: pa.Schema, *, skip: bool
+    location: StoreLocation, file: Remote, schema: pa.Schema, *, skip: bool
 ) -> Iterator[pa.RecordBatch]:
     """Yield the lines of a text file that are not blank, without the first if `skip`."""
     waiting: list[bytes] = []
-    for line in iter_lines(site, file):
+    for line in iter_lines(location, file):
         if not line.strip():
             continue
         if skip:
@@ -204,17 +203,17 @@ def _lines(lines: list[bytes], schema: pa.Schema, file: Remote) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def iter_lines(site: StoreLocation, file: Remote) -> Iterator[bytes]:
+def iter_lines(location: StoreLocation, file: Remote) -> Iterator[bytes]:
     """Yield the lines of a text file, which is unpacked if its name says that it is packed.
 
     Raises:
         Unsupported: it is packed in a way that is not known here.
     """
-    store, key = site.addresses().locate(file.address)
+    store, key = location.addresses().locate(file.address)
     try:
         opened = store.open(key)
     except ObjectNotFound:
-        raise gone(site, file) from None
+        raise gone(location, file) from None
     with opened as packed:
         source = _unpacked(packed, file.name)
         rest = source.read(len(_BOM)).removeprefix(_BOM)
@@ -244,7 +243,7 @@ class Reader:
     """What ``mapInArrow`` runs: numbers of tasks in, rows out.
 
     Args:
-        site: of the repository.
+        location: of the repository.
         tasks: the files of each task.
         format: ``parquet``, or anything else for lines.
         schema: of the rows, serialised: Arrow's own does not travel everywhere.
@@ -253,14 +252,14 @@ class Reader:
 
     def __init__(
         self,
-        site: StoreLocation,
+        location: StoreLocation,
         tasks: list[list[Remote]],
         *,
         format: str,
         schema: bytes,
         skip: bool,
     ) -> None:
-        self._site = site
+        self._location = location
         self._tasks = tasks
         self._format = format
         self._schema = schema
@@ -275,11 +274,11 @@ class Reader:
 
     def _read(self, files: list[Remote], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         if self._format == "parquet":
-            for file, source in zip(files, fetched(self._site, files), strict=True):
+            for file, source in zip(files, fetched(self._location, files), strict=True):
                 yield from parquet_batches(source, file, schema)
             return
         for file in files:
-            yield from line_batches(self._site, file, schema, skip=self._skip)
+            yield from line_batches(self._location, file, schema, skip=self._skip)
 
 
 def serialised(schema: Any) -> bytes:  # noqa: ANN401 - an Arrow schema

@@ -120,7 +120,7 @@ class RecordsReader(DataSourceReader):
 class Trees(NamedTuple):
     """What two refs name, and for three dots what both came from; `base` is else the left one."""
 
-    site: StoreLocation
+    location: StoreLocation
     base: MetarangeId
     left: MetarangeId
     right: MetarangeId
@@ -150,13 +150,13 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
         )
     window = window_of(os.fsencode(prefix))
     with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
-        site = StoreLocation.of(repository)
+        location = StoreLocation.of(repository)
         if dots == "..":
             before, after = (commit_at(repository, txn, ref).metarange_id for ref in (left, right))
-            return Trees(site, before, before, after, window)
+            return Trees(location, before, before, after, window)
         points = find_merge_points(repository, txn, source=right, destination=left)
         return Trees(
-            site,
+            location,
             points.base.metarange_id,
             points.destination.metarange_id,
             points.source.metarange_id,
@@ -189,7 +189,7 @@ class DiffReader(DataSourceReader):
         with hints_told():
             if self._window.is_empty:
                 return []
-            store = self._trees.site.trees()
+            store = self._trees.location.trees()
             base, right, left = map(
                 store.metarange, (self._trees.base, self._trees.right, self._trees.left)
             )
@@ -221,7 +221,7 @@ def _differences(trees: Trees, window: Window) -> Iterator[Difference]:
     from lakecli.committed.threeway import iter_candidates, segments
     from lakecli.model import ChangeType
 
-    store = trees.site.trees()
+    store = trees.location.trees()
     start, stop = window
     three = map(store.metarange, (trees.base, trees.right, trees.left))
     for segment in segments(*three, start=start, stop=stop):

@@ -61,7 +61,7 @@ class Source:
         options: Mapping[str, Any],
     ) -> None:
         self._uri = uri
-        self._site = StoreLocation.of(repository)
+        self._location = StoreLocation.of(repository)
         self._directories = sorted({file.directory for file in files})
         numbers = {name: number for number, name in enumerate(self._directories)}
         self._files = [
@@ -165,7 +165,7 @@ class Source:
         )
         with _scratch() as scratch:
             for number, file in enumerate(self._files if merges == "true" else self._files[:1]):
-                _copy_end(self._site, file, scratch / f"{number:08d}.parquet", uri=self._uri)
+                _copy_end(self._location, file, scratch / f"{number:08d}.parquet", uri=self._uri)
             reader = spark.read.options(**self._options)
             schema: StructType = reader.parquet(scratch.as_uri()).schema
             return schema
@@ -175,7 +175,7 @@ class Source:
         has_header = self._has_header
         first: list[str] = []
         for file in self._files:
-            for line in iter_lines(self._site, file):
+            for line in iter_lines(self._location, file):
                 if line.strip():
                     first.append(line.decode("utf-8", "replace"))
                     break
@@ -224,7 +224,7 @@ class Source:
         schema = StructType([*nullable, StructField(DIRECTORY, IntegerType())])
         tasks = list(_tasks(files))
         reader = Reader(
-            self._site,
+            self._location,
             tasks,
             format=format,
             schema=serialised(to_arrow_schema(schema, timezone="UTC")),
@@ -278,13 +278,13 @@ def _parsed(spark: SparkSession, schema: StructType | str | None) -> StructType 
     return parsed
 
 
-def _copy_end(site: StoreLocation, file: Remote, target: Path, *, uri: str) -> None:
+def _copy_end(location: StoreLocation, file: Remote, target: Path, *, uri: str) -> None:
     """Write a file that has the size of a Parquet file and its end, which is where its schema is.
 
     Raises:
         UsageError: it is no Parquet file.
     """
-    with ObjectFile(site, file) as source:
+    with ObjectFile(location, file) as source:
         source.seek(max(0, file.size - _TAIL))
         tail = source.read(_TAIL)
         size = int.from_bytes(tail[:4], "little") + _TAIL

@@ -135,13 +135,13 @@ class Sink:
     """What ``mapInArrow`` runs to write a table.
 
     Args:
-        site: of the repository.
+        location: of the repository.
         shape: of the files.
         write_id: a part of their names that no other write has.
     """
 
-    def __init__(self, site: StoreLocation, shape: Shape, write_id: str) -> None:
-        self._site = site
+    def __init__(self, location: StoreLocation, shape: Shape, write_id: str) -> None:
+        self._location = location
         self._shape = shape
         self._write_id = write_id
 
@@ -168,9 +168,9 @@ class Sink:
             return task_files.finish()
 
     @property
-    def site(self) -> StoreLocation:
+    def location(self) -> StoreLocation:
         """Where files are uploaded to."""
-        return self._site
+        return self._location
 
     @property
     def shape(self) -> Shape:
@@ -191,7 +191,7 @@ class _Task:
         self._schema = pa.ipc.read_schema(pa.py_buffer(self._shape.schema))
         self._task = task
         self._scratch = scratch
-        self._ingest = make_ingest(sink.site.store(), guard=sink.site.guard())
+        self._ingest = make_ingest(sink.location.store(), guard=sink.location.guard())
         self._done: list[tuple[str, Ingested, int]] = []
         self._directory: str | None = None
         self._file: _File | None = None

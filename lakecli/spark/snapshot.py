@@ -34,14 +34,14 @@ class Snapshot(NamedTuple):
     """A state of a repository.
 
     Attributes:
-        site: where its objects are.
+        location: where its objects are.
         commit_id: of the ref; the head, for a branch.
         metarange_id: the tree of that commit.
         prefix: of the paths that are read.
         staged: what `staged_records` opens: records under the prefix on top of the tree.
     """
 
-    site: StoreLocation
+    location: StoreLocation
     commit_id: str
     metarange_id: MetarangeId
     prefix: bytes

@@ -95,14 +95,14 @@ def test_a_file_system_reads_the_version(cli: Cli, replaced: ObjectStore) -> Non
 def test_executors_read_the_version(cli: Cli, replaced: ObjectStore) -> None:
     del replaced
     with lakes.repository(lakes.home_of(None), "demo") as repository:
-        site = pickle.loads(pickle.dumps(StoreLocation.of(repository)))
+        location = pickle.loads(pickle.dumps(StoreLocation.of(repository)))
     lakes.close_unused()
     for key, data in CONTENTS.items():
         address = cli.ok("fs", "stat", f"{MAIN}/t/{key}", "--json").json["physical_address"]
         file = Remote(key, address, len(data), 0)
-        with ObjectFile(site, file) as opened:
+        with ObjectFile(location, file) as opened:
             assert opened.read() == data
-        assert b"".join(iter_lines(site, file)) == data.rstrip(b"\n")
+        assert b"".join(iter_lines(location, file)) == data.rstrip(b"\n")
 
 
 def test_urls_read_the_version(cli: Cli, replaced: ObjectStore) -> None:

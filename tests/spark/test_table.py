@@ -224,10 +224,10 @@ def test_addresses_that_nobody_allowed(anywhere: Repository, tmp_path: Path, tab
 
 def test_executors_get_the_allowed_places(anywhere: Repository) -> None:
     remember(anywhere, ["s3://allowed"])
-    site = pickle.loads(pickle.dumps(StoreLocation.of(anywhere)))
-    assert site.addresses().locate("s3://allowed/x")[1] == "x"
+    location = pickle.loads(pickle.dumps(StoreLocation.of(anywhere)))
+    assert location.addresses().locate("s3://allowed/x")[1] == "x"
     for address in ("s3://other/x", "gs://allowed/x", "local:///etc/passwd", "file:///etc/passwd"):
         with pytest.raises(OutsideAddress):
-            ObjectFile(site, Remote("x", address, 1, 0))
+            ObjectFile(location, Remote("x", address, 1, 0))
         with pytest.raises(OutsideAddress):
-            next(iter_lines(site, Remote("x", address, 1, 0)))
+            next(iter_lines(location, Remote("x", address, 1, 0)))

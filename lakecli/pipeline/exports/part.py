@@ -53,7 +53,7 @@ def export_part(part: Part, *, job: Job, hands: Hands | None = None) -> Outcome:
         IntegrityError: a range that had to be read is missing or damaged.
     """
     if hands is None:
-        hands = Hands(job.site.store(), job.site.trees())
+        hands = Hands(job.location.store(), job.location.trees())
     worker = _Export(job, hands)
     try:
         worker.run(part)
@@ -69,12 +69,12 @@ class _Export:
         self._hands = hands
         self._workers = Workers(job.threads)
         self.target = open_target(job.destination, job.region, check=self._workers.check)
-        self._own = job.site.uri.removeprefix(job.destination + "/").encode() + b"/"
+        self._own = job.location.uri.removeprefix(job.destination + "/").encode() + b"/"
         self._in_a_row = 0
         self._memory = Memory()
         self._lock = Lock()
         self._can_copy = True
-        self._addresses = hands.addresses or job.site.addresses()
+        self._addresses = hands.addresses or job.location.addresses()
 
     def run(self, part: Part) -> None:
         """Work off the differences of a part, several objects at a time."""

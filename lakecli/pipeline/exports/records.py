@@ -29,15 +29,11 @@ SUCCESS: Final = b"_SUCCESS"
 """The marker at the root of the destination."""
 
 
-def _nothing(_count: int = 0) -> None:
-    """Tell nobody."""
-
-
 class Job(NamedTuple):
     """What all parts of an export have in common; it travels to executors.
 
     Attributes:
-        site: the repository's namespace.
+        location: the repository's namespace.
         repository: its URI, for what is said of errors.
         tree: what is exported.
         since_tree: what an earlier export has brought there; the empty tree for none.
@@ -49,7 +45,7 @@ class Job(NamedTuple):
         dry_run: look, and write nothing.
     """
 
-    site: StoreLocation
+    location: StoreLocation
     repository: str
     tree: MetarangeId
     since_tree: MetarangeId

@@ -93,7 +93,7 @@ def export(
     uncommitted = branch is not None and _has_changes(repository, ref)
     region = "" if options.dry_run and is_local(uri) else prepare_namespace(uri)
     job = Job(
-        site=StoreLocation.of(repository),
+        location=StoreLocation.of(repository),
         repository=repository.uri,
         tree=commit.metarange_id,
         since_tree=EMPTY_TREE if since is None else since.metarange_id,

@@ -231,8 +231,8 @@ def reach_all(work: Work, live: DigestSet, reach: Reach | None = None) -> tuple[
 
 def new_reach(work: Work, live: DigestSet) -> Reach:
     """Return a reach that has read nothing."""
-    site = StoreLocation.of(work.repository)
-    return Reach(site, work.here, work.runner, live, progress=work.progress)
+    location = StoreLocation.of(work.repository)
+    return Reach(location, work.here, work.runner, live, progress=work.progress)
 
 
 def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
@@ -249,7 +249,7 @@ def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
 
 def kinds_of(work: Work, tables: dict[str, TableInfo], ids: Collection[str]) -> dict[str, str]:
     """Return ``ranges`` or ``metaranges`` for those tables that lakecli wrote."""
-    task = partial(read_kinds, site=StoreLocation.of(work.repository), store=work.here)
+    task = partial(read_kinds, location=StoreLocation.of(work.repository), store=work.here)
     sizes = ((each, tables[each].size) for each in sorted(ids))
     found = {}
     for _, kinds in work.runner.run(task, batches(sizes, _PART_KINDS)):
@@ -278,7 +278,7 @@ def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:
 def _iter_data(work: Work, marked: Marked) -> Iterator[tuple[str, bytes]]:
     """List all data objects; yield the old ones of each part."""
     before = work.times.cutoff.timestamp()
-    task = partial(list_data, site=StoreLocation.of(work.repository), store=work.here)
+    task = partial(list_data, location=StoreLocation.of(work.repository), store=work.here)
     for part, listed in work.runner.run(task, _data_parts(work.repository.store, before)):
         marked.objects += listed.objects
         marked.size += listed.size

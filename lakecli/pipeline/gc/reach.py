@@ -29,7 +29,7 @@ class Reach:
     """What has been read, and what it refers to.
 
     Args:
-        site: of the repository.
+        location: of the repository.
         store: its namespace, where parts run in this process.
         runner: reads.
         live: gets the data objects that are referred to.
@@ -45,14 +45,14 @@ class Reach:
 
     def __init__(
         self,
-        site: StoreLocation,
+        location: StoreLocation,
         store: ObjectStore | None,
         runner: Runner,
         live: DigestSet,
         *,
         progress: Progress,
     ) -> None:
-        self._site = site
+        self._location = location
         self._store = store
         self._runner = runner
         self._live = live
@@ -84,18 +84,18 @@ class Reach:
             IntegrityError: one is damaged.
         """
         wanted: set[str] = set(ranges)
-        task = partial(read_trees, site=self._site, store=self._store)
+        task = partial(read_trees, location=self._location, store=self._store)
         parts = _parts(sorted(set(trees) - self.trees), must_exist=False)
         for part, trees_read in self._runner.run(task, parts):
             for tree in trees_read.missing:
                 if must_exist and tree not in collected:
-                    raise MissingTable(sstable_key(tree), self._site.uri)
+                    raise MissingTable(sstable_key(tree), self._location.uri)
             self.lost.update(trees_read.missing)
             self.trees.update(part.ids)
             self.foreign += trees_read.foreign
             wanted.update(ids_of(trees_read.ranges))
             self._progress.advance(items=len(part.ids))
-        reading = partial(read_ranges, site=self._site, store=self._store)
+        reading = partial(read_ranges, location=self._location, store=self._store)
         for part, read in self._runner.run(
             reading, _parts(sorted(wanted - self.ranges), must_exist=must_exist)
         ):

@@ -205,7 +205,7 @@ class Sweep:
         """Yield the data objects that may go, part by part."""
         before = self._work.times.cutoff.timestamp()
         task = partial(
-            list_data, site=StoreLocation.of(self._work.repository), store=self._work.here
+            list_data, location=StoreLocation.of(self._work.repository), store=self._work.here
         )
         names = self._marks.data_parts()
         parts = [part_of(name, before, versions=self._by_version) for name in names]

@@ -4,7 +4,8 @@
 
     job           the verb; sources: what ``--from`` names
     files, listing, manifest, inventory   the kinds of sources
-    addresses     where objects may be; remote_file: reads a list in a bucket
+    manifest_file opens and names the files of a manifest; remote_file: reads one in a bucket
+    addresses     where objects may be
     rows          objects, column by column; arrow and plain: read with and without Arrow
     part          one part on a runner; base: what the branch has there; copying: ``--copy``
     sink          writes the ranges of a part; packed: its result; join_parts: joins all

@@ -34,7 +34,7 @@ class Addresses:
         self._failures = failures
         self._root = b"\0"
         self._is_directory = False
-        self._inside = (task.site.uri + "/").encode("utf-8", "surrogateescape")
+        self._inside = (task.location.uri + "/").encode("utf-8", "surrogateescape")
 
     def checked(self, rows: Rows) -> Rows:
         """Leave out objects that no store could serve, or whose address nobody could write down.
@@ -63,7 +63,7 @@ class Addresses:
                 if why:
                     bad[at] = why
             if address.startswith(self._inside):
-                raise inside_error(address.decode("utf-8", "replace"), self._task.site.uri)
+                raise inside_error(address.decode("utf-8", "replace"), self._task.location.uri)
         return bad
 
     def _is_known(self, address: bytes) -> bool:
@@ -100,7 +100,7 @@ class Addresses:
 
     def _problem_of_file(self, text: str, directory: str, name: str) -> str:
         task = self._task
-        if not task.copies and not is_local(task.site.uri):
+        if not task.copies and not is_local(task.location.uri):
             return "a file of this machine cannot be part of a namespace in a bucket: use --copy"
         if task.walks:
             if not any(f"{directory}/".startswith(f"{root}/") for root in task.roots):
@@ -110,7 +110,7 @@ class Addresses:
             return ""
         # A list of objects is data. Of the files of this machine it may name those that lie beside
         # it, and those that the user allowed.
-        trust = Trust(task.site.name, task.site.uri, task.site.allowed)
+        trust = Trust(task.location.name, task.location.uri, task.location.allowed)
         roots = (*task.roots, *trust.allowed)
         if not lies_below(directory, name, roots):
             raise trust.refusal(directory)

@@ -50,8 +50,8 @@ class Copier:
     def __call__(self, rows: Rows) -> tuple[Rows, list[bytes]]:
         """Copy objects; those that fail are left out and noted."""
         rows = self._addresses.checked(rows)
-        site, writes = self._task.site, self._task.writes
-        ingest = make_ingest(site.store(), guard=site.guard() if writes else None)
+        location, writes = self._task.location, self._task.writes
+        ingest = make_ingest(location.store(), guard=location.guard() if writes else None)
 
         def copy(at: int) -> Ingested | str:
             try:

@@ -39,7 +39,7 @@ class FilesSource(NamedTuple):
         """Yield the files, each of them read unless it is going to be copied."""
         from lakecli.pipeline.imports.copying import make_ingest
 
-        ingest = None if task.copies else make_ingest(task.site.store())
+        ingest = None if task.copies else make_ingest(task.location.store())
         start = b"local://" + self.root.rstrip(b"/") + b"/"
         rows = Rows([], [], [], [], [])
         for file in self.files:
@@ -81,11 +81,6 @@ class FilesSource(NamedTuple):
         """Return the names, sizes and times of the files."""
         files = [[os.fsdecode(file.name), *file[1:]] for file in self.files]
         return ["files", os.fsdecode(self.root), files]
-
-    @property
-    def is_live(self) -> bool:
-        """Sizes and times tell whether files are the same."""
-        return False
 
 
 def plan_files(

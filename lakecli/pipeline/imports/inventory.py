@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.errors import IntegrityError, Unsupported, UsageError
 from lakecli.parsing import parse_json_object
 from lakecli.pipeline.imports.arrow import Layout
-from lakecli.pipeline.imports.manifest import CSV, PARQUET, ManifestFile
+from lakecli.pipeline.imports.manifest_file import CSV, PARQUET, ManifestFile
 from lakecli.pipeline.imports.remote_file import open_object
 
 if TYPE_CHECKING:

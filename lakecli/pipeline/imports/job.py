@@ -257,7 +257,7 @@ class _Run:
         options = self._options
         now = self._repository.lake.now()
         task = Task(
-            site=StoreLocation.of(self._repository),
+            location=StoreLocation.of(self._repository),
             base=base,
             prefix=self._prefix,
             replaces=options.replaces,
@@ -269,7 +269,7 @@ class _Run:
             pins=options.pins,
         )
         # What is counted depends on the base, so a part that was done for another does not do.
-        identity: list[object] = [*task.site[:3], base, self._prefix.hex()]
+        identity: list[object] = [*task.location[:3], base, self._prefix.hex()]
         identity += [options.replaces, options.copies, options.pins, writes]
         journal = Journal(self._repository.lake.home.cache / "imports", identity)
         journal.open(now)
@@ -362,7 +362,7 @@ class _Done:
             found = self.journal.read(self.journal.path(part)) if self.task.writes else None
             if found is None:
                 yield Item(number, part)
-            elif part.source.is_live:
+            elif part.is_live:
                 yield Item(number, part, found.listed)
             else:
                 self._resume(number, part, found)

@@ -79,11 +79,6 @@ class ListingSource(NamedTuple):
         """Return which keys these are."""
         return ["listing", self.uri, self.low, self.high]
 
-    @property
-    def is_live(self) -> bool:
-        """A bucket may have other objects tomorrow."""
-        return True
-
     def _pages(self, *, pins: bool) -> Iterator[list[tuple[ObjectInfo, str]]]:
         from lakecli.objectstore.registry import open_store
 
@@ -179,4 +174,4 @@ def plan_listing(
     for low, following in pairwise(bounds):
         begins = prefix + key_bytes(low)
         ends = prefix + key_bytes(following) if following else high
-        yield Part(begins, ends, ListingSource(store.uri, low, following))
+        yield Part(begins, ends, ListingSource(store.uri, low, following), is_live=True)

@@ -18,26 +18,22 @@ of the paths is read without sorting it.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
-from lakecli.errors import IntegrityError, UsageError
-from lakecli.parsing import Unparsable, parse_json_object
+from lakecli.errors import UsageError
 from lakecli.pipeline.imports.arrow import Layout, keys_of, normalised, rows_of
+from lakecli.pipeline.imports.manifest_file import CSV, PARQUET, ManifestFile, iter_json, opened
 from lakecli.pipeline.imports.part import NotSorted, Part
-from lakecli.pipeline.imports.plain import has_arrow
-from lakecli.pipeline.imports.remote_file import open_object
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lakecli.pipeline.imports.part import Task
 
 ROWS_PER_PART: Final = 262_144
 CSV_BLOCK: Final = 4 << 20
-PARQUET, CSV, JSON_LINES = "parquet", "csv", "jsonl"
 
 NAMES: Final = {
     "path": ("path", "key"),
@@ -48,26 +44,6 @@ NAMES: Final = {
     "content_type": ("content_type", "mime_type"),
 }
 REQUIRED: Final = ("path", "address", "size", "checksum")
-
-
-class ManifestFile(NamedTuple):
-    """One file of a manifest.
-
-    Attributes:
-        uri: of the object or file.
-        kind: of `PARQUET`, `CSV`, `JSON_LINES`.
-        version: changes with its contents.
-        size: in bytes.
-        is_gzip: whether it is compressed as a whole.
-        names: the columns of a CSV without a first line of names.
-    """
-
-    uri: str
-    kind: str
-    version: str
-    size: int
-    is_gzip: bool = False
-    names: tuple[str, ...] = ()
 
 
 class Piece(NamedTuple):
@@ -123,11 +99,6 @@ class PiecesSource(NamedTuple):
     def identity(self) -> list[Any]:
         """Return what the objects are a function of."""
         return ["manifest", [piece.identity() for piece in self.pieces]]
-
-    @property
-    def is_live(self) -> bool:
-        """A manifest that changed is another one."""
-        return False
 
 
 class Group(NamedTuple):
@@ -251,35 +222,6 @@ def plan_groups(groups: Sequence[Group], prefix: bytes, high: bytes | None) -> I
     yield Part(low, high, PiecesSource(tuple(taken)))
 
 
-@contextmanager
-def opened(file: ManifestFile) -> Iterator[BinaryIO]:
-    """Open a file of a manifest; what Arrow says of its contents becomes an error of ours.
-
-    Raises:
-        ObjectNotFound: it is not there.
-        IntegrityError: it is not what it should be.
-    """
-    import gzip
-    import zlib
-
-    problems: tuple[type[Exception], ...] = (gzip.BadGzipFile, zlib.error, EOFError)
-    if has_arrow():
-        import pyarrow as pa
-
-        problems = (*problems, pa.ArrowException)
-    stream = open_object(file.uri)
-    try:
-        yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if file.is_gzip else stream
-    except problems as error:
-        told = str(error).splitlines()
-        raise IntegrityError(
-            f"cannot read {file.uri} as {file.kind}: {told[0] if told else 'it ends too soon'}",
-            hint="a manifest is Parquet, CSV with a line of names, or JSON lines",
-        ) from error
-    finally:
-        stream.close()
-
-
 def _read_csv(stream: BinaryIO, file: ManifestFile, columns: Sequence[str]) -> Iterator[Any]:
     import pyarrow as pa
     from pyarrow import csv
@@ -297,19 +239,6 @@ def _read_csv(stream: BinaryIO, file: ManifestFile, columns: Sequence[str]) -> I
         parse_options=csv.ParseOptions(newlines_in_values=True),
         convert_options=options,
     )
-
-
-def csv_names(file: ManifestFile) -> list[str]:
-    """Return the names in the first line of a CSV file.
-
-    Raises:
-        IntegrityError: there is none.
-    """
-    import csv
-
-    with opened(file) as stream:
-        line = stream.readline(1 << 20).decode("utf-8-sig", "replace")
-    return next(csv.reader([line]), [])
 
 
 def _read_json(stream: BinaryIO, columns: Sequence[str]) -> Iterator[Any]:
@@ -331,17 +260,6 @@ def _read_json(stream: BinaryIO, columns: Sequence[str]) -> Iterator[Any]:
         yield batch()
 
 
-def iter_json(stream: BinaryIO) -> Generator[dict[str, Any]]:
-    """Yield the objects of JSON lines.
-
-    Raises:
-        IntegrityError: a line is none.
-    """
-    for number, line in enumerate(stream, 1):
-        if line.strip():
-            yield _json_object(line, number)
-
-
 def _column(values: list[Any]) -> Any:  # noqa: ANN401
     """Return values as a column; paths come as lakecli's own JSON has them."""
     import pyarrow as pa
@@ -355,22 +273,3 @@ def _column(values: list[Any]) -> Any:  # noqa: ANN401
             pa.binary(),
         )
     return pa.array(values)
-
-
-def _json_object(line: bytes, number: int) -> dict[str, Any]:
-    try:
-        return parse_json_object(line)
-    except Unparsable:
-        raise IntegrityError(
-            f"line {number} is no JSON object", hint="JSON lines have one object in each line"
-        ) from None
-
-
-def json_names(file: ManifestFile) -> list[str]:
-    """Return the names in the first object of a file of JSON lines.
-
-    Raises:
-        IntegrityError: it is none.
-    """
-    with opened(file) as stream:
-        return list(next(iter_json(stream), {}))

@@ -37,7 +37,7 @@ class Task(NamedTuple):
     """What all parts of an import share.
 
     Attributes:
-        site: the repository's namespace.
+        location: the repository's namespace.
         base: the tree of the branch.
         prefix: where everything goes; empty, or ending in a slash.
         replaces: whether what the source lacks is removed below the prefix.
@@ -49,7 +49,7 @@ class Task(NamedTuple):
         pins: whether addresses name the current versions of objects.
     """
 
-    site: StoreLocation
+    location: StoreLocation
     base: MetarangeId
     prefix: bytes
     replaces: bool
@@ -70,22 +70,22 @@ class PartSource(Protocol):
     def identity(self) -> list[Any]:
         """Return what the objects are a function of, in JSON, without asking a store."""
 
-    @property
-    def is_live(self) -> bool:
-        """Whether the objects may be others the next time, under the same identity."""
-
 
 class Part(NamedTuple):
     """An interval of paths, and what the source has there.
 
     Attributes:
         low: the first path.
-        high: the first path that does not belong to it, if there is one.
+        high: the first path after the interval; ``None``: the interval has no end.
+        source: of the interval's objects.
+        is_live: whether the source may have other objects the next time, under the same identity:
+            a bucket may. Files and manifests that change have another identity.
     """
 
     low: bytes
     high: bytes | None
     source: PartSource
+    is_live: bool = False
 
 
 @dataclass(slots=True)
@@ -146,10 +146,10 @@ _open = threading.local()
 
 
 def open_base(task: Task) -> tuple[TreeStore, Metarange]:
-    """Return the trees of a site and the base, opened once per thread."""
-    key = task.site, task.base
+    """Return the trees of a location and the base, opened once per thread."""
+    key = task.location, task.base
     if getattr(_open, "key", None) != key:
-        trees = task.site.trees()
+        trees = task.location.trees()
         _open.found = trees, trees.metarange(task.base) if task.base else NO_RANGES
         _open.key = key
     found: tuple[TreeStore, Metarange] = _open.found
@@ -185,7 +185,7 @@ def import_item(task: Task, item: Item) -> PartResult | None:
             return None
     failures = Failures()
     rows = part.source.rows(task, failures)
-    if not part.source.is_live:
+    if not part.is_live:
         return import_rows(task, part, rows, failures)
     said = Said()
     result = import_rows(task, part, said.noted(rows), failures)

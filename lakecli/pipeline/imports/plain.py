@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.pipeline.imports.arrow import TRUE, Layout, seconds_of, unquoted
+from lakecli.pipeline.imports.manifest_file import CSV, ManifestFile, iter_json, opened
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
 from lakecli.repository.core.pins import unpinned_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from lakecli.pipeline.imports.manifest import ManifestFile
     from lakecli.pipeline.imports.part import Task
 
 _NUMBER: Final = re.compile(rb"-?[0-9]{1,19}")
@@ -34,15 +34,6 @@ _INSERT: Final = "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)"
 _SELECT: Final = (
     "SELECT key, address, size, checksum, seconds, content_type FROM rows ORDER BY key, rowid"
 )
-
-
-def has_arrow() -> bool:
-    """Tell whether Arrow is installed."""
-    try:
-        import pyarrow  # noqa: F401, ICN001 - only whether it is there
-    except ImportError:
-        return False
-    return True
 
 
 class PlainSource(NamedTuple):
@@ -74,15 +65,8 @@ class PlainSource(NamedTuple):
         """Return what the objects are a function of."""
         return ["plain manifest", [list(file) for file in self.files], list(self.layout)]
 
-    @property
-    def is_live(self) -> bool:
-        """A manifest that changed is another one."""
-        return False
-
 
 def _read(file: ManifestFile, layout: Layout, *, now: int) -> Iterator[tuple[object, ...]]:
-    from lakecli.pipeline.imports.manifest import CSV, iter_json, opened
-
     with opened(file) as stream:
         found = _csv_records(stream, file) if file.kind == CSV else iter_json(stream)
         with closing(found) as records:

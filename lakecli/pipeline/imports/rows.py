@@ -52,41 +52,6 @@ class Rows:
             None if types is None else [types[at] for at in positions],
         )
 
-    def slice(self, start: int, end: int) -> Rows:
-        """Return the rows from `start` up to `end`."""
-        types = self.content_types
-        return Rows(
-            self.keys[start:end],
-            self.addresses[start:end],
-            self.sizes[start:end],
-            self.checksums[start:end],
-            self.seconds[start:end],
-            None if types is None else types[start:end],
-        )
-
-    def ordered(self) -> Rows:
-        """Return the rows sorted by key."""
-        keys = self.keys
-        return self.take(sorted(range(len(keys)), key=keys.__getitem__))
-
-
-def joined(pieces: Sequence[Rows]) -> Rows:
-    """Return the rows of several pieces, one after the other."""
-    if len(pieces) == 1:
-        return pieces[0]
-    whole = Rows([], [], [], [], [])
-    has_types = any(piece.content_types is not None for piece in pieces)
-    types: list[bytes] = []
-    for piece in pieces:
-        whole.keys.extend(piece.keys)
-        whole.addresses.extend(piece.addresses)
-        whole.sizes.extend(piece.sizes)
-        whole.checksums.extend(piece.checksums)
-        whole.seconds.extend(piece.seconds)
-        if has_types:
-            types += piece.content_types or [b""] * len(piece)
-    return replace(whole, content_types=types if has_types else None)
-
 
 class Failure(NamedTuple):
     """An object that cannot be imported, by its path on the branch, and why."""

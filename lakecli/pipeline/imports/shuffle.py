@@ -67,11 +67,6 @@ class Interval(NamedTuple):
         """Return which rows of which listing these are."""
         return ["sorted", self.origin, self.low.hex(), self.high and self.high.hex()]
 
-    @property
-    def is_live(self) -> bool:
-        """The listing is a function of its digest."""
-        return False
-
 
 def choose_bounds(
     runner: SparkRunner, pieces: Sequence[Piece], *, size: int, directory: Path

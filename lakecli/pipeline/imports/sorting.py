@@ -79,11 +79,6 @@ class SortedSource(NamedTuple):
         """Return which rows of which listing these are."""
         return ["sorted", self.origin, self.low.hex(), self.high and self.high.hex()]
 
-    @property
-    def is_live(self) -> bool:
-        """The listing was read already."""
-        return False
-
     def _inside(self, batch: Any) -> Any:  # noqa: ANN401
         """Return those rows of a block that are in the interval."""
         from bisect import bisect_left

@@ -14,20 +14,23 @@ from lakecli.pipeline.imports.inventory import SUFFIX, read_inventory
 from lakecli.pipeline.imports.journal import digest_of
 from lakecli.pipeline.imports.listing import plan_listing
 from lakecli.pipeline.imports.manifest import (
-    CSV,
-    JSON_LINES,
-    PARQUET,
-    ManifestFile,
     Piece,
-    csv_names,
     groups_of,
-    json_names,
     layout_of,
     parquet_names,
     plan_groups,
 )
+from lakecli.pipeline.imports.manifest_file import (
+    CSV,
+    JSON_LINES,
+    PARQUET,
+    ManifestFile,
+    csv_names,
+    has_arrow,
+    json_names,
+)
 from lakecli.pipeline.imports.part import NotSorted, Part
-from lakecli.pipeline.imports.plain import PlainSource, has_arrow
+from lakecli.pipeline.imports.plain import PlainSource
 from lakecli.pipeline.imports.remote_file import head
 from lakecli.pipeline.imports.sorting import RUN_ROWS, Spill, plan_runs, write_runs
 

@@ -266,8 +266,8 @@ WAYS: Final = {
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting]:
     with Shared(tmp_path, "ada", "ben") as shared:
         made = Setting(shared, tmp_path)
-        monkeypatch.setattr(store_location, "_open", lambda _site: shared.store)
-        monkeypatch.setattr(store_location, "_guard", lambda _site: made.ada.guard)
+        monkeypatch.setattr(store_location, "_open", lambda _location: shared.store)
+        monkeypatch.setattr(store_location, "_guard", lambda _location: made.ada.guard)
         yield made
 
 
@@ -359,8 +359,8 @@ def test_where_nothing_was_ever_collected_a_way_in_costs_one_get(
     way, store = WAYS[name], CountingStore()
     with Shared(tmp_path, "ada", "ben", store=store) as shared:
         setting = Setting(shared, tmp_path, collected=False)
-        monkeypatch.setattr(store_location, "_open", lambda _site: store)
-        monkeypatch.setattr(store_location, "_guard", lambda _site: setting.ada.guard)
+        monkeypatch.setattr(store_location, "_open", lambda _location: store)
+        monkeypatch.setattr(store_location, "_guard", lambda _location: setting.ada.guard)
         way.prepare(setting)
         setting.ada.__dict__["guard"] = GcGuard(store, monotonic=shared.time.monotonic)
         store.reset()

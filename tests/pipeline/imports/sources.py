@@ -45,14 +45,10 @@ class Literal(NamedTuple):
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
         whole = rows_of(dict(self.objects))
         for start in range(0, len(whole), self.at_once):
-            yield whole.slice(start, start + self.at_once)
+            yield whole.take(range(len(whole))[start : start + self.at_once])
 
     def identity(self) -> list[Any]:
         return [[key.hex(), number] for key, number in self.objects] + [self.tag]
-
-    @property
-    def is_live(self) -> bool:
-        return False
 
 
 class Split(NamedTuple):

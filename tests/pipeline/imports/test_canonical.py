@@ -36,7 +36,7 @@ STORE = MemoryStore()
 
 
 class MemorySite(StoreLocation):
-    """A site that is not the machine's: syncing a disk is not what is tested here."""
+    """A location that is not the machine's: syncing a disk is not what is tested here."""
 
     def trees(self) -> TreeStore:
         return TreeStore(STORE, cache=None, range_entries=self.range_entries)
@@ -46,8 +46,8 @@ class World:
     """A namespace, and trees built from dictionaries in it."""
 
     def __init__(self) -> None:
-        self.site = MemorySite("memory://", "", N)
-        self.trees = self.site.trees()
+        self.location = MemorySite("memory://", "", N)
+        self.trees = self.location.trees()
 
     def build(self, contents: dict[bytes, int]) -> MetarangeId:
         changes = [(key, value_of(contents[key])) for key in sorted(contents)]
@@ -57,7 +57,7 @@ class World:
         self, base: MetarangeId, path: bytes | None, source: Split, *, replaces: bool
     ) -> tuple[MetarangeId, Tally]:
         prefix, high = destination(path)
-        task = Task(self.site, base, prefix, replaces, copies=False, writes=True, seconds=0)
+        task = Task(self.location, base, prefix, replaces, copies=False, writes=True, seconds=0)
         tally = Tally()
         cuts = []
         for number, part in enumerate(source.plan(task, LocalRunner(), high, spill=None)):
@@ -143,8 +143,10 @@ def test_an_empty_source_empties_the_prefix(world: World) -> None:
 
 def test_merging_little_opens_little(world: World) -> None:
     base = world.build({b"data/%05d" % n: 1 for n in range(20_000)})
-    world.trees = world.site.trees()
-    task = Task(world.site, base, b"data/", replaces=False, copies=False, writes=True, seconds=1)
+    world.trees = world.location.trees()
+    task = Task(
+        world.location, base, b"data/", replaces=False, copies=False, writes=True, seconds=1
+    )
     source = Split({b"10000x": 5})
     ((_, part),) = enumerate(source.plan(task, LocalRunner(), b"data0", spill=None))
     from lakecli.pipeline.imports.part import open_base

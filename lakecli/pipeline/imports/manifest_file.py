@@ -1,0 +1,115 @@
+"""One file of a manifest: which it is, opening it, its column names, and its JSON lines.
+
+Works with and without Arrow; `manifest` reads rows with it, `plain` without.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+
+from lakecli.errors import IntegrityError
+from lakecli.parsing import Unparsable, parse_json_object
+from lakecli.pipeline.imports.remote_file import open_object
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+PARQUET, CSV, JSON_LINES = "parquet", "csv", "jsonl"
+
+
+class ManifestFile(NamedTuple):
+    """One file of a manifest.
+
+    Attributes:
+        uri: of the object or file.
+        kind: of `PARQUET`, `CSV`, `JSON_LINES`.
+        version: changes with its contents.
+        size: in bytes.
+        is_gzip: whether it is compressed as a whole.
+        names: the columns of a CSV without a first line of names.
+    """
+
+    uri: str
+    kind: str
+    version: str
+    size: int
+    is_gzip: bool = False
+    names: tuple[str, ...] = ()
+
+
+def has_arrow() -> bool:
+    """Tell whether Arrow is installed."""
+    try:
+        import pyarrow  # noqa: F401, ICN001 - only whether it is there
+    except ImportError:
+        return False
+    return True
+
+
+@contextmanager
+def opened(file: ManifestFile) -> Iterator[BinaryIO]:
+    """Open a file of a manifest; what Arrow says of its contents becomes an error of ours.
+
+    Raises:
+        ObjectNotFound: it is not there.
+        IntegrityError: it is not what it should be.
+    """
+    problems: tuple[type[Exception], ...] = (gzip.BadGzipFile, zlib.error, EOFError)
+    if has_arrow():
+        import pyarrow as pa
+
+        problems = (*problems, pa.ArrowException)
+    stream = open_object(file.uri)
+    try:
+        yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if file.is_gzip else stream
+    except problems as error:
+        told = str(error).splitlines()
+        raise IntegrityError(
+            f"cannot read {file.uri} as {file.kind}: {told[0] if told else 'it ends too soon'}",
+            hint="a manifest is Parquet, CSV with a line of names, or JSON lines",
+        ) from error
+    finally:
+        stream.close()
+
+
+def csv_names(file: ManifestFile) -> list[str]:
+    """Return the names in the first line of a CSV file.
+
+    Raises:
+        IntegrityError: there is none.
+    """
+    with opened(file) as stream:
+        line = stream.readline(1 << 20).decode("utf-8-sig", "replace")
+    return next(csv.reader([line]), [])
+
+
+def iter_json(stream: BinaryIO) -> Generator[dict[str, Any]]:
+    """Yield the objects of JSON lines.
+
+    Raises:
+        IntegrityError: a line is none.
+    """
+    for number, line in enumerate(stream, 1):
+        if not line.strip():
+            continue
+        try:
+            yield parse_json_object(line)
+        except Unparsable:
+            raise IntegrityError(
+                f"line {number} is not a JSON object",
+                hint="JSON lines have one object in each line",
+            ) from None
+
+
+def json_names(file: ManifestFile) -> list[str]:
+    """Return the names in the first object of a file of JSON lines.
+
+    Raises:
+        IntegrityError: it is none.
+    """
+    with opened(file) as stream:
+        return list(next(iter_json(stream), {}))
