@@ -1,19 +1,27 @@
-"""A process killed at every step: the same command again gives the same end."""
+"""A command whose process is killed at any step: repeating it gives the same end state."""
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.model import MergeStrategy
 from lakecli.repository import branch
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
+from lakecli.repository.log import LogOptions, log
+from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.revert import revert
+from lakecli.repository.upload import UploadOptions, upload_tree
+from tests.support import crashes
 from tests.support.lakes import Numbered, make_repository, open_lake, read, stage
 
-PROJECT = Path(__file__).parents[2]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.repository.core.lake import Lake
+    from tests.support.crashes import Killer, Outcome
 
 BRANCH_STEPS = ["build", "before put_new 1", "after put_new 1", "before flush 1", "after flush 1"]
 CASES = [
@@ -21,21 +29,36 @@ CASES = [
     *[("commit", step) for step in ("seal", *BRANCH_STEPS, "move", "tidy")],
     *[("merge", step) for step in (*BRANCH_STEPS, "move")],
     *[("cherry-pick", step) for step in ("after flush 1", "move")],
-    # Reverting the newest commit gives a tree that is there already: nothing is written.
+    # Reverting the newest commit gives a tree that exists already: nothing is written.
     *[("revert", step) for step in ("build", "move")],
     *[("upload", step) for step in ("after put_content 3", "before flush 1", "after flush 1")],
 ]
 
 
-def run(directory: Path, command: str, step: str, seed: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.repository.crash_worker", directory, command, step, seed],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def do(lake: Lake, killer: Killer, directory: Path, command: str) -> None:
+    if command == "create":
+        make_repository(lake, directory)
+        return
+    repository = lake.repository("demo")
+    killer.watch(repository)
+    if command == "upload":
+        options = UploadOptions()
+        upload_tree(repository, "main", b"up", source=directory / "source", options=options)
+    elif command == "commit":
+        commit(repository, "main", message="crashing", committer="me")
+    elif command == "merge":
+        options_of_merge = MergeOptions("me", strategy=MergeStrategy.SOURCE_WINS)
+        merge(repository, "side", "main", options_of_merge)
+    elif command == "revert":
+        revert(repository, "main", "main", committer="me")
+    elif command == "cherry-pick":
+        cherry_pick(repository, "side", "main", committer="me")
+    else:
+        raise ValueError(command)
+
+
+def run(directory: Path, command: str, step: str, seed: str) -> Outcome:
+    return crashes.run(do, directory, directory, command, step=step, seed=seed)
 
 
 def prepare(directory: Path, command: str) -> None:
@@ -60,9 +83,7 @@ def prepare(directory: Path, command: str) -> None:
 
 
 def state(directory: Path) -> tuple[dict[bytes, str], dict[bytes, str], list[str]]:
-    """What main reads as, with and without staging, and the messages of its history."""
-    from lakecli.repository.log import LogOptions, log
-
+    """Return what main holds, with and without staging, and the messages of its history."""
     with open_lake(directory, new_id=Numbered("look")) as lake:
         repository = lake.repository("demo")
         with log(repository, "main", LogOptions(first_parent=True)) as commits:
@@ -71,19 +92,15 @@ def state(directory: Path) -> tuple[dict[bytes, str], dict[bytes, str], list[str
 
 
 @pytest.mark.parametrize(("command", "step"), CASES, ids=lambda value: value.replace(" ", "-"))
-def test_the_same_command_after_a_kill(tmp_path: Path, command: str, step: str) -> None:
+def test_a_killed_command_succeeds_when_repeated(tmp_path: Path, command: str, step: str) -> None:
     for name in ("killed", "whole"):
         (tmp_path / name).mkdir()
         prepare(tmp_path / name, command)
 
-    killed = run(tmp_path / "killed", command, step, "first")
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert run(tmp_path / "killed", command, step, "first").killed
     again = run(tmp_path / "killed", command, "never", "second")
-    whole = run(tmp_path / "whole", command, "never", "first")
-    assert whole.returncode == 0, whole.stderr
-    assert whole.stdout == ""
-    assert again.returncode == 0, again.stderr
+    assert run(tmp_path / "whole", command, "never", "first").answer == ""
 
     finished = step == "tidy"  # the branch had moved before the process died
-    assert again.stdout.startswith("nothing_to_do" if finished else "")
+    assert again.answer.startswith("nothing_to_do" if finished else "")
     assert state(tmp_path / "killed") == state(tmp_path / "whole")

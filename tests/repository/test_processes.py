@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
+from lakecli.errors import LostRace, NothingToDo
+from lakecli.repository.commit import commit
 from lakecli.repository.log import LogOptions, log
-from tests.support.lakes import checksums, make_repository, open_lake, read
+from tests.support import crashes
+from tests.support.lakes import checksums, make_repository, open_lake, read, stage
 
-PROJECT = Path(__file__).parents[2]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.repository.core.lake import Lake
+    from tests.support.crashes import Killer
+
 PROCESSES = 4
 ROUNDS = 5
 
-WORKER = """
-import sys
-from pathlib import Path
-from lakecli.errors import LostRace, NothingToDo
-from lakecli.repository.commit import commit
-from tests.support.lakes import Numbered, open_lake, stage
 
-directory, me, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-with open_lake(directory, new_id=Numbered(me)) as lake:
+def do(lake: Lake, _killer: Killer, me: int) -> None:
     repository = lake.repository("demo")
-    for number in range(rounds):
-        path = f"{me}/{number}".encode()
+    for number in range(ROUNDS):
+        path = b"%d/%d" % (me, number)
         stage(repository, "main", {path: path})
-        try:
-            commit(repository, "main", message=f"{me} {number}", committer=me)
-        except (LostRace, NothingToDo):
-            pass  # another process's commit has it: nothing is lost, as the test checks
-"""
+        with suppress(LostRace, NothingToDo):  # the commit of another process has it
+            commit(repository, "main", message=f"{me} {number}", committer=str(me))
 
 
 def test_racing_committers_lose_nothing(tmp_path: Path) -> None:
     with open_lake(tmp_path) as lake:
         make_repository(lake, tmp_path)
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WORKER, tmp_path, str(number), str(ROUNDS)], cwd=PROJECT
-        )
-        for number in range(PROCESSES)
-    ]
-    assert [worker.wait(timeout=120) for worker in workers] == [0] * PROCESSES
+    running = [crashes.start(do, tmp_path, me, seed=str(me)) for me in range(PROCESSES)]
+    assert {each.wait().answer for each in running} == {""}
 
     written = [b"%d/%d" % (me, number) for me in range(PROCESSES) for number in range(ROUNDS)]
     with open_lake(tmp_path) as lake:
@@ -51,5 +43,5 @@ def test_racing_committers_lose_nothing(tmp_path: Path) -> None:
         assert read(repository, "main@") == read(repository, "main")
         with log(repository, "main", LogOptions()) as commits:
             generations = [each.generation for each in commits]
-        # One straight line: nobody's commit was built beside another's.
+        # The history is linear: no commit was built beside another.
         assert generations == list(range(len(generations), 0, -1))

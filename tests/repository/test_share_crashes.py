@@ -1,12 +1,8 @@
-"""A process that shares, killed at every step: the same command again gives the same end."""
+"""A sharing command whose process is killed at any step: repeating it gives the same end."""
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,16 +14,19 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.fetch import fetch
-from lakecli.repository.push import PushOptions, push, push_all
+from lakecli.repository.pull import PullOptions, pull
+from lakecli.repository.push import PushOptions, push, push_all, push_deletion
+from tests.support import crashes
 from tests.support.clones import machine, make_commit
 from tests.support.lakes import read, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.lake import Lake, Repository
+    from tests.support.crashes import Killer, Outcome
 
-PROJECT = Path(__file__).parents[2]
 ME = PushOptions(who="Me <me@example.com>")
 
 MOVE_STEPS = ["pack", "intent", "move", "read", "put", "track"]
@@ -42,20 +41,31 @@ CASES = [
 ]
 
 
-def run(directory: Path, command: str, step: str, seed: str) -> subprocess.CompletedProcess[str]:
-    argv = [directory, "new" if command == "clone" else "one", command, step, seed]
-    return subprocess.run(
-        [sys.executable, "-m", "tests.repository.share_worker", *map(str, argv)],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def do(lake: Lake, killer: Killer, directory: Path, command: str) -> None:
+    if command == "clone":
+        clone(lake, str(directory / "namespace"), "demo")
+        return
+    repository = lake.repository("demo")
+    killer.watch(repository)
+    if command in ("push", "first-push"):
+        push(repository, "main", options=ME)
+    elif command == "delete":
+        push_deletion(repository, "side", options=ME)
+    elif command == "fetch":
+        fetch(repository)
+    elif command in ("pull", "merge"):
+        pull(repository, "main", PullOptions(committer="me"))
+    else:
+        raise ValueError(command)
+
+
+def run(directory: Path, command: str, step: str, seed: str) -> Outcome:
+    home = directory / ("new" if command == "clone" else "one")
+    return crashes.run(do, home, directory, command, step=step, seed=seed)
 
 
 def prepare(directory: Path, command: str) -> None:
-    """Make two machines that share a repository, and what the command is to share."""
+    """Make two machines that share a repository, with something for the command to share."""
     namespace = str(directory / "namespace")
     directory.mkdir()
     with machine(directory, "one") as lake, machine(directory, "two") as other_lake:
@@ -77,7 +87,7 @@ def prepare(directory: Path, command: str) -> None:
 
 
 def state_of(repository: Repository) -> dict[str, Any]:
-    """Refs here and in the bucket, how often these moved, and what they read as."""
+    """Return the refs here and in the bucket, their numbers of moves, and their contents."""
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
         branches = {each.name: each.commit_id for each in refs.iter_branches()}
@@ -108,32 +118,29 @@ def state(directory: Path, command: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
-    """The end of each command when nothing happens to it."""
+    """The end state of each command that is not killed."""
 
     @cache
     def of(command: str) -> dict[str, Any]:
         directory = tmp_path_factory.mktemp("whole") / command
         prepare(directory, command)
-        done = run(directory, command, "never", "first")
-        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert run(directory, command, "never", "first").answer == ""
         return state(directory, command)
 
     return of
 
 
 @pytest.mark.parametrize(("command", "step"), CASES, ids=lambda value: value.replace(" ", "-"))
-def test_the_same_command_after_a_kill(
+def test_a_killed_command_succeeds_when_repeated(
     tmp_path: Path, whole: Callable[[str], dict[str, Any]], command: str, step: str
 ) -> None:
     directory = tmp_path / "killed"
     prepare(directory, command)
-    killed = run(directory, command, step, "first")
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert run(directory, command, step, "first").killed
     again = run(directory, command, "never", "second")
-    assert again.returncode == 0, again.stderr
 
-    # A deletion that has reached the bucket finds nothing to delete there any more.
+    # A deletion that reached the bucket leaves nothing to delete there.
     arrived = command == "delete" and step in ("after put 1", "track")
-    assert again.stdout.startswith("not_found" if arrived else "")
-    assert arrived or again.stdout == ""
+    assert again.answer.startswith("not_found" if arrived else "")
+    assert arrived or again.answer == ""
     assert state(directory, command) == whole(command)

@@ -1,27 +1,27 @@
-"""A command that shares by itself, killed at every step: the next one gives the same end."""
+"""A command under ``sync = auto``, killed at any step: repeating it gives the same end state."""
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.repository import repo
+from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
+from lakecli.repository.commit import commit
 from lakecli.repository.log import LogOptions, log
 from tests.repository.test_share_crashes import state_of
+from tests.support import crashes
 from tests.support.clones import machine, make_commit, synchronise
 from tests.support.lakes import stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-PROJECT = Path(__file__).parents[2]
+    from lakecli.repository.core.lake import Lake
+    from tests.support.crashes import Killer, Outcome
 
 SENDING = ("pack", "after put_new 1", "intent", "move", "read", "put", "after put 1", "track")
 CASES = [
@@ -30,23 +30,33 @@ CASES = [
     *[("tag create", step) for step in ("done", "move", "after put 1", "track")],
 ]
 ANSWERS = {"commit": "nothing_to_do", "branch create": "refused", "tag create": "refused"}
-"""What the same command says where the one that was killed had done it here."""
+"""What the repeated command says if the killed one had finished here."""
 
 
-def run(directory: Path, command: str, step: str, seed: str) -> subprocess.CompletedProcess[str]:
-    argv = ["-m", "tests.repository.sync_crash_worker", str(directory), command, step, seed]
-    return subprocess.run(
-        [sys.executable, *argv],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def do(lake: Lake, killer: Killer, command: str) -> None:
+    repository = lake.repository("demo")
+    killer.watch(repository)
+    synchroniser = synchronise(repository, "me")
+    synchroniser.begin()
+    killer("begun")
+    if command == "commit":
+        commit(repository, "main", message="mine", committer="me")
+    elif command == "branch create":
+        branch.create(repository, "dev", source="main")
+    elif command == "tag create":
+        tag.create(repository, "v1", "main")
+    else:
+        raise ValueError(command)
+    killer("done")
+    synchroniser.end()
+
+
+def run(directory: Path, command: str, step: str, seed: str) -> Outcome:
+    return crashes.run(do, directory / "one", command, step=step, seed=seed)
 
 
 def prepare(directory: Path) -> None:
-    """Make two machines that share by themselves, with something to commit on the first."""
+    """Make two synchronised machines, with something to commit on the first."""
     namespace = str(directory / "namespace")
     directory.mkdir()
     with machine(directory, "one") as lake, machine(directory, "two") as other_lake:
@@ -59,7 +69,7 @@ def prepare(directory: Path) -> None:
 
 
 def state(directory: Path) -> dict[str, Any]:
-    """Return what there is in the bucket and on the first machine, and what the second sees."""
+    """Return the state of the bucket and the first machine, once the second sees the same."""
     with machine(directory, "one") as lake, machine(directory, "two") as other_lake:
         one, two = lake.repository("demo"), other_lake.repository("demo")
         synchronise(two, "other").begin()
@@ -68,7 +78,7 @@ def state(directory: Path) -> dict[str, Any]:
         assert (there["here"], there["there"]) == (here["here"], here["there"])
         with log(two, "main", LogOptions()) as commits:
             messages = [each.message for each in commits]
-    # Commits are dated by when they were made, so only their number and messages compare.
+    # Commit IDs depend on the time, so only numbers and messages are compared.
     moves = {name: ref and ref[1:] for name, ref in here["there"].items()}
     return {
         "names": [sorted(names) for names in here["here"]],
@@ -81,28 +91,25 @@ def state(directory: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
-    """The end of each command when nothing happens to it."""
+    """The end state of each command that is not killed."""
 
     @cache
     def of(command: str) -> dict[str, Any]:
         directory = tmp_path_factory.mktemp("whole") / "made"
         prepare(directory)
-        done = run(directory, command, "never", "first")
-        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert run(directory, command, "never", "first").answer == ""
         return state(directory)
 
     return of
 
 
 @pytest.mark.parametrize(("command", "step"), CASES, ids=lambda value: value.replace(" ", "-"))
-def test_the_same_command_after_a_kill(
+def test_a_killed_command_succeeds_when_repeated(
     tmp_path: Path, whole: Callable[[str], dict[str, Any]], command: str, step: str
 ) -> None:
     directory = tmp_path / "killed"
     prepare(directory)
-    killed = run(directory, command, step, "first")
-    assert killed.returncode == -signal.SIGKILL, killed.stdout + killed.stderr
+    assert run(directory, command, step, "first").killed
     again = run(directory, command, "never", "second")
-    assert again.returncode == 0, again.stderr
-    assert again.stdout == "" or again.stdout.startswith(ANSWERS[command])
+    assert again.answer == "" or again.answer.startswith(ANSWERS[command])
     assert state(directory) == whole(command)

@@ -1,23 +1,27 @@
-"""``undo --remote`` killed at every step: the same command again gives the same end."""
+"""``undo --remote``, killed at any step: repeating it gives the same end state."""
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-from pathlib import Path
-from typing import NamedTuple
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from lakecli.repository import branch
 from lakecli.repository.fetch import fetch
 from lakecli.repository.push import PushOptions, push
-from lakecli.repository.undo.log import iter_log
+from lakecli.repository.undo.log import iter_log, logged_repository
+from lakecli.repository.undo.undo import undo
+from tests.support import crashes
 from tests.support.clones import Clones, machine, make_commit, position
-from tests.support.lakes import read, stage
+from tests.support.lakes import START, Ticking, read, stage
 
-PROJECT = Path(__file__).parents[2]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.repository.core.lake import Lake
+    from tests.support.crashes import Killer, Outcome
+
 STEPS = (
     "undo there",
     "pack",
@@ -32,7 +36,7 @@ STEPS = (
 
 
 class End(NamedTuple):
-    """Where things stand on one machine, and in the bucket as another one sees it."""
+    """The state of one machine, and of the bucket as another machine sees it."""
 
     head: str
     tracked: str | None
@@ -42,19 +46,17 @@ class End(NamedTuple):
     undone: list[str]
 
 
-def run(directory: Path, step: str, seed: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.repository.undo_worker", directory, "one", step, seed],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def do(lake: Lake, _killer: Killer) -> None:
+    undo(logged_repository(lake, "demo", wanted="undo"), remote=True, committer="me")
+
+
+def run(directory: Path, step: str, seed: str) -> Outcome:
+    clock = Ticking(START + timedelta(hours=1))
+    return crashes.run(do, directory / "one", step=step, seed=seed, clock=clock)
 
 
 def prepare(directory: Path) -> Path:
-    """Push two commits, and stage something after the second one was made and taken back."""
+    """Push two commits."""
     with Clones.make(directory, "one", "two") as clones:
         one = clones.repositories[0]
         make_commit(one, b"a")
@@ -80,11 +82,10 @@ def end_of(directory: Path) -> End:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> End:
-    """How it ends where nothing comes between."""
+    """The end state without a kill."""
     directory = prepare(tmp_path_factory.mktemp("whole"))
-    listed = run(directory, "list", "first")
-    assert listed.returncode == 0, listed.stderr
-    assert set(STEPS) >= set(listed.stdout.split("\n")) - {""}, "a step without a test"
+    steps = run(directory, "never", "first").steps
+    assert set(STEPS) >= {step.rpartition(" ")[0] for step in steps}, "a step without a test"
     end = end_of(directory)
     assert end.undone == ["commit"]
     assert end.head == end.tracked == end.there
@@ -94,24 +95,24 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> End:
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.replace(" ", "-"))
-def test_the_same_command_after_a_kill(tmp_path: Path, step: str, whole: End) -> None:
+def test_a_killed_undo_succeeds_when_repeated(tmp_path: Path, step: str, whole: End) -> None:
     directory = prepare(tmp_path)
-    killed = run(directory, step, "first")
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert run(directory, step, "first").killed
     if step != "undo done":  # it was done before the process died
-        again = run(directory, "never", "second")
-        assert again.returncode == 0, again.stderr
+        assert run(directory, "never", "second").answer == ""
     assert end_of(directory) == whole
 
 
-def test_what_others_see_after_a_kill_between(tmp_path: Path) -> None:
-    """The bucket moved, this machine did not: what is staged since then is not lost."""
+def test_an_undo_killed_between_bucket_and_machine_keeps_what_is_staged_since(
+    tmp_path: Path,
+) -> None:
+    """The branch has moved in the bucket, and not yet here."""
     directory = prepare(tmp_path)
-    assert run(directory, "undo here", "first").returncode == -signal.SIGKILL
+    assert run(directory, "undo here", "first").killed
     with machine(directory, "one") as lake:
         here = lake.repository("demo")
         assert branch.show(here, "main").commit_id != position(here)
         stage(here, "main", {b"later": b"1"})
     for seed in ("second", "third"):
-        assert run(directory, "never", seed).returncode == 0
+        assert run(directory, "never", seed).answer == ""
     assert end_of(directory).head == end_of(directory).there

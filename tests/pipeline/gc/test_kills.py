@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 from datetime import timedelta
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lakecli.pipeline.gc.run import Action, GcOptions, advance
 from lakecli.pipeline.runner import LocalRunner
+from lakecli.remote import collection
 from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import branch
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.push import PushOptions, push_deletion
 from tests.pipeline.gc.shared import make_commit, push, read_all, upload
+from tests.support import crashes
 from tests.support.clones import Clones, machine
 from tests.support.lakes import START, Ticking
 
-PROJECT = Path(__file__).parents[3]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.remote.collection import GcState, Seen
+    from lakecli.repository.core.lake import Lake
+    from tests.support.crashes import Killer, Outcome
+
 CONDEMNING = ["gc:mark 1", "gc:write-marks 1", "gc:condemned 1", "moved:condemned 1"]
 SWEEPING = [
     "gc:prepare 1",
@@ -37,15 +43,21 @@ SWEEPING = [
 LONG_AGO = 1_700_000_000
 
 
-def run(directory: Path, step: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.pipeline.gc.crash_worker", directory, "ada", step, "first"],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def do(lake: Lake, killer: Killer) -> Action:
+    """Take one turn of a collection; each move of its state is a step of its own."""
+    move = collection.move
+
+    def move_and_note(store: ObjectStore, seen: Seen, after: GcState) -> None:
+        move(store, seen, after)
+        killer(f"moved:{after.phase}")
+
+    collection.move = move_and_note
+    with LocalRunner() as runner:
+        return advance(lake.repository("demo"), runner, GcOptions()).action
+
+
+def run(directory: Path, step: str) -> Outcome:
+    return crashes.run(do, directory / "ada", step=step, seed="first")
 
 
 def prepare(directory: Path) -> Path:
@@ -100,10 +112,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     directory = prepare(tmp_path_factory.mktemp("whole"))
     before = {path.name for path in (directory / "namespace" / "data").rglob("*/*")}
     for steps, action in ((CONDEMNING, Action.CONDEMNED), (SWEEPING, Action.SWEPT)):
-        listed = run(directory, "list")
-        assert listed.returncode == 0, listed.stderr
-        assert listed.stderr.strip() == action
-        assert listed.stdout.splitlines() == steps, "a step without a test"
+        outcome = run(directory, "never")
+        assert outcome.answer == action
+        assert list(outcome.steps) == steps, "a step without a test"
         grow_old(directory)
     left = {path.name for path in (directory / "namespace" / "data").rglob("*/*")}
     assert len(before - left) == 4
@@ -116,8 +127,7 @@ def test_the_same_command_after_a_kill(tmp_path: Path, step: str, whole: set[str
     if step in SWEEPING:
         assert advance_here(directory) is Action.CONDEMNED
         grow_old(directory)
-    killed = run(directory, step)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert run(directory, step).killed
     if step.startswith(("gc:delete", "moved:sweeping", "gc:idle")):
         # Until its lease is over, for all that the others know, it goes on.
         assert advance_here(directory) is Action.WAITS

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lakecli.errors import LostRace, NothingToDo
-from lakecli.pipeline.imports import manifest
+from lakecli.pipeline.imports import manifest, sorting, sources
 from lakecli.pipeline.imports.job import ImportOptions, import_objects
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
@@ -22,34 +19,49 @@ from lakecli.repository.core.findings import FsckCounts
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.log import LogOptions, log
 from tests.pipeline.imports.lists import row_of, write_csv, write_parquet
+from tests.support import crashes
 from tests.support.lakes import START, make_repository, open_lake
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lakecli.repository.core.lake import Lake
+    from tests.support.crashes import Killer
+
 COUNT = 4_000
 
 
-def worker(directory: Path, source: Path, step: str = "", passed: int = 0) -> dict[str, Any] | None:
-    """Run the worker; ``None`` if it was killed."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.pipeline.imports.import_worker",
-            directory,
-            source,
-            step,
-            str(passed),
-        ],
-        capture_output=True,
-        check=False,
+def do(lake: Lake, _killer: Killer, source: Path) -> str:
+    """Import in small parts; return the numbers of the report as JSON."""
+    manifest.ROWS_PER_PART = 500  # type: ignore[misc]
+    sources.RUN_ROWS = 700  # type: ignore[attr-defined]
+    sorting.PART_ROWS = 1_024  # type: ignore[misc]
+    repository = lake.repository("demo")
+    report = import_objects(
+        repository,
+        "main",
+        b"p",
+        source=open_source(repository, str(source), links=LinkPolicy.FAIL),
+        runner=LocalRunner(),
+        committer="c",
+        options=ImportOptions(),
     )
-    if done.returncode == -signal.SIGKILL:
-        return None
-    assert done.returncode == 0, done.stderr.decode()
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    assert report.commit is not None
+    return json.dumps(
+        {
+            "parts": report.parts,
+            "resumed": report.resumed,
+            "ranges": report.ranges_written,
+            "tree": report.commit.metarange_id,
+            "objects": report.tally.objects,
+        }
+    )
+
+
+def run(directory: Path, source: Path, step: str = "never") -> dict[str, Any] | None:
+    """Import in a process of its own; return ``None`` if it was killed at the step."""
+    outcome = crashes.run(do, directory, source, step=step)
+    return None if outcome.killed else json.loads(outcome.answer)
 
 
 def create(directory: Path) -> Path:
@@ -67,7 +79,7 @@ def test_finished_ranges_are_not_made_again(tmp_path: Path, form: str) -> None:
     else:
         random.Random(1).shuffle(rows)
         source = write_csv(tmp_path / form, rows)
-    whole = worker(create(tmp_path / "whole"), source)
+    whole = run(create(tmp_path / "whole"), source)
     assert whole is not None
     assert whole["resumed"] == 0
     assert whole["parts"] >= 4
@@ -75,9 +87,9 @@ def test_finished_ranges_are_not_made_again(tmp_path: Path, form: str) -> None:
     killed = create(tmp_path / "killed")
     # Each run gets one part further, and is killed right after it.
     for _ in range(3):
-        assert worker(killed, source, "part", 0) is None
-    assert worker(killed, source, "build", 0) is None
-    again = worker(killed, source)
+        assert run(killed, source, "part") is None
+    assert run(killed, source, "build") is None
+    again = run(killed, source)
     assert again is not None
     assert again["resumed"] == again["parts"] == whole["parts"]
     assert again["ranges"] == 0
@@ -94,10 +106,10 @@ def test_a_part_that_was_not_finished_is_done_again(tmp_path: Path) -> None:
     rows = [row_of(f"{n:05d}", n % 50) for n in range(COUNT)]
     source = write_parquet(tmp_path / "x.parquet", rows)
     directory = create(tmp_path / "killed")
-    assert worker(directory, source, "part", 1) is None
+    assert run(directory, source, "part 2") is None
     for file in sorted((directory / "cache/imports").glob("*/*"))[:1]:
         file.write_bytes(file.read_bytes()[:-1])  # torn by a machine that died
-    again = worker(directory, source)
+    again = run(directory, source)
     assert again is not None
     assert again["resumed"] == 1
 
@@ -106,11 +118,11 @@ def test_what_lay_too_long_is_done_again(tmp_path: Path) -> None:
     """Garbage collection may have taken its ranges by then."""
     source = write_parquet(tmp_path / "x.parquet", [row_of(f"{n:05d}", 1) for n in range(COUNT)])
     directory = create(tmp_path / "killed")
-    assert worker(directory, source, "part", 1) is None
+    assert run(directory, source, "part 2") is None
     first, _ = sorted((directory / "cache/imports").glob("*/*"))
     old = START.timestamp() - 13 * 3_600
     os.utime(first, (old, old))
-    again = worker(directory, source)
+    again = run(directory, source)
     assert again is not None
     assert again["resumed"] == 1
 
@@ -119,9 +131,9 @@ def test_another_manifest_under_the_same_name(tmp_path: Path) -> None:
     rows = [row_of(f"{n:05d}", n % 50) for n in range(COUNT)]
     source = write_parquet(tmp_path / "x.parquet", rows)
     directory = create(tmp_path / "killed")
-    assert worker(directory, source, "part", 2) is None
+    assert run(directory, source, "part 3") is None
     write_parquet(tmp_path / "x.parquet", [row_of(f"{n:05d}", 7) for n in range(COUNT)])
-    again = worker(directory, source)
+    again = run(directory, source)
     assert again is not None
     assert again["resumed"] == 0
 
@@ -139,7 +151,7 @@ def test_the_same_import_twice_at_one_time_is_done_once(
         nonlocal other_is_done
         if name == step and not other_is_done:
             other_is_done = True
-            assert worker(tmp_path, source) is not None
+            assert run(tmp_path, source) is not None
 
     with open_lake(tmp_path, on_step=on_step) as lake:
         repository = make_repository(lake, tmp_path)
