@@ -1,16 +1,33 @@
-"""What every test gets: a home of its own, and nothing of the machine's configuration."""
+"""What every test gets: an empty home, and nothing of the machine's configuration.
+
+Temporary files lie in memory where there is room: nearly everything that lakecli writes is synced,
+and on a disk the tests would mostly wait for that. `TMPDIR` in the environment chooses another
+place.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
+
+MEMORY = Path("/dev/shm")
+MEMORY_NEEDED = 4 << 30
+if (
+    "TMPDIR" not in os.environ
+    and os.access(MEMORY, os.W_OK)
+    and shutil.disk_usage(MEMORY).free >= MEMORY_NEEDED
+):
+    tempfile.tempdir = str(MEMORY)
 
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = [
@@ -20,7 +37,7 @@ pytest_plugins = [
     "tests.support.spark",
 ]
 
-# What a script starts with `&` ignores interrupts, and so would every program that tests interrupt.
+# A program that a shell script starts with `&` ignores SIGINT, and so do its children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -42,7 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave nightly tests to whoever asks for them by -m."""
+    """Run nightly tests only where -m selects them."""
     if config.option.markexpr:
         return
     nightly = [item for item in items if item.get_closest_marker("nightly")]
@@ -52,11 +69,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """An empty directory beside `tmp_path`, which is HOME and holds all that lakecli keeps."""
+def home(tmp_path: Path) -> Iterator[Path]:
+    """An empty directory beside `tmp_path`: HOME, and the home of lakecli."""
     path = tmp_path.with_name(f"{tmp_path.name}-home")
     path.mkdir(exist_ok=True)
-    return path
+    yield path
+    if not tmp_path.exists():  # pytest has removed it, because the test passed
+        shutil.rmtree(path)
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +93,7 @@ def isolated_environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "XDG_CACHE_HOME": str(home / ".cache"),
         "GIT_CONFIG_NOSYSTEM": "1",
         "TZ": "UTC",
-        # Without credentials an SDK would ask the machine it runs on; only loopback may be asked.
+        # Without credentials an SDK asks the metadata server of its machine. Tests must not.
         "AWS_EC2_METADATA_DISABLED": "true",
         "NO_GCE_CHECK": "true",
         "AZURE_TOKEN_CREDENTIALS": "EnvironmentCredential",

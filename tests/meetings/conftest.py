@@ -16,12 +16,10 @@ from tests.meetings.world import Machines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_IN_MEMORY = Path("/dev/shm")
-
 
 @pytest.fixture(scope="session")
 def _world() -> Iterator[tuple[Matrix, Hook]]:
-    directory = Path(tempfile.mkdtemp(dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None))
+    directory = Path(tempfile.mkdtemp())
     hook = Hook()
     with Machines(directory) as world:
         yield Matrix(world, hook), hook

@@ -28,14 +28,13 @@ SYNC = st.booleans()
 BRANCH = st.sampled_from(["main", "main", "dev"])
 PATH = st.sampled_from(["p/0", "p/1", "q/2", "q/3"])
 TEXT = st.sampled_from(["x", "y", "z"])
-_IN_MEMORY = Path("/dev/shm")
 
 
 class LongTeam(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.stack = ExitStack()
-        place = Path(tempfile.mkdtemp(dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None))
+        place = Path(tempfile.mkdtemp())
         self.stack.callback(shutil.rmtree, place)
         hook = Hook()
         monkeypatch = self.stack.enter_context(pytest.MonkeyPatch.context())
