@@ -5,7 +5,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     cli                          prints, reads the environment, exits; typer and rich only here
     spark | filesystem           DataFrames; pyspark only here and in pipeline | fsspec
     pipeline                     bulk work as plans of partitions, run in-process or on Spark
-    repository                   one module per verb; moving a branch is transaction.py alone
+    repository                   one module per verb; core/mover.py is how a branch moves
     committed | refs | staging   ranges and trees | names and history | uncommitted changes
     remote                       refs, commit packs and reflog in the bucket (beside these three)
     sstable | kv | objectstore   the file format | LMDB | buckets; cloud SDKs only here
@@ -14,6 +14,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     model                        records
     validation                   what a record out of a bucket may hold
     ids | identity | parsing     IDs that are checked | digests | JSON and TOML within bounds
+    retry                        waiting for a store (beside these three)
     errors | distribution        the error tree | the name of the distribution
     directories | progress       directories that only their owner may read | how verbs report
                                  their progress (both beside these two)
@@ -22,7 +23,8 @@ Layers, each importing only what stands below it (a test enforces it)::
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
 ``repository/core/transaction.py`` seals the branch's staging area → ``staging/overlay.py`` gives
 the sealed changes as one sorted stream → ``committed/apply.py`` rewrites only the ranges they touch
-→ ``objectstore`` keeps the new ranges and the metarange → one LMDB transaction moves the branch.
+→ ``objectstore`` keeps the new ranges and the metarange → ``repository/core/mover.py`` moves the
+branch: one LMDB transaction, or first the bucket's branch where sharing is automatic.
 """
 
 from __future__ import annotations

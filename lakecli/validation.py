@@ -130,6 +130,17 @@ def whole(low: int, high: int) -> Callable[[object], int]:
     return check
 
 
+def boolean(value: object) -> bool:
+    """Return a value that is true or false.
+
+    Raises:
+        Invalid: it is neither.
+    """
+    if not isinstance(value, bool):
+        raise Invalid(f"neither true nor false: {_show(value)}")
+    return value
+
+
 def power_of_two(low: int, high: int) -> Callable[[object], int]:
     """Return a check for a power of two within bounds, both included."""
     within = whole(low, high)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from lakecli.cli.argv import Globals
     from lakecli.config import Settings
     from lakecli.repository.core.lake import Lake, Repository
-    from lakecli.repository.sync import Synchroniser
     from lakecli.uri import LakeUri
 
 _MAX_COMMAND = 500
@@ -74,7 +73,6 @@ class Context:
         self._given = given
         self._argv = argv
         self._lake: Lake | None = None
-        self._synchronisers: list[Synchroniser] = []
         self._repositories: list[Repository] = []
         self.environ = environment.environ
         self.stdin = environment.stdin
@@ -165,19 +163,12 @@ class Context:
             self._lake = Lake.open(home, runtime)
         return self._lake
 
-    def repository(
-        self, uri: LakeUri, *others: LakeUri, sync: bool = True, at_op: str = ""
-    ) -> Repository:
-        """Return a handle to the repository that a URI names, and all others with it.
-
-        Where sharing is automatic (``sync = auto``), the bucket is asked first for what others
-        did, and what the command does goes there. That is not for the commands that talk to the
-        bucket by themselves.
+    def repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> Repository:
+        """Open the repository that a URI names, as it is on this machine.
 
         Args:
             uri: names the repository.
             others: must name the same one.
-            sync: whether the command shares in that.
             at_op: the ID of an operation: the repository is read as it was right after it.
 
         Raises:
@@ -196,55 +187,71 @@ class Context:
             from lakecli.repository.undo.log import repository_at
 
             return repository_at(self.logged_repository(uri, operation=at_op), at_op)
-        repository = self.lake().repository(uri.repository)
-        self._repositories.append(repository)
-        if sync and self.settings.sync(uri.repository):
-            self._synchronise(repository)
-        return repository
+        return self._keep(self.lake().repository(uri.repository))
+
+    def synced_repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> Repository:
+        """Open the repository that a URI names, and catch up with the bucket as `synced` does.
+
+        With `at_op` nothing is fetched: the past does not change. Arguments and errors are those
+        of `repository`.
+        """
+        repository = self.repository(uri, *others, at_op=at_op)
+        return repository if at_op else self.synced(repository)
 
     def logged_repository(
-        self, uri: LakeUri, *, wanted: str = "", operation: str = "", sync: bool = False
+        self, uri: LakeUri, *, wanted: str = "", operation: str = ""
     ) -> Repository:
-        """Return a handle to the repository whose operation log a URI means.
+        """Open the repository whose operation log a URI means.
 
         It may be deleted on this machine: then only its log is of use.
 
         Args:
             uri: names the repository.
-            wanted: ``undo`` or ``redo``: of several that were deleted, one that has something to.
-            operation: the beginning of an ID: of several of that name, the one that has it.
-            sync: whether the command shares in automatic sharing, as of `repository`.
+            wanted: ``undo`` or ``redo``: prefer the deleted repository that has something to undo
+                or redo.
+            operation: the beginning of an ID: prefer the repository of that name that has it.
 
         Raises:
             NotFound: there is none of that name on this machine, and never was.
         """
         from lakecli.repository.undo.log import logged_repository
 
-        repository = logged_repository(
-            self.lake(), uri.repository, wanted=wanted, operation=operation
+        return self._keep(
+            logged_repository(self.lake(), uri.repository, wanted=wanted, operation=operation)
         )
-        self._repositories.append(repository)
-        if sync and repository.is_here() and self.settings.sync(uri.repository):
-            self._synchronise(repository)
-        return repository
 
-    def _synchronise(self, repository: Repository) -> None:
+    def synced(self, repository: Repository) -> Repository:
+        """Return a handle that shares by itself, after catching up with the bucket.
+
+        What an interrupted command left is finished, the bucket is asked for what others did, and
+        what the command moves goes there. That is for ``sync = auto``, and for a repository that
+        is on this machine; any other handle is returned as it is.
+        """
+        if not (self.settings.sync(repository.name) and repository.is_here()):
+            return repository
         from time import sleep
 
         from lakecli.errors import NotFound, Unreachable
-        from lakecli.repository.sync import Synchroniser
+        from lakecli.repository.core.lake import Repository
+        from lakecli.repository.sharing.mover import SharedMover
 
-        synchroniser = Synchroniser(repository, who=self.committer, sleep=sleep)
+        mover = SharedMover(self.new_id(), who=self.committer, sleep=sleep)
+        synced = self._keep(Repository(self.lake(), repository.record, mover=mover))
         try:
-            resumed = synchroniser.begin()
+            caught_up = mover.catch_up(synced)
         except (Unreachable, NotFound) as error:  # not found: a disk that is not mounted
             self.out.warn(f"not fetched, this is as of the last time: {error.message}")
         else:
-            if resumed.finished or resumed.unsent:
-                from lakecli.cli.sharing import tell_resumed
+            if caught_up.finished or caught_up.unsent:
+                from lakecli.cli.sharing import tell_caught_up
 
-                tell_resumed(self, resumed)
-        self._synchronisers.append(synchroniser)
+                tell_caught_up(self, caught_up)
+        return synced
+
+    def _keep(self, repository: Repository) -> Repository:
+        """Return a repository whose notices are shown and whose notes are sent in the end."""
+        self._repositories.append(repository)
+        return repository
 
     def finish(self) -> None:
         """Send what the command moved, where sharing is automatic; called when it succeeded.
@@ -254,8 +261,8 @@ class Context:
             OutcomeUnknown: the next command finds out.
             Unreachable: nothing was sent; the next command tries again.
         """
-        for synchroniser in self._synchronisers:
-            synchroniser.end()
+        for repository in self._repositories:
+            repository.mover.finish(repository)
 
     def _command_line(self) -> str:
         """Return the command as the operation log records it."""
@@ -289,7 +296,7 @@ class Context:
 
     def show_notices_of(self, repository: Repository) -> None:
         """Show in the end what verbs find out about a repository that was not opened here."""
-        self._repositories.append(repository)
+        self._keep(repository)
 
     def close(self) -> None:
         """Show what verbs found out, close what was opened; safe to repeat."""

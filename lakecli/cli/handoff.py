@@ -44,7 +44,7 @@ def presign_tree(
     from lakecli.repository.handoff.links import open_handoff
 
     targets = _targets(context, format_name, manifest, script)
-    repository = context.repository(uri)
+    repository = context.synced_repository(uri)
     wanted = lifetime(context, asked)
     with ExitStack() as stack:
         documents = [(file, stack.enter_context(Document(format_))) for file, format_ in targets]
@@ -245,7 +245,7 @@ def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, coun
     check_path(path)
     wanted = lifetime(context, asked)
     start = context.now()
-    repository = context.repository(uri)
+    repository = context.synced_repository(uri)
     links = new_links(repository, branch, count=count, expires_in=wanted)
     link = next(links)
     context.out.stream([link], record=_incoming_record, text=_incoming_text)

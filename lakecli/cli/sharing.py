@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.pending import Finished
     from lakecli.repository.fetch import RefUpdate
     from lakecli.repository.push import Pushed
-    from lakecli.repository.sync import Resumed
+    from lakecli.repository.sharing.mover import CaughtUp
     from lakecli.uri import LakeUri
 
 UP_TO_DATE: Final = "everything up to date"
@@ -37,10 +37,10 @@ def finish_interrupted(context: Context, repository: Repository) -> list[Finishe
     return finished
 
 
-def tell_resumed(context: Context, resumed: Resumed) -> None:
+def tell_caught_up(context: Context, caught_up: CaughtUp) -> None:
     """Tell what became of that which earlier commands left, where sharing is automatic."""
-    _tell(context, resumed.finished)
-    for error in resumed.unsent:
+    _tell(context, caught_up.finished)
+    for error in caught_up.unsent:
         context.out.warn(error.message)
         if error.hint is not None:
             context.out.hint(error.hint)

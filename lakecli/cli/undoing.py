@@ -18,8 +18,8 @@ def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
     """Undo the newest operation of a repository, and say what that was."""
     from lakecli.repository.undo.undo import undo
 
-    repository = context.logged_repository(uri, wanted="undo", sync=True)
-    shared = remote or repository.publisher is not None
+    repository = context.synced(context.logged_repository(uri, wanted="undo"))
+    shared = remote or repository.syncs
     done = undo(repository, remote=shared, committer=context.committer() if shared else "")
     _answer(context, "Undone", done)
     if done.operation.kind == "repo create":
@@ -30,7 +30,7 @@ def run_redo(context: Context, uri: LakeUri) -> None:
     """Do the last undone operation of a repository again, and say what that was."""
     from lakecli.repository.undo.undo import redo
 
-    repository = context.logged_repository(uri, wanted="redo", sync=True)
+    repository = context.synced(context.logged_repository(uri, wanted="redo"))
     _answer(context, "Redone", redo(repository))
 
 

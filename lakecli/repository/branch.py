@@ -9,7 +9,7 @@ from lakecli.errors import AlreadyExists, Refused
 from lakecli.model import Branch
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.store import RefStore
-from lakecli.repository.core import operations, staging_tokens
+from lakecli.repository.core import operations, ref_changes, staging_tokens
 from lakecli.repository.core.view import branch_at, commit_at, view_of_branch
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
         )
         refs.put_branch(branch)
         operations.append(
-            txn, repository, kind="branch create", refs=[operations.branch_change(None, branch)]
+            txn, repository, kind="branch create", refs=[ref_changes.branch_change(None, branch)]
         )
     return branch
 
@@ -116,7 +116,7 @@ def delete(repository: Repository, name: str) -> Branch:
                 txn,
                 repository,
                 kind="branch delete",
-                refs=[operations.branch_change(branch, None)],
+                refs=[ref_changes.branch_change(branch, None)],
                 sealed=(branch.staging_token, *branch.sealed_tokens),
             )
         return branch
@@ -173,7 +173,7 @@ def reset(repository: Repository, name: str) -> None:
                 txn,
                 repository,
                 kind="branch reset",
-                refs=[operations.branch_change(before, after)],
+                refs=[ref_changes.branch_change(before, after)],
                 sealed=(before.staging_token, *before.sealed_tokens),
             )
 

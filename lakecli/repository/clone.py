@@ -17,10 +17,17 @@ from lakecli.kv.operations import RefChange
 from lakecli.model import Branch, RepositoryRecord, Tag
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.store import RefStore
-from lakecli.repository.core import namespace, operations, records, staging_tokens, tracking
+from lakecli.repository.core import (
+    namespace,
+    operations,
+    records,
+    ref_changes,
+    staging_tokens,
+    tracking,
+)
 from lakecli.repository.core.commit_record import initial_commit
 from lakecli.repository.core.lake import Repository
-from lakecli.repository.fetch import Change, RefUpdate, notify, read_remote, take_packs
+from lakecli.repository.sharing.fetch import Change, RefUpdate, notify, read_remote, take_packs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
     from lakecli.model import CommitId, StagingToken
     from lakecli.remote.damage import Damage
     from lakecli.repository.core.lake import Lake
-    from lakecli.repository.fetch import Remote
+    from lakecli.repository.sharing.fetch import Remote
     from lakecli.repository.sharing.incoming import Incoming
 
 
@@ -244,7 +251,7 @@ def _log(
         if isinstance(old, Tag) or isinstance(new, Tag):
             assert not isinstance(old, Branch)
             assert not isinstance(new, Branch)
-            changes.append(operations.tag_change(old, new))
+            changes.append(ref_changes.tag_change(old, new))
         else:
-            changes.append(operations.branch_change(old, new))
+            changes.append(ref_changes.branch_change(old, new))
     operations.append(txn, repository, kind="clone", refs=changes, sealed=sealed, is_shared=True)

@@ -20,13 +20,14 @@ from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.repository.branch import check_free
-from lakecli.repository.core import operations, staging_tokens
+from lakecli.repository.core import operations, ref_changes, staging_tokens
 from lakecli.repository.core.clean import unstage_unchanged
+from lakecli.repository.core.landing import follow_head
 from lakecli.repository.core.pending import finish_pending
-from lakecli.repository.core.transaction import MAX_ATTEMPTS, follow_head
+from lakecli.repository.core.transaction import MAX_ATTEMPTS
 from lakecli.repository.core.view import view_of_branch
-from lakecli.repository.fetch import fetch
-from lakecli.repository.push import NonFastForward
+from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.sharing.refusals import NonFastForward
 
 if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
-    from lakecli.repository.fetch import FetchReport
     from lakecli.repository.merge import MergeOptions
+    from lakecli.repository.sharing.fetch import FetchReport
 
 MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""
@@ -182,7 +183,7 @@ def _take_tag(repository: Repository, tag: Tag) -> None:
         refs = RefStore(txn, repository.key)
         check_free(refs, tag.name)
         refs.put_tag(tag)
-        change = operations.tag_change(None, tag)
+        change = ref_changes.tag_change(None, tag)
         operations.append(txn, repository, kind="pull", refs=[change], is_shared=True)
 
 
@@ -255,7 +256,7 @@ def _follow(repository: Repository, name: str, plan: _Plan) -> bool:
             after = replace(before, commit_id=plan.there)
             follow_head(txn, before, after)
         refs.put_branch(after)
-        change = operations.branch_change(before, after)
+        change = ref_changes.branch_change(before, after)
         operations.append(txn, repository, kind="pull", refs=[change], is_shared=True)
     return True
 

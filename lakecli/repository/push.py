@@ -19,8 +19,9 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.repository.core import tracking
 from lakecli.repository.core.pending import finish_pending
-from lakecli.repository.fetch import fetch, take_packs
 from lakecli.repository.sharing import rollback
+from lakecli.repository.sharing.fetch import fetch, take_packs
+from lakecli.repository.sharing.refusals import refused, stale
 
 if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
@@ -30,14 +31,6 @@ if TYPE_CHECKING:
 
 MAX_ATTEMPTS: Final = 8
 """Times that others may move a ref, each time to what is pushed here too, while it is pushed."""
-
-
-class NonFastForward(LostRace):
-    """The bucket has commits on the branch that this clone's branch does not reach."""
-
-
-class StaleLease(LostRace):
-    """The ref does not stand where a forced push expected it."""
 
 
 class Pushing(StrEnum):
@@ -225,7 +218,7 @@ def _delete(
     _check_lease(repository, remote.name, remote.commit_id, options.lease or Lease(), expected)
     done = Pushed(remote.kind, remote.name, remote.commit_id, None, Pushing.DELETED)
     if not options.dry_run and not _move(repository, done, options=options, since=remote.sequence):
-        raise _stale(repository, remote.name, remote.commit_id)
+        raise stale(repository, remote.name, remote.commit_id)
     return done
 
 
@@ -269,7 +262,7 @@ def _push(
         if options.dry_run or _move(repository, done, options=options, since=since):
             return done
         if state is Pushing.FORCED:
-            raise _stale(repository, name, before)
+            raise stale(repository, name, before)
     raise LostRace(f"{name} moved {MAX_ATTEMPTS} times while it was pushed", hint="try again")
 
 
@@ -346,46 +339,7 @@ def _check_lease(
 ) -> None:
     """Refuse to force a ref that does not stand where it is expected."""
     if present != (expected if lease.commit_id is None else lease.commit_id):
-        raise _stale(repository, name, present)
-
-
-def _stale(repository: Repository, name: str, commit_id: CommitId | None) -> StaleLease:
-    where = "was deleted" if commit_id is None else f"stands on {commit_id}"
-    return StaleLease(
-        f"{name} is not where it was expected in the bucket: it {where}",
-        hint=f"look at what is there: lakecli fetch {repository.uri}, then decide again",
-    )
-
-
-def refused(
-    repository: Repository, kind: str, name: str, *, before: CommitId | None, after: CommitId | None
-) -> LakeError:
-    """Return the error for a move that would take back or delete what others did.
-
-    Args:
-        repository: whose.
-        kind: ``branch`` or ``tag``.
-        name: of the ref.
-        before: where it stands in the bucket; ``None``: nowhere, it was deleted there.
-        after: where it should go; ``None``: it should be deleted.
-    """
-    if after is None:
-        return _stale(repository, name, before)
-    uri = f"{repository.uri}/{name}"
-    if before is None:
-        return NonFastForward(
-            f"{kind} {name} was deleted in the bucket",
-            hint=f"what is here stays; bring it back there: lakecli push {uri}",
-        )
-    if kind == "tag":
-        return AlreadyExists(
-            f"tag {name} is in the bucket already, at {before}",
-            hint="a tag stays where it is; push with --force-with-lease moves it for everybody",
-        )
-    return NonFastForward(
-        f"the bucket has commits on {name} that are not here; it stands on {before}",
-        hint=f"merge them first: lakecli pull {uri}",
-    )
+        raise stale(repository, name, present)
 
 
 def _local(

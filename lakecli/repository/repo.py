@@ -11,7 +11,7 @@ from lakecli.kv.operations import RefChange
 from lakecli.model import Branch, RepositoryRecord, RepositoryUuid
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.store import RefStore
-from lakecli.repository.core import namespace, operations, records, staging_tokens
+from lakecli.repository.core import namespace, operations, records, ref_changes, staging_tokens
 from lakecli.repository.core.commit_record import initial_commit
 from lakecli.repository.core.lake import Repository
 
@@ -133,7 +133,7 @@ def _register(lake: Lake, record: RepositoryRecord) -> Repository:
         refs.put_branch(branch)
         changes = [
             RefChange("repository", record.name, before=None, after=records.to_json(record)),
-            operations.branch_change(None, branch),
+            ref_changes.branch_change(None, branch),
         ]
         operations.append(txn, repository, kind="repo create", refs=changes)
     return repository

@@ -9,7 +9,7 @@ from lakecli.model import Tag
 from lakecli.refs.names import check_tag_name
 from lakecli.refs.store import RefStore
 from lakecli.repository.branch import check_free, claim_ref
-from lakecli.repository.core import operations
+from lakecli.repository.core import operations, ref_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
         tag = Tag(name, commit.id)
         refs.put_tag(tag)
         operations.append(
-            txn, repository, kind="tag create", refs=[operations.tag_change(before, tag)]
+            txn, repository, kind="tag create", refs=[ref_changes.tag_change(before, tag)]
         )
     return tag
 
@@ -80,7 +80,7 @@ def delete(repository: Repository, name: str) -> Tag:
         tag = _tag_at(repository, txn, name)
         refs.delete_tag(name)
         operations.append(
-            txn, repository, kind="tag delete", refs=[operations.tag_change(tag, None)]
+            txn, repository, kind="tag delete", refs=[ref_changes.tag_change(tag, None)]
         )
     return tag
 

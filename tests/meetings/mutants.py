@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli.repository import follow
 from lakecli.repository.core import transaction
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.core.view import branch_at, view_of_branch
-from lakecli.repository.sharing import references, rollback
+from lakecli.repository.sharing import follow, references, rollback
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.team import Team, bucket_copy, days
 

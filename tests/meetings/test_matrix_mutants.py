@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from lakecli.repository.core import transaction, unsent
+from lakecli.repository.core import landing, unsent
 from lakecli.repository.undo import apply as op_apply
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.outcomes import Meeting
@@ -39,18 +39,18 @@ class Mutant(NamedTuple):
 
 def _moves_any_head(patch: pytest.MonkeyPatch) -> None:
     """A branch is moved without comparing it with what the commit was built from."""
-    patch.setattr(transaction, "is_as_built", lambda *_: True)
+    patch.setattr(landing, "is_built_from", lambda *_: True)
 
 
 def _counts_all_as_seen(patch: pytest.MonkeyPatch) -> None:
     """What is staged during a merge counts as written on top of it."""
-    follow_head = transaction.follow_head
+    follow_head = landing.follow_head
 
     def follow(txn: Any, before: Branch, after: Branch, *, has_seen: bool = True) -> None:
         del has_seen
         follow_head(txn, before, after)
 
-    patch.setattr(transaction, "follow_head", follow)
+    patch.setattr(landing, "follow_head", follow)
 
 
 def _moves_blindly(patch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,8 @@ SUITES = (
         "moving a branch",
         (
             "repository/core/transaction.py",
+            "repository/core/mover.py",
+            "repository/core/landing.py",
             "repository/core/clean.py",
             "repository/commit.py",
             "repository/merge.py",
@@ -88,8 +90,9 @@ SUITES = (
     Suite(
         "sync",
         (
-            "repository/sync.py",
-            "repository/follow.py",
+            "repository/sharing/mover.py",
+            "repository/sharing/notes.py",
+            "repository/sharing/follow.py",
             "repository/core/unsent.py",
             "repository/sharing/publish.py",
             "repository/core/intents.py",

@@ -19,7 +19,7 @@ from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.revert import revert
 from lakecli.repository.undo.undo import redo, restore, undo
-from tests.support.clones import Clones, synchronise
+from tests.support.clones import Clones, synced
 from tests.support.lakes import checksums, make_repository, open_lake, read, stage
 
 if TYPE_CHECKING:
@@ -237,12 +237,12 @@ def test_commit_refuses_what_was_staged_while_a_merge_changed_the_same_path(
     with Clones.make(tmp_path, "ada") as clones:
         (repository,) = clones.repositories
         prepare(repository)
-        sharing = synchronise(repository, "ada") if sync else None
+        sharing = synced(repository, "ada") if sync else None
         lake = repository.lake
         lake.runtime = lake.runtime._replace(on_step=stage_once)
-        head = _merge(repository)
+        head = _merge(repository if sharing is None else sharing.repository)
         if sharing is not None:
-            sharing.end()
+            sharing.finish()
         lake.runtime = lake.runtime._replace(on_step=lambda _name: None)
         with pytest.raises(ConflictError) as refused:
             commit(repository, "main", message="over the merge", committer="me")
@@ -361,20 +361,15 @@ def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
 
 def share(repository: Repository) -> None:
     """Send and take everything, as a command does that shares by itself."""
-    synchroniser = synchronise(repository, "somebody")
-    synchroniser.begin()
-    synchroniser.end()
+    shared(repository, lambda _: None)
 
 
 def shared(repository: Repository, act: Callable[[Repository], object]) -> None:
     """Do something as a command that shares by itself."""
-    synchroniser = synchronise(repository, "somebody")
-    try:
-        synchroniser.begin()
-        act(repository)
-        synchroniser.end()
-    finally:
-        repository.publisher = None
+    sharing = synced(repository, "somebody")
+    sharing.catch_up()
+    act(sharing.repository)
+    sharing.finish()
 
 
 def test_a_shared_merge_takes_them_off(clones: tuple[Repository, ...]) -> None:

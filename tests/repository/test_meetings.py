@@ -27,7 +27,7 @@ from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.revert import revert
 from lakecli.repository.undo.undo import undo
-from tests.support.clones import machine, synchronise
+from tests.support.clones import machine, synced
 from tests.support.faulty import FaultyStore
 from tests.support.lakes import read, stage
 
@@ -84,11 +84,12 @@ class Meeting:
         process = type(self.repository)(self.repository.lake, self.repository.record)
         try:
             if self.shares:
-                synchroniser = synchronise(process, "somebody")
-                synchroniser.begin()
+                sharing = synced(process, "somebody")
+                process = sharing.repository
+                sharing.catch_up()
             command(process)
             if self.shares:
-                synchroniser.end()
+                sharing.finish()
         except LakeError as error:
             return str(error.kind)
         return "ok"

@@ -18,7 +18,7 @@ from lakecli.refs.store import RefStore
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.core import housekeeping, operations, staging_tokens
+from lakecli.repository.core import housekeeping, operations, ref_changes, staging_tokens
 from lakecli.repository.core.housekeeping import KEPT_FOR
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.fetch import fetch
@@ -33,7 +33,7 @@ from lakecli.repository.undo.log import (
 )
 from lakecli.repository.undo.undo import redo, restore, undo
 from lakecli.staging import area
-from tests.support.clones import Clones, make_commit, position, synchronise
+from tests.support.clones import Clones, make_commit, position, synced
 from tests.support.lakes import (
     Ticking,
     checksums,
@@ -222,8 +222,8 @@ class TestHere:
         branch.create(repository, "dev", source="main")
         with repository.lake.kv.write() as txn:
             found = RefStore(txn, repository.key).get_branch("main")
-            change = operations.branch_change(found, found)
-            operations.append(txn, repository, kind=operations.FOLLOWED, refs=[change])
+            change = ref_changes.branch_change(found, found)
+            operations.append(txn, repository, kind=ref_changes.FOLLOWED, refs=[change])
         assert undo(repository).operation.kind == "branch create"
         assert redo(repository).operation.kind == "branch create"
 
@@ -501,18 +501,18 @@ class TestPushed:
 
     def test_where_sharing_is_automatic(self, clones: tuple[Repository, ...]) -> None:
         one, two = clones
-        shared = synchronise(one, "one")
-        shared.begin()
+        sharing = synced(one, "one")
+        sharing.catch_up()
         before = head(one)
-        made = make_commit(one, b"a")
-        shared.end()
+        made = make_commit(sharing.repository, b"a")
+        sharing.finish()
         assert position(one) == made.id
-        undo(one, remote=True, committer=WHO)
-        shared.end()
+        undo(sharing.repository, remote=True, committer=WHO)
+        sharing.finish()
         fetch(two)
         assert (head(one), position(one)) == (before, before)
-        redo(one)
-        shared.end()
+        redo(sharing.repository)
+        sharing.finish()
         assert position(one) == made.id
 
     def test_a_clone_is_undone_and_made_again(

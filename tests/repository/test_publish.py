@@ -24,6 +24,7 @@ from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.commit_record import describe_commit
+from lakecli.repository.core.landing import Landing
 from lakecli.repository.core.pending import State, finish_pending
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.view import view_of_branch
@@ -211,7 +212,7 @@ def test_what_a_command_was_to_do_here_is_done_by_the_next(
             after=made.id,
             who="me",
             why="commit",
-            local={"commit_id": made.id, "operation": "commit", "sealed": []},
+            landing=Landing("commit", (), from_staging=True),
         )
     assert branch.show(repository, "main") == before
     (finished,) = finish_pending(repository)

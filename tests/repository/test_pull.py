@@ -16,7 +16,8 @@ from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.core import staging_tokens
 from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
-from lakecli.repository.push import NonFastForward, PushOptions, push, push_deletion
+from lakecli.repository.push import PushOptions, push, push_deletion
+from lakecli.repository.sharing.refusals import NonFastForward
 from tests.support.clones import Clones, make_commit
 from tests.support.lakes import checksums, read, stage
 

@@ -15,17 +15,9 @@ from lakecli.layout import COMMITS, sstable_key
 from lakecli.model import CommitId
 from lakecli.repository import branch, tag
 from lakecli.repository.fetch import fetch
-from lakecli.repository.push import (
-    Lease,
-    NonFastForward,
-    Pushing,
-    PushOptions,
-    StaleLease,
-    push,
-    push_all,
-    push_deletion,
-)
+from lakecli.repository.push import Lease, Pushing, PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.references import NotInBucket
+from lakecli.repository.sharing.refusals import NonFastForward, StaleLease
 from tests.support.clones import Clones, make_commit, position
 from tests.support.lakes import checksums, read
 

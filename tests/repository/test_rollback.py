@@ -16,17 +16,11 @@ from lakecli.repository.commit import commit
 from lakecli.repository.fetch import Change, fetch
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import PullOptions, pull
-from lakecli.repository.push import (
-    Lease,
-    PushOptions,
-    StaleLease,
-    push,
-    push_all,
-    push_deletion,
-)
+from lakecli.repository.push import Lease, PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.references import NotInBucket
+from lakecli.repository.sharing.refusals import StaleLease
 from lakecli.repository.status import notify_rollback
-from tests.support.clones import machine, synchronise
+from tests.support.clones import machine, synced
 from tests.support.lakes import checksums, entry_of, read, stage
 
 if TYPE_CHECKING:
@@ -269,18 +263,18 @@ class TestAuto:
     ) -> None:
         _, bob = clones
         backup = Backup(bucket)
-        shared = synchronise(bob, "bob")
-        shared.begin()
-        second = put(bob, {b"second": b"2"})
-        branch.create(bob, "dev", source="main")
-        shared.end()
+        sharing = synced(bob, "bob")
+        sharing.catch_up()
+        second = put(sharing.repository, {b"second": b"2"})
+        branch.create(sharing.repository, "dev", source="main")
+        sharing.finish()
         backup.restore(keep="/data/")
-        shared = synchronise(bob, "bob")
-        shared.begin()
+        sharing = synced(bob, "bob")
+        sharing.catch_up()
         assert here(bob) == here(bob, "dev") == second.id
         assert "went back in time" in notices(bob)
-        put(bob, {b"third": b"3"})
-        shared.end()
+        put(sharing.repository, {b"third": b"3"})
+        sharing.finish()
         assert there(bob) == here(bob)
         assert "sent again" in notices(bob)
         check_whole(tmp_path, FIRST | {b"second": b"2", b"third": b"3"})
@@ -293,15 +287,15 @@ class TestAuto:
         _, bob = clones
         first = there(bob)
         backup = Backup(bucket)
-        shared = synchronise(bob, "bob")
-        shared.begin()
-        put(bob, {b"second": b"2"})
-        shared.end()
+        sharing = synced(bob, "bob")
+        sharing.catch_up()
+        put(sharing.repository, {b"second": b"2"})
+        sharing.finish()
         backup.restore(keep="/data/")
-        shared = synchronise(bob, "bob")
-        shared.begin()
-        undo(bob, remote=True, committer="bob")
-        shared.end()
+        sharing = synced(bob, "bob")
+        sharing.catch_up()
+        undo(sharing.repository, remote=True, committer="bob")
+        sharing.finish()
         assert here(bob) == there(bob) == first
 
 

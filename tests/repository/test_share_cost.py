@@ -14,7 +14,7 @@ from lakecli.objectstore.memory.store import MemoryBucket
 from lakecli.repository.commit import commit
 from lakecli.repository.fetch import fetch
 from lakecli.repository.push import PushOptions, push
-from tests.support.clones import Clones, make_commit, synchronise
+from tests.support.clones import Clones, make_commit, synced
 from tests.support.counting import CountingStore
 from tests.support.lakes import stage
 
@@ -85,12 +85,13 @@ def test_push_of_one_commit(clones: tuple[Repository, ...]) -> None:
 
 def test_a_commit_that_shares_by_itself(clones: tuple[Repository, ...]) -> None:
     one, _ = clones
-    synchroniser = synchronise(one, "me")
-    stage(one, "main", {b"c": b"c"})
+    sharing = synced(one, "me")
+    make_commit(sharing.repository, b"b")  # as all others here, the handle was used before
+    stage(sharing.repository, "main", {b"c": b"c"})
     sent(one)
-    synchroniser.begin()
+    sharing.catch_up()
     assert sent(one) == {"get": 2, "list": 1}
-    commit(one, "main", message="shared", committer="me")
+    commit(sharing.repository, "main", message="shared", committer="me")
     assert sent(one) == {"get": 6, "head": 3, "list": 1, "put": 4}
-    synchroniser.end()
+    sharing.finish()
     assert sent(one) == {}

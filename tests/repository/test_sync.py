@@ -16,7 +16,7 @@ from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.undo.undo import undo
-from tests.support.clones import Clones, synchronise
+from tests.support.clones import Clones, synced
 from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:
@@ -41,21 +41,18 @@ def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
 @contextmanager
 def command(repository: Repository, who: str = "somebody") -> Iterator[Repository]:
     """Run what is in the block as one command would, sharing by itself."""
-    synchroniser = synchronise(repository, who)
-    try:
-        synchroniser.begin()
-        yield repository
-        synchroniser.end()
-    finally:
-        repository.publisher = None
+    sharing = synced(repository, who)
+    sharing.catch_up()
+    yield sharing.repository
+    sharing.finish()
 
 
 def put(repository: Repository, contents: Mapping[bytes, bytes | None], message: str) -> Commit:
     """Stage and commit to main."""
-    with command(repository):
-        stage(repository, "main", contents)
-    with command(repository):
-        return commit(repository, "main", message=message, committer="me")
+    with command(repository) as shared:
+        stage(shared, "main", contents)
+    with command(repository) as shared:
+        return commit(shared, "main", message=message, committer="me")
 
 
 def messages(repository: Repository, ref: str = "main") -> list[str]:
@@ -79,20 +76,20 @@ def test_commits_of_one_are_there_for_all(clones: tuple[Repository, ...]) -> Non
     put(ada, {b"a": b"1"}, "one")
     put(bob, {b"b": b"2"}, "two")
     put(ada, {b"a": None}, "three")
-    with command(eve):
-        assert messages(eve) == ["three", "two", "one"]
-        assert read(eve, "main") == checksums({b"b": b"2"})
+    with command(eve) as synced_eve:
+        assert messages(synced_eve) == ["three", "two", "one"]
+        assert read(synced_eve, "main") == checksums({b"b": b"2"})
     assert not notes(ada)
     assert not notes(bob)
 
 
 def test_a_lost_race_builds_again_on_the_new_head(clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
-    with command(ada):
-        stage(ada, "main", {b"a": b"1"})
-    with command(ada):
+    with command(ada) as synced_ada:
+        stage(synced_ada, "main", {b"a": b"1"})
+    with command(ada) as synced_ada:
         put(bob, {b"b": b"2"}, "bob's")  # after ada has looked
-        commit(ada, "main", message="ada's", committer="me")
+        commit(synced_ada, "main", message="ada's", committer="me")
     assert messages(ada) == ["ada's", "bob's"]
     assert read(ada, "main@") == checksums({b"a": b"1", b"b": b"2"})
     assert is_clean(ada)
@@ -112,12 +109,12 @@ def test_another_process_of_the_machine_that_fetched_meanwhile(
             with command(other):  # any command does
                 pass
 
-    with command(ada):
-        stage(ada, "main", {b"a": b"1"})
-    with command(ada):
-        runtime = ada.lake.runtime._replace(on_step=on_step)
-        monkeypatch.setattr(ada.lake, "runtime", runtime)
-        commit(ada, "main", message="ada's", committer="me")
+    with command(ada) as synced_ada:
+        stage(synced_ada, "main", {b"a": b"1"})
+    with command(ada) as synced_ada:
+        runtime = synced_ada.lake.runtime._replace(on_step=on_step)
+        monkeypatch.setattr(synced_ada.lake, "runtime", runtime)
+        commit(synced_ada, "main", message="ada's", committer="me")
     assert messages(ada) == ["ada's", "bob's"]
     assert read(ada, "main@") == checksums({b"a": b"1", b"b": b"2"})
     assert is_clean(ada)
@@ -126,104 +123,103 @@ def test_another_process_of_the_machine_that_fetched_meanwhile(
 def test_a_path_that_both_changed_is_a_conflict(clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
     put(ada, {b"a": b"1"}, "first")
-    with command(ada):
-        stage(ada, "main", {b"a": b"ada's", b"b": b"ada's"})
+    with command(ada) as synced_ada:
+        stage(synced_ada, "main", {b"a": b"ada's", b"b": b"ada's"})
     put(bob, {b"a": b"bob's"}, "bob's")
-    with command(ada), pytest.raises(StagedConflict) as caught:
-        commit(ada, "main", message="ada's", committer="me")
+    with command(ada) as synced_ada, pytest.raises(StagedConflict) as caught:
+        commit(synced_ada, "main", message="ada's", committer="me")
     assert caught.value.paths == (b"a",)
     assert messages(ada) == ["bob's", "first"]
-    with command(ada):
-        stage(ada, "main", {b"a": b"both"})
-        commit(ada, "main", message="ada's", committer="me")
-    with command(bob):
-        assert read(bob, "main@") == checksums({b"a": b"both", b"b": b"ada's"})
+    with command(ada) as synced_ada:
+        stage(synced_ada, "main", {b"a": b"both"})
+        commit(synced_ada, "main", message="ada's", committer="me")
+    with command(bob) as synced_bob:
+        assert read(synced_bob, "main@") == checksums({b"a": b"both", b"b": b"ada's"})
 
 
 def test_a_merge_is_merged_again(clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
     put(ada, {b"a": b"1"}, "first")
-    with command(ada):
-        branch.create(ada, "dev", source="main")
-        stage(ada, "dev", {b"d": b"1"})
-        commit(ada, "dev", message="dev", committer="me")
-    with command(ada):
+    with command(ada) as synced_ada:
+        branch.create(synced_ada, "dev", source="main")
+        stage(synced_ada, "dev", {b"d": b"1"})
+        commit(synced_ada, "dev", message="dev", committer="me")
+    with command(ada) as synced_ada:
         put(bob, {b"b": b"2"}, "bob's")
-        merged = merge(ada, "dev", "main", MergeOptions("me"))
+        merged = merge(synced_ada, "dev", "main", MergeOptions("me"))
     assert read(ada, "main@") == checksums({b"a": b"1", b"b": b"2", b"d": b"1"})
-    with command(bob):
-        assert branch.show(bob, "main").commit_id == merged.id
-        assert branch.show(bob, "dev").commit_id in merged.parents
+    with command(bob) as synced_bob:
+        assert branch.show(synced_bob, "main").commit_id == merged.id
+        assert branch.show(synced_bob, "dev").commit_id in merged.parents
 
 
 def test_branches_and_tags_come_and_go(clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
     put(ada, {b"a": b"1"}, "first")
-    with command(ada):
-        branch.create(ada, "dev", source="main")
-        tag.create(ada, "v1", "main")
-    with command(bob):
-        head = branch.show(bob, "dev").commit_id
-        assert tag.show(bob, "v1").commit_id == head
-        branch.delete(bob, "dev")
-    with command(ada), pytest.raises(NotFound):
-        branch.show(ada, "dev")
+    with command(ada) as synced_ada:
+        branch.create(synced_ada, "dev", source="main")
+        tag.create(synced_ada, "v1", "main")
+    with command(bob) as synced_bob:
+        head = branch.show(synced_bob, "dev").commit_id
+        assert tag.show(synced_bob, "v1").commit_id == head
+        branch.delete(synced_bob, "dev")
+    with command(ada) as synced_ada, pytest.raises(NotFound):
+        branch.show(synced_ada, "dev")
 
 
 def test_what_is_staged_keeps_a_branch_that_others_delete(clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
-    with command(ada):
-        branch.create(ada, "dev", source="main")
-    with command(bob):
-        stage(bob, "dev", {b"b": b"2"})
-    with command(ada):
-        branch.delete(ada, "dev")
-    with command(bob):
-        assert read(bob, "dev") == checksums({b"b": b"2"})
+    with command(ada) as synced_ada:
+        branch.create(synced_ada, "dev", source="main")
+    with command(bob) as synced_bob:
+        stage(synced_bob, "dev", {b"b": b"2"})
+    with command(ada) as synced_ada:
+        branch.delete(synced_ada, "dev")
+    with command(bob) as synced_bob:
+        assert read(synced_bob, "dev") == checksums({b"b": b"2"})
 
 
 def test_two_create_one_branch_and_one_wins(clones: tuple[Repository, ...]) -> None:
     ada, bob, eve = clones
     first = put(ada, {b"a": b"1"}, "first")
-    with command(ada):
-        branch.create(ada, "dev", source="main")
-        with command(bob):
-            branch.create(bob, "dev", source="main~1")
+    with command(ada) as synced_ada:
+        branch.create(synced_ada, "dev", source="main")
+        with command(bob) as synced_bob:
+            branch.create(synced_bob, "dev", source="main~1")
         with pytest.raises(LostRace, match="dev"):
-            raise_at_end(ada)
-    with command(eve):
-        assert branch.show(eve, "dev").commit_id == first.parents[0]
+            raise_at_end(synced_ada)
+    with command(eve) as synced_eve:
+        assert branch.show(synced_eve, "dev").commit_id == first.parents[0]
     assert not notes(ada)
 
 
 def raise_at_end(repository: Repository) -> None:
-    assert repository.publisher is not None
-    repository.publisher.end()  # type: ignore[attr-defined]
+    repository.mover.finish(repository)
 
 
 @pytest.mark.parametrize("step", ["pack", "intent", "move", "track"])
 def test_a_commit_that_was_killed_is_there_once(step: str, clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
-    with command(ada):
-        stage(ada, "main", {b"a": b"1"})
+    with command(ada) as synced_ada:
+        stage(synced_ada, "main", {b"a": b"1"})
 
     def kill(name: str) -> None:
         if name == step:
             raise KilledError
 
     runtime = ada.lake.runtime
-    with command(ada):
-        ada.lake.runtime = runtime._replace(on_step=kill)
+    with command(ada) as synced_ada:
+        synced_ada.lake.runtime = runtime._replace(on_step=kill)
         with pytest.raises(KilledError):
-            commit(ada, "main", message="mine", committer="me")
-        ada.lake.runtime = runtime
+            commit(synced_ada, "main", message="mine", committer="me")
+        synced_ada.lake.runtime = runtime
     put(bob, {b"b": b"2"}, "bob's")
     # Where the bucket had it already, this command lands it, and finds nothing more to do.
-    with command(ada), suppress(NothingToDo):
-        commit(ada, "main", message="mine", committer="me")
-    with command(bob):
-        assert sorted(messages(bob)) == ["bob's", "mine"]
-        assert read(bob, "main") == checksums({b"a": b"1", b"b": b"2"})
+    with command(ada) as synced_ada, suppress(NothingToDo):
+        commit(synced_ada, "main", message="mine", committer="me")
+    with command(bob) as synced_bob:
+        assert sorted(messages(synced_bob)) == ["bob's", "mine"]
+        assert read(synced_bob, "main") == checksums({b"a": b"1", b"b": b"2"})
     assert is_clean(ada)
     assert not notes(ada)
 
@@ -232,14 +228,15 @@ def test_a_ref_that_was_not_pushed_is_pushed_by_the_next_command(
     clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada, bob, _ = clones
-    with command(ada):
-        branch.create(ada, "dev", source="main")
-        monkeypatch.setattr(ada.publisher, "end", lambda: None)  # killed before it could push
+    with command(ada) as synced_ada:
+        branch.create(synced_ada, "dev", source="main")
+        # Killed before it could push.
+        monkeypatch.setattr(synced_ada.mover, "finish", lambda _: None)
     assert notes(ada)
-    with command(ada):
-        assert not notes(ada)
-    with command(bob):
-        assert branch.show(bob, "dev").commit_id == branch.show(ada, "dev").commit_id
+    with command(ada) as synced_ada:
+        assert not notes(synced_ada)
+    with command(bob) as synced_bob:
+        assert branch.show(synced_bob, "dev").commit_id == branch.show(ada, "dev").commit_id
 
 
 def test_a_branch_that_has_parted_says_so(clones: tuple[Repository, ...]) -> None:
@@ -247,10 +244,10 @@ def test_a_branch_that_has_parted_says_so(clones: tuple[Repository, ...]) -> Non
     stage(ada, "main", {b"a": b"1"})
     commit(ada, "main", message="by myself", committer="me")  # before sharing by itself
     put(bob, {b"b": b"2"}, "bob's")
-    with command(ada):
-        stage(ada, "main", {b"c": b"3"})
+    with command(ada) as synced_ada:
+        stage(synced_ada, "main", {b"c": b"3"})
         with pytest.raises(LostRace, match="parted") as caught:
-            commit(ada, "main", message="more", committer="me")
+            commit(synced_ada, "main", message="more", committer="me")
     assert caught.value.hint is not None
     assert "lakecli pull" in caught.value.hint
     assert messages(ada) == ["by myself"]
@@ -260,33 +257,33 @@ def test_tags_follow_where_the_bucket_once_stood(clones: tuple[Repository, ...])
     ada, bob, eve = clones
     first = put(ada, {b"a": b"1"}, "first")
     tag.create(eve, "v1", first.parents[0])  # eve's own, of another commit
-    with command(ada):
-        tag.create(ada, "v1", "main")
-    with command(bob):
-        assert tag.show(bob, "v1").commit_id == first.id
+    with command(ada) as synced_ada:
+        tag.create(synced_ada, "v1", "main")
+    with command(bob) as synced_bob:
+        assert tag.show(synced_bob, "v1").commit_id == first.id
     second = put(ada, {b"a": b"2"}, "second")
-    with command(ada):
-        tag.create(ada, "v1", "main", force=True)
-    with command(bob):
-        assert tag.show(bob, "v1").commit_id == second.id
-        tag.delete(bob, "v1")
-    with command(ada), pytest.raises(NotFound):
-        tag.show(ada, "v1")
-    with command(eve):
-        assert tag.show(eve, "v1").commit_id == first.parents[0]
+    with command(ada) as synced_ada:
+        tag.create(synced_ada, "v1", "main", force=True)
+    with command(bob) as synced_bob:
+        assert tag.show(synced_bob, "v1").commit_id == second.id
+        tag.delete(synced_bob, "v1")
+    with command(ada) as synced_ada, pytest.raises(NotFound):
+        tag.show(synced_ada, "v1")
+    with command(eve) as synced_eve:
+        assert tag.show(synced_eve, "v1").commit_id == first.parents[0]
 
 
 def test_what_nobody_asked_for_is_not_undone(clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
-    with command(bob):
-        branch.create(bob, "mine", source="main")
-    with command(ada):
-        tag.create(ada, "v1", "main")
-    with command(bob):
-        tag.show(bob, "v1")
-    with command(bob):
-        assert undo(bob, remote=True, committer="bob").operation.kind == "branch create"
-        assert tag.show(bob, "v1").commit_id
+    with command(bob) as synced_bob:
+        branch.create(synced_bob, "mine", source="main")
+    with command(ada) as synced_ada:
+        tag.create(synced_ada, "v1", "main")
+    with command(bob) as synced_bob:
+        tag.show(synced_bob, "v1")
+    with command(bob) as synced_bob:
+        assert undo(synced_bob, remote=True, committer="bob").operation.kind == "branch create"
+        assert tag.show(synced_bob, "v1").commit_id
 
 
 class Refusing:
@@ -308,26 +305,26 @@ def test_a_ref_that_cannot_be_sent_keeps_nobody_from_going_on(
 ) -> None:
     ada, bob, _ = clones
     put(ada, {b"a": b"1"}, "first")
-    with command(bob), monkeypatch.context() as patch:
+    with command(bob) as synced_bob, monkeypatch.context() as patch:
         error = kind("not now", hint="wait and repeat the command")
-        patch.setitem(bob.__dict__, "store", Refusing(bob.store, error))
-        branch.create(bob, "dev", source="main")
+        patch.setitem(synced_bob.__dict__, "store", Refusing(synced_bob.store, error))
+        branch.create(synced_bob, "dev", source="main")
         with pytest.raises(kind, match="branch dev moved here, not yet in the bucket") as told:
-            raise_at_end(bob)
+            raise_at_end(synced_bob)
         assert told.value.hint is not None
         assert "lakecli undo lakefs://demo" in told.value.hint
         assert told.value.hint.startswith("wait and repeat") == (kind is PermissionDenied)
 
-        synchroniser = synchronise(bob, "bob")
+        again = synced(synced_bob, "bob")
         if kind is Unreachable:
             with pytest.raises(kind):
-                synchroniser.begin()
+                again.catch_up()
         else:
-            assert [type(each) for each in synchroniser.begin().unsent] == [kind]
-        synchroniser.end()  # it did nothing that would have to be sent
-        assert notes(bob)
+            assert [type(each) for each in again.catch_up().unsent] == [kind]
+        again.finish()  # it did nothing that would have to be sent
+        assert notes(synced_bob)
     # While it was refused, nothing was lost; now it goes there.
-    with command(bob):
-        assert not notes(bob)
-    with command(ada):
-        assert branch.show(ada, "dev").commit_id == branch.show(ada, "main").commit_id
+    with command(bob) as synced_bob:
+        assert not notes(synced_bob)
+    with command(ada) as synced_ada:
+        assert branch.show(synced_ada, "dev").commit_id == branch.show(synced_ada, "main").commit_id

@@ -13,7 +13,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.log import LogOptions, log
 from tests.repository.test_share_crashes import state_of
 from tests.support import crashes
-from tests.support.clones import machine, make_commit, synchronise
+from tests.support.clones import machine, make_commit, synced
 from tests.support.lakes import stage
 
 if TYPE_CHECKING:
@@ -36,8 +36,9 @@ ANSWERS = {"commit": "nothing_to_do", "branch create": "refused", "tag create": 
 def do(lake: Lake, killer: Killer, command: str) -> None:
     repository = lake.repository("demo")
     killer.watch(repository)
-    synchroniser = synchronise(repository, "me")
-    synchroniser.begin()
+    sharing = synced(repository, "me")
+    repository = sharing.repository
+    sharing.catch_up()
     killer("begun")
     if command == "commit":
         commit(repository, "main", message="mine", committer="me")
@@ -48,7 +49,7 @@ def do(lake: Lake, killer: Killer, command: str) -> None:
     else:
         raise ValueError(command)
     killer("done")
-    synchroniser.end()
+    sharing.finish()
 
 
 def run(directory: Path, command: str, step: str, seed: str) -> Outcome:
@@ -61,9 +62,9 @@ def prepare(directory: Path) -> None:
     directory.mkdir()
     with machine(directory, "one") as lake, machine(directory, "two") as other_lake:
         one = repo.create(lake, "demo", namespace, range_entries=16)
-        synchroniser = synchronise(one, "me")
-        make_commit(one, b"base")
-        synchroniser.end()
+        sharing = synced(one, "me")
+        make_commit(sharing.repository, b"base")
+        sharing.finish()
         clone(other_lake, namespace, "demo")
         stage(one, "main", {b"mine": b"1"})
 
@@ -72,7 +73,7 @@ def state(directory: Path) -> dict[str, Any]:
     """Return the state of the bucket and the first machine, once the second sees the same."""
     with machine(directory, "one") as lake, machine(directory, "two") as other_lake:
         one, two = lake.repository("demo"), other_lake.repository("demo")
-        synchronise(two, "other").begin()
+        synced(two, "other").catch_up()
         here = state_of(one)
         there = state_of(two)
         assert (there["here"], there["there"]) == (here["here"], here["there"])

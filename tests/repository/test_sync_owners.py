@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,10 +17,12 @@ from lakecli.repository.commit import commit
 from lakecli.repository.core import unsent
 from lakecli.repository.fetch import fetch
 from lakecli.repository.pull import PullOptions, pull
-from lakecli.repository.push import NonFastForward, PushOptions, StaleLease, push, push_deletion
+from lakecli.repository.push import PushOptions, push, push_deletion
+from lakecli.repository.sharing import notes
+from lakecli.repository.sharing.refusals import NonFastForward, StaleLease
 from lakecli.repository.undo.log import iter_log, logged_repository
 from lakecli.repository.undo.undo import Undone, redo, restore, undo
-from tests.support.clones import Clones, machine, make_commit, position, synchronise
+from tests.support.clones import Clones, machine, make_commit, position, synced
 from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from lakecli.kv.operations import Operation
     from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.sync import Resumed
+    from lakecli.repository.sharing.mover import CaughtUp
 
 ME = PushOptions(who="Me <me@example.com>")
 PULL = PullOptions(committer="me")
@@ -52,29 +54,22 @@ def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
 
 
 @contextmanager
-def auto(repository: Repository) -> Iterator[Resumed]:
+def auto(repository: Repository) -> Iterator[tuple[Repository, CaughtUp]]:
     """Run the block as one command with sync = auto would."""
-    synchroniser = synchronise(repository, "somebody")
-    try:
-        yield synchroniser.begin()
-        synchroniser.end()
-    finally:
-        repository.publisher = None
+    sharing = synced(repository, "somebody")
+    yield sharing.repository, sharing.catch_up()
+    sharing.finish()
 
 
 @contextmanager
-def killed(repository: Repository) -> Iterator[None]:
+def killed(repository: Repository) -> Iterator[Repository]:
     """Run the block as a command with sync = auto that is killed before it sends its notes."""
-    synchronise(repository, "somebody")
-    try:
-        yield
-    finally:
-        repository.publisher = None
+    yield synced(repository, "somebody").repository
 
 
 def auto_undo(repository: Repository) -> Undone:
-    with auto(repository):
-        return undo(repository, remote=True, committer="me")
+    with auto(repository) as (shared, _):
+        return undo(shared, remote=True, committer="me")
 
 
 def there(repository: Repository, name: str = "main", kind: str = "branch") -> CommitId | None:
@@ -114,8 +109,8 @@ class TestFromTheBucket:
             assert everything(clones[0]) == before
             again = logged_repository(lake, "demo", wanted="redo")
             redo(again)
-            with auto(again):
-                assert here(again, "dev") == before[1]
+            with auto(again) as (synced_again, _):
+                assert here(synced_again, "dev") == before[1]
             assert everything(clones[0]) == before
 
     def test_a_redone_clone_is_not_sent(
@@ -127,10 +122,10 @@ class TestFromTheBucket:
             auto_undo(logged_repository(lake, "demo", wanted="undo"))
             push_deletion(ada, "dev", options=ME)
             again = logged_repository(lake, "demo", wanted="redo")
-            with killed(again):
-                redo(again)
+            with killed(again) as synced_again:
+                redo(synced_again)
             assert not [each for each in rows(again) if "unsent" in str(each)]
-            with auto(again) as resumed:
+            with auto(again) as (_, resumed):
                 assert resumed.unsent == ()
             assert there(ada, "dev") is None
 
@@ -157,18 +152,20 @@ class TestFromTheBucket:
         pull(bob, "main", PULL)
         assert auto_undo(bob).operation.kind == "pull"
         assert (here(bob), there(bob)) == (first, second)
-        with auto(bob):
-            assert here(bob) == first  # what was just taken back does not come back by itself
-        with auto(bob):
-            assert redo(bob).operation.kind == "pull"
+        with auto(bob) as (synced_bob, _):
+            assert (
+                here(synced_bob) == first
+            )  # what was just taken back does not come back by itself
+        with auto(bob) as (synced_bob, _):
+            assert redo(synced_bob).operation.kind == "pull"
         assert (here(bob), there(bob)) == (second, second)
         auto_undo(bob)
-        with auto(bob):
-            assert here(bob) == first
+        with auto(bob) as (synced_bob, _):
+            assert here(synced_bob) == first
         third = make_commit(ada, b"third").id
         push(ada, "main", options=ME)
-        with auto(bob):
-            assert here(bob) == third
+        with auto(bob) as (synced_bob, _):
+            assert here(synced_bob) == third
         assert rows(bob) == []
 
     def test_a_pull_ends_what_holds_a_ref_back(self, clones: tuple[Repository, ...]) -> None:
@@ -190,8 +187,8 @@ class TestFromTheBucket:
             assert auto_undo(bob).operation.kind in ("fetch", "pull")
             with pytest.raises(NotFound):
                 tag.show(bob, "v2")
-            with auto(bob), pytest.raises(NotFound):
-                tag.show(bob, "v2")
+            with auto(bob) as (synced_bob, _), pytest.raises(NotFound):
+                tag.show(synced_bob, "v2")
             assert there(bob, "v2", "tag") is not None
 
     def test_restoring_past_a_sync(self, clones: tuple[Repository, ...]) -> None:
@@ -201,16 +198,16 @@ class TestFromTheBucket:
         second = make_commit(ada, b"second").id
         push(ada, "main", options=ME)
         push_deletion(ada, "dev", options=ME)
-        with auto(bob):
-            assert here(bob) == second
-        with auto(bob):
-            restore(bob, before.id.hex(), remote=True, committer="me")
+        with auto(bob) as (synced_bob, _):
+            assert here(synced_bob) == second
+        with auto(bob) as (synced_bob, _):
+            restore(synced_bob, before.id.hex(), remote=True, committer="me")
         assert (here(bob), there(bob)) == (first, second)
         assert here(bob, "dev") == first
         assert there(bob, "dev") is None
-        with auto(bob):
-            assert (here(bob), there(bob)) == (first, second)
-            assert here(bob, "dev") == first
+        with auto(bob) as (synced_bob, _):
+            assert (here(synced_bob), there(synced_bob)) == (first, second)
+            assert here(synced_bob, "dev") == first
 
     def test_restoring_past_a_sync_and_ones_own_commit_on_top(
         self, clones: tuple[Repository, ...]
@@ -220,11 +217,11 @@ class TestFromTheBucket:
         first = here(bob)
         second = make_commit(ada, b"second").id
         push(ada, "main", options=ME)
-        with auto(bob):
-            make_commit(bob, b"mine")
+        with auto(bob) as (synced_bob, _):
+            make_commit(synced_bob, b"mine")
         assert there(bob) == here(bob)
-        with auto(bob):
-            restore(bob, kept.id.hex(), remote=True, committer="me")
+        with auto(bob) as (synced_bob, _):
+            restore(synced_bob, kept.id.hex(), remote=True, committer="me")
         assert (here(bob), there(bob)) == (first, second)
 
     def test_restoring_past_a_sync_on_top_of_ones_own_commit_is_refused(
@@ -232,15 +229,15 @@ class TestFromTheBucket:
     ) -> None:
         ada, bob, _ = clones
         kept = newest(bob)
-        with auto(bob):
-            make_commit(bob, b"mine")
+        with auto(bob) as (synced_bob, _):
+            make_commit(synced_bob, b"mine")
         pull(ada, "main", PULL)
         theirs = make_commit(ada, b"theirs").id
         push(ada, "main", options=ME)
-        with auto(bob):
-            assert here(bob) == theirs
+        with auto(bob) as (synced_bob, _):
+            assert here(synced_bob) == theirs
             with pytest.raises(Refused, match="has moved on in the bucket since"):
-                restore(bob, kept.id.hex(), remote=True, committer="me")
+                restore(synced_bob, kept.id.hex(), remote=True, committer="me")
         assert (here(bob), there(bob)) == (theirs, theirs)
 
 
@@ -254,8 +251,8 @@ class TestOwn:
         push(ada, "main", options=ME)
         assert auto_undo(bob).operation.kind == "commit"
         assert there(bob) == theirs
-        with auto(bob):
-            assert here(bob) == theirs  # nothing of its own is left on it
+        with auto(bob) as (synced_bob, _):
+            assert here(synced_bob) == theirs  # nothing of its own is left on it
 
     def test_deleting_a_branch_that_has_parted(self, clones: tuple[Repository, ...]) -> None:
         ada, bob, _ = clones
@@ -264,37 +261,37 @@ class TestOwn:
         push(ada, "dev", options=ME)
         with (
             pytest.raises(StaleLease, match="dev was deleted here, not in the bucket") as told,
-            auto(bob),
+            auto(bob) as (synced_bob, _),
         ):
-            branch.delete(bob, "dev")
+            branch.delete(synced_bob, "dev")
         assert "lakecli fetch" in (told.value.hint or "")
         assert there(bob, "dev") == theirs
-        with auto(bob) as resumed:
+        with auto(bob) as (synced_bob, resumed):
             assert resumed.unsent == ()
-            assert here(bob, "dev") == theirs  # the bucket's is here now
+            assert here(synced_bob, "dev") == theirs  # the bucket's is here now
 
     def test_deleting_what_the_bucket_has_goes_there(self, clones: tuple[Repository, ...]) -> None:
         _, bob, _ = clones
-        with auto(bob):
-            branch.delete(bob, "dev")
+        with auto(bob) as (synced_bob, _):
+            branch.delete(synced_bob, "dev")
         assert there(bob, "dev") is None
         auto_undo(bob)
         assert there(bob, "dev") == here(bob, "dev")
-        with auto(bob):
-            redo(bob)
+        with auto(bob) as (synced_bob, _):
+            redo(synced_bob)
         assert there(bob, "dev") is None
 
     def test_redoing_a_deletion_of_what_others_moved(self, clones: tuple[Repository, ...]) -> None:
         ada, bob, _ = clones
-        with auto(bob):
-            branch.delete(bob, "dev")
+        with auto(bob) as (synced_bob, _):
+            branch.delete(synced_bob, "dev")
         auto_undo(bob)
-        with killed(bob):
-            redo(bob)
+        with killed(bob) as synced_bob:
+            redo(synced_bob)
         pull(ada, "dev", PULL)
         theirs = make_commit(ada, b"theirs", "dev").id
         push(ada, "dev", options=ME)
-        with auto(bob) as resumed:
+        with auto(bob) as (_, resumed):
             assert [type(each) for each in resumed.unsent] == [StaleLease]
         assert there(bob, "dev") == theirs
 
@@ -338,8 +335,8 @@ class TestOwn:
     ) -> None:
         bob = clones[1]
         branch.create(bob, "new", source="main")
-        with auto(bob):
-            make_commit(bob, b"mine", "new")
+        with auto(bob) as (synced_bob, _):
+            make_commit(synced_bob, b"mine", "new")
         assert there(bob, "new") == here(bob, "new")
         while auto_undo(bob).operation.kind != "branch create":
             pass
@@ -350,10 +347,10 @@ class TestOwn:
     ) -> None:
         ada, bob, _ = clones
         kept = newest(bob)
-        with auto(bob):
-            make_commit(bob, b"more", "dev")
-        with auto(bob):
-            make_commit(bob, b"mine")  # which is taken back first
+        with auto(bob) as (synced_bob, _):
+            make_commit(synced_bob, b"more", "dev")
+        with auto(bob) as (synced_bob, _):
+            make_commit(synced_bob, b"mine")  # which is taken back first
         mine = here(bob)
         pull(ada, "dev", PULL)
         make_commit(ada, b"theirs", "dev")
@@ -369,30 +366,30 @@ class TestNotes:
     def test_moves_of_one_ref_are_one(self, clones: tuple[Repository, ...]) -> None:
         bob = clones[1]
         first, older = here(bob), branch.show(bob, "main").commit_id
-        with killed(bob):
-            tag.create(bob, "t", "main")
-            tag.create(bob, "t", "main~1", force=True)
+        with killed(bob) as synced_bob:
+            tag.create(synced_bob, "t", "main")
+            tag.create(synced_bob, "t", "main~1", force=True)
         (row,) = rows(bob)
         assert row[1]["before"] is None  # type: ignore[index]
         assert row[1]["after"] == tag.show(bob, "t").commit_id != first == older  # type: ignore[index]
         tag.create(bob, "t", "main", force=True)  # by hand: the note says what is here all the same
-        with auto(bob) as resumed:
+        with auto(bob) as (_, resumed):
             assert resumed.unsent == ()
         assert there(bob, "t", "tag") == first
         assert rows(bob) == []
 
     def test_what_was_taken_back_before_it_was_sent(self, clones: tuple[Repository, ...]) -> None:
         bob = clones[1]
-        with killed(bob):
-            branch.create(bob, "new", source="main")
+        with killed(bob) as synced_bob:
+            branch.create(synced_bob, "new", source="main")
         undo(bob)
         assert rows(bob) == []
-        with killed(bob):
-            tag.create(bob, "t", "main")
-            tag.delete(bob, "t")
+        with killed(bob) as synced_bob:
+            tag.create(synced_bob, "t", "main")
+            tag.delete(synced_bob, "t")
         assert rows(bob) == []
-        with killed(bob):
-            branch.delete(bob, "dev")
+        with killed(bob) as synced_bob:
+            branch.delete(synced_bob, "dev")
         undo(bob)
         assert rows(bob) == []
         with auto(bob):
@@ -403,24 +400,24 @@ class TestNotes:
         self, clones: tuple[Repository, ...]
     ) -> None:
         bob = clones[1]
-        with killed(bob):
-            branch.delete(bob, "dev")
+        with killed(bob) as synced_bob:
+            branch.delete(synced_bob, "dev")
         pull(bob, "dev", PULL)
         assert rows(bob) == []
 
     def test_a_note_of_an_earlier_version_is_not_sent(self, clones: tuple[Repository, ...]) -> None:
         bob = clones[1]
-        with killed(bob):
-            branch.delete(bob, "dev")
-            branch.create(bob, "new", source="main")
-            tag.create(bob, "t", "main")
+        with killed(bob) as synced_bob:
+            branch.delete(synced_bob, "dev")
+            branch.create(synced_bob, "new", source="main")
+            tag.create(synced_bob, "t", "main")
         with bob.lake.kv.write() as txn:
             notes = IntentStore(txn, bob.key)
             for id_, fields in list(notes.iter()):
                 old = {key: fields[key] for key in ("unsent", "kind", "name", "operation")}
                 notes.put(id_, old)
         push(bob, "t", options=ME)  # so that it is where it stands here
-        with auto(bob) as resumed:
+        with auto(bob) as (_, resumed):
             messages = sorted(each.message for each in resumed.unsent)
             assert [type(each) for each in resumed.unsent] == [Refused, Refused]
         assert "moved branch dev here" in messages[0]
@@ -428,7 +425,7 @@ class TestNotes:
         assert there(bob, "dev") is not None
         assert there(bob, "new") is None
         assert rows(bob) == []
-        with auto(bob) as resumed:
+        with auto(bob) as (_, resumed):
             assert resumed.unsent == ()
 
     def test_a_fast_forward_is_sent(self, clones: tuple[Repository, ...]) -> None:
@@ -438,7 +435,7 @@ class TestNotes:
         with bob.lake.kv.write() as txn:
             old = make_move(bob, before=here(ada), after=made)
             unsent._put(txn, bob, old._replace(before=make_commit_id(bob)))
-        with auto(bob) as resumed:
+        with auto(bob) as (_, resumed):
             assert resumed.unsent == ()
         assert there(bob) == made
 
@@ -450,7 +447,7 @@ class TestNotes:
         mine = make_commit(bob, b"mine").id
         with bob.lake.kv.write() as txn:
             unsent._put(txn, bob, make_move(bob, before=first, after=mine))
-        with auto(bob) as resumed:
+        with auto(bob) as (_, resumed):
             (error,) = resumed.unsent
         assert isinstance(error, NonFastForward)
         assert "the bucket has commits on main that are not here" in error.message
@@ -481,15 +478,15 @@ class TestProcesses:
 
     def test_each_sends_what_it_moved(self, both: tuple[Repository, Repository]) -> None:
         one, two = both
-        first, second = synchronise(one, "one"), synchronise(two, "two")
-        first.begin()
-        second.begin()
-        branch.create(one, "of-one", source="main")
-        branch.create(two, "of-two", source="main")
-        first.end()
+        first, second = synced(one, "one"), synced(two, "two")
+        first.catch_up()
+        second.catch_up()
+        branch.create(first.repository, "of-one", source="main")
+        branch.create(second.repository, "of-two", source="main")
+        first.finish()
         assert there(one, "of-one") == here(one)
         assert there(one, "of-two") is None
-        second.end()
+        second.finish()
         assert there(one, "of-two") == here(one)
         assert rows(one) == []
 
@@ -498,18 +495,19 @@ class TestProcesses:
     ) -> None:
         """One has read its note; the other begins, and sends it first: nobody lost anything."""
         one, two = both
-        first = synchronise(one, "one")
-        first.begin()
-        branch.create(one, "new", source="main")
-        second = synchronise(two, "two")
-        sending = first._send
+        first = synced(one, "one")
+        first.catch_up()
+        branch.create(first.repository, "new", source="main")
+        second = synced(two, "two")
+        sending = notes.send
 
-        def send(move: unsent.Unsent) -> None:
-            second.begin()
-            sending(move)
+        def send(repository: Repository, note: unsent.Unsent, **options: Any) -> None:
+            if repository is first.repository:
+                second.catch_up()
+            sending(repository, note, **options)
 
-        monkeypatch.setattr(first, "_send", send)
-        first.end()
+        monkeypatch.setattr(notes, "send", send)
+        first.finish()
         assert there(one, "new") == here(one)
         assert position(one, "new") == here(one)
         ref = find_ref(one.store, "branch", "new")
@@ -521,20 +519,20 @@ class TestProcesses:
         self, step: str, both: tuple[Repository, Repository]
     ) -> None:
         one, two = both
-        first, second = synchronise(one, "one"), synchronise(two, "two")
-        first.begin()
-        tag.create(one, "t", "main")
+        first, second = synced(one, "one"), synced(two, "two")
+        first.catch_up()
+        tag.create(first.repository, "t", "main")
         runtime = one.lake.runtime
 
         def on_step(name: str) -> None:
             if name == step:
                 one.lake.runtime = runtime
-                tag.create(two, "t", "main~1", force=True)
+                tag.create(second.repository, "t", "main~1", force=True)
 
         one.lake.runtime = runtime._replace(on_step=on_step)
-        first.end()
+        first.finish()
         assert there(one, "t", "tag") == here(one)
-        second.end()
+        second.finish()
         assert there(one, "t", "tag") == tag.show(one, "t").commit_id != here(one)
         assert rows(one) == []
 
@@ -560,8 +558,8 @@ class TestFollowing:
         shown = branch.show(bob, "dev")
         assert shown.sealed_tokens
         push_deletion(ada, "dev", options=ME)
-        with auto(bob):
-            assert read(bob, "dev") == checksums({b"first": b"first", b"mine": b"1"})
+        with auto(bob) as (synced_bob, _):
+            assert read(synced_bob, "dev") == checksums({b"first": b"first", b"mine": b"1"})
 
     def test_an_unsent_move_does_not_follow(self, clones: tuple[Repository, ...]) -> None:
         """The tag was moved here to where it once stood in the bucket: that is a move, not lag."""
@@ -570,12 +568,12 @@ class TestFollowing:
         second = make_commit(ada, b"second").id
         push(ada, "main", options=ME)
         pull(bob, "main", PULL)
-        with auto(bob):
-            tag.create(bob, "v1", "main", force=True)
+        with auto(bob) as (synced_bob, _):
+            tag.create(synced_bob, "v1", "main", force=True)
         assert there(bob, "v1", "tag") == second
-        with killed(bob):
-            tag.create(bob, "v1", first, force=True)
-        from lakecli.repository.follow import follow
+        with killed(bob) as synced_bob:
+            tag.create(synced_bob, "v1", first, force=True)
+        from lakecli.repository.sharing.follow import follow
 
         assert follow(bob) == 0
         assert tag.show(bob, "v1").commit_id == first
@@ -588,18 +586,18 @@ class TestFollowing:
     ) -> None:
         """An earlier note could not be sent at the beginning; the command moves the same ref."""
         bob = clones[1]
-        with killed(bob):
-            tag.create(bob, "t", "main")
-        synchroniser = synchronise(bob, "bob")
+        with killed(bob) as synced_bob:
+            tag.create(synced_bob, "t", "main")
+        sharing = synced(bob, "bob")
         with monkeypatch.context() as patch:
-            patch.setattr(synchroniser, "_send", refuse)
-            assert [type(each) for each in synchroniser.begin().unsent] == [PermissionDenied]
-        synchroniser.end()
+            patch.setattr(notes, "send", refuse)
+            assert [type(each) for each in sharing.catch_up().unsent] == [PermissionDenied]
+        sharing.finish()
         assert there(bob, "t", "tag") is None  # it moved nothing, so it sends nothing
-        tag.create(bob, "t", "main~1", force=True)
-        synchroniser.end()
+        tag.create(sharing.repository, "t", "main~1", force=True)
+        sharing.finish()
         assert there(bob, "t", "tag") == tag.show(bob, "t").commit_id
 
 
-def refuse(_move: unsent.Unsent) -> None:
+def refuse(*_: object, **__: object) -> None:
     raise PermissionDenied("not now", hint="wait")

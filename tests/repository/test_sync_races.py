@@ -15,7 +15,7 @@ from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.core.transaction import MAX_ATTEMPTS
 from lakecli.repository.log import LogOptions, log
-from lakecli.repository.sync import Synchroniser
+from lakecli.repository.sharing.mover import SharedMover
 from tests.support import crashes
 from tests.support.clones import RANGE_ENTRIES, machine
 from tests.support.lakes import checksums, read, stage
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 def do(lake: Lake, _killer: Killer, name: str, rounds: int) -> None:
     """Stage and commit one file a round, as a command under ``sync = auto`` does."""
     for number in range(rounds):
-        repository = lake.repository("demo")
-        synchroniser = Synchroniser(repository, who=lambda: name, sleep=sleep)
-        synchroniser.begin()
+        mover = SharedMover(lake.runtime.new_id(), who=lambda: name, sleep=sleep)
+        repository = lake.repository("demo", mover=mover)
+        mover.catch_up(repository)
         path = f"{name}/{number}".encode()
         repository.store.put_new(data_key(h(path).hex()), path)
         stage(repository, "main", {path: path})
         commit(repository, "main", message=f"{name} {number}", committer=name)
-        synchroniser.end()
+        mover.finish(repository)
 
 
 @pytest.fixture(params=["directory", "s3"])

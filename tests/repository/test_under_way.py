@@ -15,7 +15,7 @@ from lakecli.repository.core.under_way import STALE_AFTER, CommitUnderWay
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import restore, undo
-from tests.support.clones import Clones, synchronise
+from tests.support.clones import Clones, synced
 from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:
@@ -33,19 +33,16 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
     with Clones.make(tmp_path, "ada") as made:
         (repository,) = made.repositories
         stage(repository, "main", dict(BASE))
-        share(repository, lambda: commit(repository, "main", message="base", committer="me"))
+        share(repository, lambda shared: commit(shared, "main", message="base", committer="me"))
         yield repository
 
 
-def share(repository: Repository, act: Callable[[], object]) -> None:
+def share(repository: Repository, act: Callable[[Repository], object]) -> None:
     """Do something as a command that shares by itself."""
-    synchroniser = synchronise(repository, "somebody")
-    try:
-        synchroniser.begin()
-        act()
-        synchroniser.end()
-    finally:
-        repository.publisher = None
+    sharing = synced(repository, "somebody")
+    sharing.catch_up()
+    act(sharing.repository)
+    sharing.finish()
 
 
 def commit_with(
@@ -72,8 +69,8 @@ def commit_with(
     try:
         share(
             repository,
-            lambda: commit(
-                repository, "main", message="c", committer="me", allow_empty=allow_empty
+            lambda shared: commit(
+                shared, "main", message="c", committer="me", allow_empty=allow_empty
             ),
         )
     finally:
@@ -163,7 +160,7 @@ def test_what_would_change_a_commit_that_is_sent_is_refused(
 
 
 def test_nor_is_its_branch_deleted(repository: Repository) -> None:
-    share(repository, lambda: branch.create(repository, "side", source="main"))
+    share(repository, lambda shared: branch.create(shared, "side", source="main"))
     stage(repository, "side", {b"b": b"2"})
     other = type(repository)(repository.lake, repository.record)
     calm = repository.lake.runtime
@@ -174,7 +171,7 @@ def test_nor_is_its_branch_deleted(repository: Repository) -> None:
                 branch.delete(other, "side")
 
     repository.lake.runtime = calm._replace(on_step=on_step)
-    share(repository, lambda: commit(repository, "side", message="c", committer="me"))
+    share(repository, lambda shared: commit(shared, "side", message="c", committer="me"))
     assert read(repository, "side@") == checksums(CHANGED)
 
 
@@ -194,12 +191,10 @@ def test_a_merge_that_is_sent_is_not_undone_beneath(repository: Repository) -> N
             with pytest.raises(CommitUnderWay):
                 undo(other)
 
-    synchroniser = synchronise(repository, "somebody")
+    shared = synced(repository, "somebody").repository
     repository.lake.runtime = calm._replace(on_step=on_step)
-    merge(repository, "side", "main", MergeOptions("me"))
+    merge(shared, "side", "main", MergeOptions("me"))
     repository.lake.runtime = calm
-    repository.publisher = None
-    del synchroniser
     assert tried
     assert read(repository, "main") == checksums({**CHANGED, b"x": b"1"})
     assert branch.show(repository, "main").commit_id == bucket_head(repository)
@@ -236,7 +231,7 @@ def test_after_a_kill_it_is_taken_away_or_committed_but_never_both(
     else:  # it had arrived: that is found out first, and then there is nothing to take away
         branch.reset(repository, "main")
         expected = CHANGED
-    share(repository, lambda: None)
+    share(repository, lambda _: None)
     assert read(repository, "main") == read(repository, "main@") == checksums(expected)
     assert branch.show(repository, "main").commit_id == bucket_head(repository)
 
@@ -252,10 +247,10 @@ def test_a_commit_killed_as_it_was_sent_is_given_up_after_a_while(repository: Re
     branch.reset(repository, "main")
     with repository.lake.kv.read() as txn:
         assert not list(IntentStore(txn, repository.key).iter())
-    share(repository, lambda: None)
+    share(repository, lambda _: None)
     assert read(repository, "main") == checksums(BASE)
     undo(repository)
-    share(repository, lambda: commit(repository, "main", message="again", committer="me"))
+    share(repository, lambda shared: commit(shared, "main", message="again", committer="me"))
     assert read(repository, "main@") == checksums(CHANGED)
 
 
@@ -264,9 +259,9 @@ def test_a_commit_killed_as_it_was_sent_is_made_by_the_same_command(
 ) -> None:
     stage(repository, "main", {b"b": b"2"})
     kill(repository, "send")
-    share(repository, lambda: commit(repository, "main", message="again", committer="me"))
+    share(repository, lambda shared: commit(shared, "main", message="again", committer="me"))
     assert read(repository, "main@") == checksums(CHANGED)
-    share(repository, lambda: None)
+    share(repository, lambda _: None)
     branch.reset(repository, "main")
     assert branch.show(repository, "main").commit_id == bucket_head(repository)
 

@@ -9,7 +9,8 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.repository import repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.sync import Synchroniser
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.sharing.mover import SharedMover
 from tests.support.lakes import Numbered, Ticking, open_lake, stage
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import Commit, CommitId
-    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.sharing.mover import CaughtUp
 
 RANGE_ENTRIES = 16
 
@@ -60,9 +62,29 @@ class Clones(NamedTuple):
         self.stack.close()
 
 
-def synchronise(repository: Repository, who: str) -> Synchroniser:
-    """Let a repository share by itself, without ever waiting."""
-    return Synchroniser(repository, who=lambda: who, sleep=lambda _seconds: None)
+class Synced(NamedTuple):
+    """A repository as a command with ``sync = auto`` has it."""
+
+    repository: Repository
+    mover: SharedMover
+
+    def catch_up(self) -> CaughtUp:
+        """Do what the command does first."""
+        return self.mover.catch_up(self.repository)
+
+    def finish(self) -> None:
+        """Do what the command does in the end."""
+        self.mover.finish(self.repository)
+
+
+def synced(repository: Repository, who: str) -> Synced:
+    """Return a handle that shares by itself and never waits, on the same store and notices."""
+    new_id = repository.lake.runtime.new_id
+    mover = SharedMover(new_id(), who=lambda: who, sleep=lambda _seconds: None)
+    handle = Repository(repository.lake, repository.record, mover=mover)
+    handle.__dict__["store"] = repository.store
+    handle.notices = repository.notices
+    return Synced(handle, mover)
 
 
 def make_commit(repository: Repository, path: bytes, branch: str = "main") -> Commit:

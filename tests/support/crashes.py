@@ -42,7 +42,7 @@ _CONTEXT.set_forkserver_preload(
         "lakecli.pipeline.gc.run",
         "lakecli.pipeline.imports.job",
         "lakecli.repository.download",
-        "lakecli.repository.sync",
+        "lakecli.repository.sharing.mover",
         "lakecli.repository.upload",
         "pyarrow.parquet",
         "pytest",

@@ -32,7 +32,8 @@ How to write ``lakecli branch list``:
         """
         from lakecli.repository import branch
 
-        found = branch.iter_branches(context.repository(repository), prefix=prefix, after=after)
+        opened = context.synced_repository(repository)
+        found = branch.iter_branches(opened, prefix=prefix, after=after)
         context.out.table(
             ("Branch", "Commit ID"),
             context.out.page(found, amount=amount, name=lambda item: item.name),

@@ -34,7 +34,7 @@ def branch_create(
     from lakecli.repository import branch as branches
 
     context.out.say(f"Source ref: {source}")
-    repository = context.repository(branch, source)
+    repository = context.synced_repository(branch, source)
     created = branches.create(repository, ref_of(branch), source=ref_of(source))
     context.out.emit(
         ref_record(created.name, created.commit_id),

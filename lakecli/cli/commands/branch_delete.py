@@ -20,7 +20,7 @@ def branch_delete(context: Context, branch: BranchUri, *, yes: Yes = False) -> N
     """
     from lakecli.repository import branch as branches
 
-    repository, name = context.repository(branch), ref_of(branch)
+    repository, name = context.synced_repository(branch), ref_of(branch)
     branches.check_delete(repository, name)
     context.confirm(f"delete branch '{name}' and its uncommitted changes", yes=yes)
     context.out.say(f"Branch: {branch}")

@@ -34,7 +34,7 @@ def branch_list(
     """
     from lakecli.repository import branch
 
-    opened = context.repository(repository, at_op=at_op)
+    opened = context.synced_repository(repository, at_op=at_op)
     found = branch.iter_branches(opened, prefix=prefix, after=after)
     shown = context.out.page(found, amount=amount, name=lambda item: item.name)
     if branch.is_shared(opened):

@@ -44,7 +44,7 @@ def branch_reset(
     path = os.fsencode(object if object is not None else prefix or "")
     check_path(path, allow_empty=object is None)
     context.out.say(f"Branch: {branch}")
-    repository, name = context.repository(branch), ref_of(branch)
+    repository, name = context.synced_repository(branch), ref_of(branch)
     found = branches.show(repository, name)
     what = f"reset all uncommitted changes of branch '{name}'"
     if object is not None:

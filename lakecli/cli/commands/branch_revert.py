@@ -48,7 +48,7 @@ def branch_revert(
     uris = {text: parse_ref(text) for text in refs if text.startswith(SCHEME)}
     expressions = [ref_of(uris[text]) if text in uris else text for text in refs]
     context.out.say(f"Branch: {branch}")
-    repository = context.repository(branch, *uris.values())
+    repository = context.synced_repository(branch, *uris.values())
     branches.show(repository, name)
     _check(repository, name, expressions)
     asked = one_line(" ".join(expressions))

@@ -17,7 +17,7 @@ def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> Non
     from lakecli.repository import branch as branches
 
     context.out.say(f"Branch: {branch}")
-    found = branches.show(context.repository(branch, at_op=at_op), ref_of(branch))
+    found = branches.show(context.synced_repository(branch, at_op=at_op), ref_of(branch))
     context.out.emit(
         ref_record(found.name, found.commit_id),
         text=lambda: [f"Commit ID: {found.commit_id}"],

@@ -31,7 +31,7 @@ def cherry_pick(
 
     context.out.say(f"Branch: {branch}")
     made = pick(
-        context.repository(ref, branch),
+        context.synced_repository(ref, branch),
         ref_of(ref),
         ref_of(branch),
         committer=context.committer(),

@@ -66,7 +66,7 @@ def commit(
 
     context.out.say(f"Branch: {branch}")
     made = make_commit(
-        context.repository(branch),
+        context.synced_repository(branch),
         ref_of(branch),
         message=message,
         committer=context.committer(),

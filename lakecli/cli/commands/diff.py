@@ -85,7 +85,7 @@ def diff(
         context.out.say(f"Ref: {left}")
     else:
         context.out.say(f"Left ref: {left}", f"Right ref: {right}")
-    repository = context.repository(left, *([] if right is None else [right]), at_op=at_op)
+    repository = context.synced_repository(left, *([] if right is None else [right]), at_op=at_op)
     path = os.fsencode(prefix)
     stack = ExitStack()
     if right is None:

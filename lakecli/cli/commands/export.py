@@ -95,7 +95,7 @@ def export(
     from lakecli.pipeline.exports.run import export as run
 
     target = _destination(destination)
-    repository = context.repository(path)
+    repository = context.synced_repository(path)
     ref, prefix, since = ref_of(path), path.path or b"", _since(context, path, since)
     size = count_entries(repository, ref, prefix, since=since)
     with (

@@ -25,7 +25,7 @@ def fetch(context: Context, repository: RepositoryUri) -> None:
     )
     from lakecli.repository.fetch import fetch as fetch_refs
 
-    opened = context.repository(repository, sync=False)
+    opened = context.repository(repository)
     finish_interrupted(context, opened)
     with context.out.progress("fetch") as progress:
         report = fetch_refs(opened, progress=progress)

@@ -39,7 +39,9 @@ def find_merge_base(
 
     context.out.say(f"Source: {source}", f"Destination: {destination}")
     points = merging.find_merge_base(
-        context.repository(source, destination, at_op=at_op), ref_of(source), ref_of(destination)
+        context.synced_repository(source, destination, at_op=at_op),
+        ref_of(source),
+        ref_of(destination),
     )
     base, from_, into = points.base.id, points.source.id, points.destination.id
     context.out.emit(

@@ -46,7 +46,7 @@ def fs_cat(
     from lakecli.repository.core.read import read_object
     from lakecli.repository.stat import stat
 
-    repository = context.repository(path, at_op=at_op)
+    repository = context.synced_repository(path, at_op=at_op)
     entry = stat(repository, ref_of(path), path_of(path))
     if is_external(entry):
         from lakecli.repository.check.external import check_unchanged

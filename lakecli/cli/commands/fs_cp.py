@@ -27,7 +27,7 @@ def fs_cp(
     """
     from lakecli.repository.cp import cp, cp_tree
 
-    repository = context.repository(source, destination)
+    repository = context.synced_repository(source, destination)
     ref, branch = ref_of(source), ref_of(destination)
     if recursive:
         before, after = source.path or b"", destination.path or b""

@@ -94,7 +94,7 @@ def fs_download(
 
     check_dry_run(dry_run, recursive=recursive)
     chosen = selection(include, exclude, recursive=recursive)
-    repository = context.repository(path, at_op=at_op)
+    repository = context.synced_repository(path, at_op=at_op)
     with progress(context, "download", hidden=no_progress) as shown:
         options = DownloadOptions(
             selection=chosen,

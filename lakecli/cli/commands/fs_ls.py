@@ -52,7 +52,7 @@ def fs_ls(
     from lakecli.repository.core.address import full_address
     from lakecli.repository.ls import ls
 
-    repository = context.repository(path, at_op=at_op)
+    repository = context.synced_repository(path, at_op=at_op)
     prefix = path.path or b""
     cut = 0 if recursive else prefix.rfind(DELIMITER) + 1
     date_of = lru_cache(maxsize=256)(local_date)  # what was uploaded together has few dates

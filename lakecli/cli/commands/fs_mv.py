@@ -25,7 +25,7 @@ def fs_mv(
     """
     from lakecli.repository.mv import mv, mv_tree
 
-    repository = context.repository(source, destination)
+    repository = context.synced_repository(source, destination)
     origin, branch = ref_of(source), ref_of(destination)
     if recursive:
         before, after = source.path or b"", destination.path or b""

@@ -179,7 +179,7 @@ def _presign_one(
     name = path.path
     if not name:
         raise UsageError(f"no object in {path}", hint=f"for all there are: {_PROGRAM} -r {path}")
-    repository = context.repository(path)
+    repository = context.synced_repository(path)
     entry = stat(repository, ref_of(path), name)
     signed = presigned(context, repository, entry, name, expires, inline=inline)
     context.out.emit(

@@ -45,7 +45,7 @@ def fs_rm(
     from lakecli.repository.rm import is_directory, measure_tree, rm, rm_tree
 
     target = path.path or b"" if recursive else path_of(path, hint="all objects: -r")
-    repository = context.repository(path)
+    repository = context.synced_repository(path)
     if dry_run:
         count, size = measure_tree(repository, ref_of(path), target)
         context.out.emit(

@@ -69,7 +69,7 @@ def fs_stage(
         raise UsageError("one of --incoming and --location is needed, and not both")
     from lakecli.repository.core.address import full_address
 
-    repository, branch, name = context.repository(path), ref_of(path), path.path or b""
+    repository, branch, name = context.synced_repository(path), ref_of(path), path.path or b""
     if incoming is not None:
         surplus = [option for option, value in of_location.items() if value is not None]
         if surplus:

@@ -40,7 +40,7 @@ def fs_stat(
     from lakecli.repository.core.address import full_address
     from lakecli.repository.stat import stat
 
-    repository = context.repository(path, at_op=at_op)
+    repository = context.synced_repository(path, at_op=at_op)
     name = path_of(path)
     entry = stat(repository, ref_of(path), name)
     address = full_address(repository, entry)

@@ -132,7 +132,7 @@ def fs_upload(
 
     check_dry_run(dry_run, recursive=recursive)
     chosen = selection(include, exclude, recursive=recursive)
-    repository = context.repository(target)
+    repository = context.synced_repository(target)
     with progress(context, "upload", hidden=no_progress) as shown:
         options = UploadOptions(
             selection=chosen,

@@ -118,7 +118,7 @@ def fsck(
         )
     if not repair and (places or dry_run):
         raise UsageError("--from and --dry-run are about repairing", hint="add --repair")
-    opened = context.repository(repository)
+    opened = context.synced_repository(repository)
     reads = data or sample is not None
     with (
         open_runner(

@@ -14,7 +14,7 @@ def gc_delete_config(context: Context, repository: RepositoryUri) -> None:
     """
     from lakecli.pipeline.gc.rules import delete_rules, get_rules, rules_fields
 
-    store = context.repository(repository, sync=False).store
+    store = context.repository(repository).store
     rules = get_rules(store)
     delete_rules(store)
     context.out.emit(rules_fields(rules), text=lambda: ["Deleted the retention rules."])

@@ -16,5 +16,5 @@ def gc_get_config(context: Context, repository: RepositoryUri) -> None:
     """
     from lakecli.pipeline.gc.rules import get_rules, rules_fields
 
-    fields = rules_fields(get_rules(context.repository(repository, sync=False).store))
+    fields = rules_fields(get_rules(context.repository(repository).store))
     context.out.emit(fields, text=lambda: json.dumps(fields, indent=4).splitlines())

@@ -91,7 +91,7 @@ def gc_run(
     from lakecli.pipeline.gc.run import GcOptions, advance
     from lakecli.repository.check.fsck import count_entries
 
-    opened = context.repository(repository)
+    opened = context.synced_repository(repository)
     with (
         open_runner(
             context,

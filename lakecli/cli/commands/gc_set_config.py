@@ -46,6 +46,6 @@ def gc_set_config(
         except OSError as error:
             raise NotFound(f"cannot read {filename}: {(error.strerror or '').lower()}") from error
     rules = parse_rules(text)
-    put_rules(context.repository(repository, sync=False).store, rules)
+    put_rules(context.repository(repository).store, rules)
     fields = rules_fields(rules)
     context.out.emit(fields, text=lambda: json.dumps(fields, indent=4).splitlines())

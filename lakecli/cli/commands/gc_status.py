@@ -15,6 +15,6 @@ def gc_status(context: Context, repository: RepositoryUri) -> None:
     """
     from lakecli.pipeline.gc.run import status
 
-    opened = context.repository(repository, sync=False)
+    opened = context.repository(repository)
     found = status(opened, grace=context.settings.gc_grace)
     context.out.emit(status_record(found), text=lambda: status_lines(found, opened.uri))

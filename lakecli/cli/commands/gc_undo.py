@@ -40,7 +40,7 @@ def gc_undo(
     """
     from lakecli.pipeline.gc.run import undo
 
-    opened = context.repository(repository, sync=False)
+    opened = context.repository(repository)
     found = undo(opened, force=force, grace=context.settings.gc_grace)
     lines = ["Taken back: nothing is condemned any more."]
     if force:

@@ -167,7 +167,7 @@ lakefs://demo/main/
     from lakecli.pipeline.imports.sources import open_source
     from lakecli.repository.core.walk import LinkPolicy
 
-    repository = context.repository(target)
+    repository = context.synced_repository(target)
     links = LinkPolicy.FOLLOW if follow else LinkPolicy.SKIP if skip else LinkPolicy.FAIL
     opened = open_source(
         repository, source, is_manifest=manifest, links=links, may_be_empty=allow_empty

@@ -100,7 +100,7 @@ def log(
         objects=_paths("--objects", objects),
         prefixes=_paths("--prefixes", prefixes),
     )
-    repository = context.repository(ref, at_op=at_op)
+    repository = context.synced_repository(ref, at_op=at_op)
 
     def cut(items: Iterable[T], id_of: Callable[[T], str]) -> Iterable[T]:
         if limit and amount:

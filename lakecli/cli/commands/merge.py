@@ -74,7 +74,7 @@ def merge(
 
     check_message(message, allow_empty=allow_empty_message)
     context.out.say(f"Source: {source}", f"Destination: {destination}")
-    repository = context.repository(source, destination)
+    repository = context.synced_repository(source, destination)
     from_, into = ref_of(source), ref_of(destination)
     options = merging.MergeOptions(
         committer=context.committer(),

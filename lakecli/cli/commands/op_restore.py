@@ -30,12 +30,12 @@ def op_restore(
     from lakecli.repository.undo.log import find_operation
     from lakecli.repository.undo.undo import restore
 
-    opened = context.logged_repository(repository, operation=operation, sync=True)
+    opened = context.synced(context.logged_repository(repository, operation=operation))
     wanted = find_operation(opened, operation).operation
     context.confirm(
         f"make {repository} what it was after operation {wanted.id.hex()[:12]}", yes=yes
     )
-    shared = remote or opened.publisher is not None
+    shared = remote or opened.syncs
     who = context.committer() if shared else ""
     done = restore(opened, wanted.id.hex(), remote=shared, committer=who)
     context.out.emit(

@@ -49,7 +49,7 @@ def pull(
     from lakecli.repository.pull import PullOptions
     from lakecli.repository.pull import pull as pull_branch
 
-    repository = context.repository(ref)
+    repository = context.synced_repository(ref)
     finish_interrupted(context, repository)
     options = PullOptions(
         committer=context.committer(),

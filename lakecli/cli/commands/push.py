@@ -65,7 +65,7 @@ def push(
         raise UsageError(
             "--delete needs a branch or a tag", hint=f"lakefs://{ref.repository}/BRANCH-OR-TAG"
         )
-    repository = context.repository(ref, sync=False)
+    repository = context.repository(ref)
     finish_interrupted(context, repository)
     options = pushing.PushOptions(
         who=context.committer(),

@@ -50,7 +50,7 @@ def reflog(
         raise UsageError(
             f"not a branch or tag: {ref_of(ref)!r}", hint=f"lakefs://{ref.repository}/{name}"
         )
-    repository = context.repository(ref)
+    repository = context.synced_repository(ref)
     numbered = _numbered(name, iter_reflog(repository, name), shared=is_shared(repository, name))
     shown = islice(enumerate(numbered), 0 if after is None else after + 1, None)
     context.out.table(

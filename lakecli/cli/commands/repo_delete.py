@@ -22,7 +22,7 @@ def repo_delete(context: Context, repository: RepositoryUri, *, yes: Yes = False
     from lakecli.repository import repo
 
     context.out.say(f"Repository: {repository}")
-    name = context.repository(repository).name
+    name = context.synced_repository(repository).name
     context.confirm(f"delete repository '{name}' and all its branches, tags and commits", yes=yes)
     record = repo.delete(context.lake(), name)
     context.out.emit(

@@ -26,7 +26,9 @@ def rev_parse(context: Context, refs: RefUris, *, at_op: AtOp = "") -> None:
     """
     from lakecli.repository.rev_parse import rev_parse as resolve
 
-    found = [(uri, resolve(context.repository(uri, at_op=at_op), ref_of(uri))) for uri in refs]
+    found = [
+        (uri, resolve(context.synced_repository(uri, at_op=at_op), ref_of(uri))) for uri in refs
+    ]
     context.out.stream(
         found, record=lambda item: _record(*item), text=lambda item: item[1].commit.id
     )

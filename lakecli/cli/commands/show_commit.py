@@ -20,7 +20,7 @@ def show_commit(
     """
     from lakecli.repository import rev_parse
 
-    found = rev_parse.show_commit(context.repository(ref, at_op=at_op), ref_of(ref))
+    found = rev_parse.show_commit(context.synced_repository(ref, at_op=at_op), ref_of(ref))
     context.out.emit(
         commit_record(found),
         text=lambda: log_lines(found, show_metarange=show_meta_range_id),

@@ -32,7 +32,7 @@ def status(context: Context, branch: RepositoryOrBranchUri, *, at_op: AtOp = "")
     from lakecli.cli.sharing import move_record
     from lakecli.repository import status as states
 
-    repository = context.repository(branch, at_op=at_op)
+    repository = context.synced_repository(branch, at_op=at_op)
     pending = [] if at_op else _finish(context, repository)
     if not at_op:
         states.notify_rollback(repository)

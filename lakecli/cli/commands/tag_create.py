@@ -29,7 +29,7 @@ def tag_create(
     """
     from lakecli.repository import tag as tags
 
-    made = tags.create(context.repository(tag, ref), ref_of(tag), ref_of(ref), force=force)
+    made = tags.create(context.synced_repository(tag, ref), ref_of(tag), ref_of(ref), force=force)
     context.out.emit(
         ref_record(made.name, made.commit_id),
         text=lambda: [f"Created tag '{made.name}' ({made.commit_id})"],

@@ -17,7 +17,7 @@ def tag_delete(context: Context, tag: TagUri, *, yes: Yes = False) -> None:
     """
     from lakecli.repository import tag as tags
 
-    repository, name = context.repository(tag), ref_of(tag)
+    repository, name = context.synced_repository(tag), ref_of(tag)
     tags.show(repository, name)
     context.confirm(f"delete tag '{name}'", yes=yes)
     deleted = tags.delete(repository, name)

@@ -24,7 +24,9 @@ def tag_list(
     """
     from lakecli.repository import tag
 
-    found = tag.iter_tags(context.repository(repository, at_op=at_op), prefix=prefix, after=after)
+    found = tag.iter_tags(
+        context.synced_repository(repository, at_op=at_op), prefix=prefix, after=after
+    )
     context.out.table(
         ("Tag", "Commit ID"),
         context.out.page(found, amount=amount, name=lambda item: item.name),

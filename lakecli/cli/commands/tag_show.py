@@ -16,7 +16,7 @@ def tag_show(context: Context, tag: TagUri, *, at_op: AtOp = "") -> None:
     """
     from lakecli.repository import tag as tags
 
-    found = tags.show(context.repository(tag, at_op=at_op), ref_of(tag))
+    found = tags.show(context.synced_repository(tag, at_op=at_op), ref_of(tag))
     context.out.emit(
         ref_record(found.name, found.commit_id),
         text=lambda: [f"{found.name} {found.commit_id}"],

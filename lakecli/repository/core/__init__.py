@@ -2,15 +2,18 @@
 
 ::
 
-    repositories   lake: a handle; records, namespace: what is stored of one; clock: this machine's,
-                   compared with the store's; housekeeping: expiry
+    repositories   lake: a handle; notice: what verbs find out besides; records, namespace: what is
+                   stored of one; clock: this machine's, compared with the store's;
+                   housekeeping: expiry
     reading        view: what a ref reads as; read, address: the bytes of an object; presigner;
                    places: where they may lie outside the namespace, outside: where they do;
                    pins: addresses of one version of an object; data_index; merge_base;
                    uncommitted: staging compared with the commit; ref_moves: the past of a ref
     staging        stager: the one way into a staging area; staging_tokens, staged_conflicts;
                    subtree: all objects below a directory; walk: files of a local directory
-    moving refs    transaction: the one way a branch moves; operations: the log of what was done;
+    moving refs    transaction: building a commit and moving a branch to it; mover: the protocol for
+                   the move, and its local form; landing: what the move changes here;
+                   operations: the log of what was done; ref_changes: refs in it;
                    commit_record: how a commit is made; clean: branches without changes;
                    apply_change: the change of one commit, applied to another branch
     sharing        tracking, unsent, intents, pending, under_way: what was moved in the bucket, and

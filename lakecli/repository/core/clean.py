@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import DirtyBranch
 from lakecli.refs.store import RefStore
-from lakecli.repository.core import operations, staging_tokens
+from lakecli.repository.core import operations, ref_changes, staging_tokens
 from lakecli.repository.core.under_way import check_none_sent
 from lakecli.repository.core.view import view_of_branch
 from lakecli.staging import area
@@ -172,7 +172,7 @@ def _unstage(
     operation = operations.append(
         txn,
         repository,
-        kind=operations.FOLLOWED,
+        kind=ref_changes.FOLLOWED,
         staging=[StagingChange(branch.name, token) for token, _ in found],
         is_shared=True,
     )

@@ -24,7 +24,7 @@ def notify_clock(repository: Repository) -> None:
     if store is None:
         return
     from lakecli.objectstore.dates import store_time
-    from lakecli.repository.core.lake import Notice
+    from lakecli.repository.core.notice import Notice
 
     there = store_time(store)
     if there is None:

@@ -1,30 +1,71 @@
-"""Moves of refs in the bucket that this clone has begun: written down first, settled in the end.
+"""Intents: moves of refs in the bucket that this clone has begun and whose outcome is not recorded.
 
 Each has one write ID, random and made once. It is in the local store before the first request, so
-that whoever comes after a crash finds out what became of the move, and repeats it as the same one.
+that after a crash the next command finds out what became of the move, and repeats it as the same
+one. The move of a branch to a commit that was built here also has the `Landing` that is to follow.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, PackId, WriteId
 from lakecli.kv.intents import IntentStore
-from lakecli.model import StagingToken
+from lakecli.layout import MAX_SEQUENCE
 from lakecli.refs.store import RefStore
 from lakecli.remote.move import Intent, Outcome
-from lakecli.repository.core import operations, tracking
+from lakecli.repository.core import operations, ref_changes, tracking
+from lakecli.repository.core.landing import Landing, land
+from lakecli.validation import (
+    LATEST,
+    Invalid,
+    Record,
+    choice,
+    identifier,
+    nullable,
+    optional,
+    or_empty,
+    text,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Any
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.remote.move import Result
     from lakecli.repository.core.lake import Repository
 
-_ID_FIELD = "write_id"
-"""Rows without it are those of `lakecli.repository.core.unsent`."""
+_ID_FIELD: Final = "write_id"
+"""Rows without it are notes of `lakecli.repository.core.unsent`."""
+
+_MAX_TEXT: Final = 1 << 20
+
+
+def _moment(value: object) -> datetime:
+    """Return the time that so many seconds since 1970 are; raises `Invalid`."""
+    return datetime.fromtimestamp(whole(0, int(LATEST.timestamp()))(value), UTC)
+
+
+_ROW: Final = Record(
+    {
+        "kind": choice("branch", "tag"),
+        "name": text(1024, min_size=1),
+        "write_id": identifier(WriteId),
+        "before": nullable(identifier(CommitId)),
+        "after": nullable(identifier(CommitId)),
+        "who": text(_MAX_TEXT),
+        "at": _moment,
+        "why": text(_MAX_TEXT),
+        "pack": optional(or_empty(identifier(PackId)), ""),
+        "since": optional(whole(0, MAX_SEQUENCE), 0),
+        "local": nullable(Landing.from_fields),
+        "sent": optional(nullable(_moment), ...),
+    }
+)
 
 
 class Begun(NamedTuple):
@@ -32,13 +73,13 @@ class Begun(NamedTuple):
 
     Attributes:
         intent: the move.
-        local: what is to happen here once the bucket has taken it, as `publish` has it; ``None``
-            where a push sent what had happened here already.
+        landing: what is to follow on this machine once the bucket has taken the commit; ``None``
+            for a push, which sends what has happened here already.
         sent: when its last request was sent, by this machine's clock; ``None``: none was.
     """
 
     intent: Intent
-    local: Mapping[str, Any] | None
+    landing: Landing | None
     sent: datetime | None = None
 
     @property
@@ -48,45 +89,58 @@ class Begun(NamedTuple):
 
 
 def iter_begun(txn: ReadTransaction, repository: Repository) -> Iterator[Begun]:
-    """Yield the moves that were begun and are not settled."""
+    """Yield the moves that were begun and whose outcome is not recorded.
+
+    Raises:
+        IntegrityError: one of them cannot be read.
+    """
     for _, fields in IntentStore(txn, repository.key).iter():
         if _ID_FIELD in fields:
             yield _load(fields)
 
 
 def write_down(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
-    """Note that a move is about to be sent; other moves of the same ref are given up.
+    """Record a move that is about to be sent, and drop other moves of the same ref.
 
-    Commits that were sent are not: another process may be waiting for the outcome.
+    Commits that were sent are kept: another process may be waiting for the outcome.
     """
     rows = IntentStore(txn, repository.key)
     for other in list(iter_begun(txn, repository)):
-        is_sent = other.local is not None and other.sent is not None
+        is_sent = other.landing is not None and other.sent is not None
         same_ref = (other.intent.kind, other.intent.name) == (begun.intent.kind, begun.intent.name)
         if same_ref and not is_sent:
             rows.delete(other.id)
-    fields = {**begun.intent._asdict(), "local": begun.local, "sent": None}
-    rows.put(begun.id, {**fields, "at": int(begun.intent.at.timestamp())})
+    _put(txn, repository, begun)
 
 
-def give_up(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
-    """Forget a move that was never sent."""
+def mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun, at: datetime) -> bool:
+    """Record that a request is about to be sent; return ``False`` if the move was dropped."""
+    if IntentStore(txn, repository.key).find(begun.id) is None:
+        return False
+    _put(txn, repository, begun._replace(sent=at))
+    return True
+
+
+def drop(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
+    """Delete a move that was never sent, or whose sender is gone."""
     IntentStore(txn, repository.key).delete(begun.id)
 
 
-def settle(txn: WriteTransaction, repository: Repository, begun: Begun, result: Result) -> None:
-    """Write down what became of a move, and do here what follows from it; repeating is fine."""
+def record_outcome(
+    txn: WriteTransaction, repository: Repository, begun: Begun, result: Result
+) -> None:
+    """Record what became of a move, and land it if it has a landing; repeating changes nothing."""
     applied = result.outcome == Outcome.APPLIED
-    # Where somebody else moved it, that is for a fetch to bring: a lease means what was fetched.
+    # Where somebody else moved the ref, fetch brings that: a lease means what was fetched.
     if applied and result.ref is not None:
         tracking.track(txn, repository, result.ref)
     is_new = IntentStore(txn, repository.key).delete(begun.id)
     intent = begun.intent
     if not applied:
         return
-    if begun.local is None:
+    if begun.landing is None:
         if not is_new:
-            return  # another process has settled it
+            return  # another process has recorded it
         metadata = {
             "ref": intent.name,
             "kind": intent.kind,
@@ -94,49 +148,45 @@ def settle(txn: WriteTransaction, repository: Repository, begun: Begun, result: 
             "after": intent.after or "",
         }
         operations.append(txn, repository, kind="push", metadata=metadata)
-    elif intent.after is not None:
-        # Another process may have settled it, or given it up for a move of its own: landing it
-        # once more does nothing, or what is still missing. But it may have been undone since.
-        from lakecli.repository.core.transaction import land
-
-        if not is_new and _was_landed(txn, repository, begun):
-            return
+    elif intent.after is not None and (is_new or not _was_landed(txn, repository, begun)):
+        # Another process may have landed it, or dropped it for a move of its own: then landing it
+        # again changes nothing, or what is still missing. But it may have been undone since.
         commit = RefStore(txn, repository.key).get_commit(intent.after)
-        sealed = [StagingToken(bytes.fromhex(token)) for token in begun.local["sealed"]]
-        land(
-            txn,
-            repository,
-            commit,
-            branch=intent.name,
-            kind=begun.local["operation"],
-            sealed=sealed,
-            from_staging=begun.local.get("from_staging", True),  # as earlier versions took it
-        )
+        land(txn, repository, intent.name, commit, begun.landing, is_shared=True)
 
 
 def _was_landed(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
-    """Tell whether an operation of the log has moved the branch here to what was sent."""
+    """Return whether an operation of the log has moved the branch here to what was sent."""
     from lakecli.kv.operations import iter_operations
 
     wanted = ("branch", begun.intent.name, begun.intent.after)
     return any(
-        (change.kind, change.name, operations.commit_of(change.after)) == wanted
+        (change.kind, change.name, ref_changes.commit_of(change.after)) == wanted
         for operation in iter_operations(txn, repository.key)
         for change in operation.refs
     )
 
 
-def _load(fields: Mapping[str, Any]) -> Begun:
-    values = {name: fields[name] for name in Intent._fields if name in fields}
-    values["at"] = datetime.fromtimestamp(fields["at"], UTC)
-    values["write_id"] = WriteId(fields["write_id"])
-    for end in ("before", "after"):
-        values[end] = None if fields[end] is None else CommitId(fields[end])
-    if values.get("pack"):
-        values["pack"] = PackId(fields["pack"])
-    sent = fields.get("sent", fields["at"])  # rows of older versions do not say: they may be sent
-    return Begun(
-        Intent(**values),
-        fields["local"],
-        None if sent is None else datetime.fromtimestamp(sent, UTC),
-    )
+def _put(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
+    fields = {
+        **begun.intent._asdict(),
+        "at": int(begun.intent.at.timestamp()),
+        "local": None if begun.landing is None else begun.landing.to_fields(),
+        "sent": None if begun.sent is None else int(begun.sent.timestamp()),
+    }
+    IntentStore(txn, repository.key).put(begun.id, fields)
+
+
+def _load(row: Mapping[str, Any]) -> Begun:
+    try:
+        fields = _ROW.read(row)
+    except Invalid as error:
+        raise IntegrityError(
+            f"an unfinished move of {row.get('kind')} {row.get('name')} in the local store cannot "
+            f"be read: {error}",
+            hint="the store may be damaged: move it away and clone the repository again",
+        ) from error
+    sent = fields.pop("sent")
+    landing = fields.pop("local")
+    # Early versions did not record whether a move was sent: it may have been.
+    return Begun(Intent(**fields), landing, fields["at"] if sent is ... else sent)

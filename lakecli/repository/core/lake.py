@@ -14,6 +14,7 @@ from lakecli.errors import NotFound
 from lakecli.kv.env import LocalStore
 from lakecli.progress import ignore_step
 from lakecli.repository.core import records
+from lakecli.repository.core.mover import LOCAL_MOVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.address import Resolver
     from lakecli.repository.core.gc_guard import GcGuard
-    from lakecli.repository.core.transaction import Publisher
+    from lakecli.repository.core.mover import BranchMover
+    from lakecli.repository.core.notice import Notice
 
 DEFAULT_CACHE_SIZE = 10 << 30
 
@@ -121,8 +123,12 @@ class Lake:
         with self.kv.read() as txn:
             yield from records.iter_repositories(txn, prefix=prefix, after=after)
 
-    def repository(self, name: str) -> Repository:
+    def repository(self, name: str, *, mover: BranchMover = LOCAL_MOVER) -> Repository:
         """Return a handle to a repository of this lake.
+
+        Args:
+            name: of the repository.
+            mover: moves its branches.
 
         Raises:
             NotFound: there is none of that name here.
@@ -135,36 +141,29 @@ class Lake:
             if was_here:
                 hint = f"there was one; see what was done: lakecli op log lakefs://{name}"
             raise NotFound(f"no repository {name!r} on this machine", hint=hint)
-        return Repository(self, record)
-
-
-class Notice(NamedTuple):
-    """What a verb found out beside its work, for its caller to show.
-
-    Attributes:
-        message: what is the case.
-        hint: what to do about it; ``None``: nothing.
-    """
-
-    message: str
-    hint: str | None = None
+        return Repository(self, record, mover=mover)
 
 
 class Repository:
     """One repository of a lake; the verbs of `lakecli.repository` take it as first argument.
 
     Safe to share between threads, with its store, trees and guard: any number of verbs may run at
-    once, and two that move one branch compare as two processes do. `publisher` is set before a
-    second thread uses it.
+    once, and two that move one branch compare as two processes do.
+
+    Args:
+        lake: the lake that it belongs to.
+        record: what the local store holds of it.
+        mover: moves its branches.
     """
 
-    def __init__(self, lake: Lake, record: RepositoryRecord) -> None:
+    def __init__(
+        self, lake: Lake, record: RepositoryRecord, *, mover: BranchMover = LOCAL_MOVER
+    ) -> None:
         self.lake = lake
         self.record = record
+        self.mover = mover
         self.key = record.uuid.key
         """The 16 bytes that this repository's rows in the local store begin with."""
-        self.publisher: Publisher | None = None
-        """Moves branches in the bucket before they move here, where sharing is automatic."""
         self.notices: list[Notice] = []
         """What verbs found out beside their work, for the caller to show and to clear."""
 
@@ -180,6 +179,11 @@ class Repository:
     ) -> None:
         """Close the lake it belongs to."""
         self.lake.close()
+
+    @property
+    def syncs(self) -> bool:
+        """Whether what moves here goes to the bucket without a push: the setting ``sync``."""
+        return self.mover.command_id is not None
 
     def notify(self, notice: Notice) -> None:
         """Leave a notice for the caller, once."""

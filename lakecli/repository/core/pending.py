@@ -56,7 +56,7 @@ def finish_pending(repository: Repository) -> list[Finished]:
             continue
         repository.lake.runtime.on_step("track")
         with repository.lake.kv.write() as txn:
-            intents.settle(txn, repository, each, result)
+            intents.record_outcome(txn, repository, each, result)
         applied = result.outcome == Outcome.APPLIED
         finished.append(Finished(each.intent, State.APPLIED if applied else State.LOST))
     return finished

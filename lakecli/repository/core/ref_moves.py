@@ -18,7 +18,7 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.store import RefStore
 from lakecli.remote import known
-from lakecli.repository.core.operations import FOLLOWED
+from lakecli.repository.core.ref_changes import FOLLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -1,11 +1,12 @@
 """Moving a branch: the one protocol that commit, merge, revert and cherry-pick go through.
 
-1. **Seal** the staging area, where its changes are wanted: new writes go to a fresh token, which
-   remembers the commit it was started on.
+1. **Seal** the staging area, if its changes are to be committed: new writes go to a fresh token,
+   which remembers the commit it was started on.
 2. **Build** the tree from the head and the sealed changes. Its ranges and its metarange are in
    the storage namespace, durably, before anything refers to them.
-3. **Move**: one transaction of the local store writes the commit, compares the branch with what
-   was built from (head commit, exactly these sealed tokens), moves it and appends the operation.
+3. **Move** the branch by the repository's `lakecli.repository.core.mover.BranchMover`: only if it
+   still is what the commit was built from (head commit, exactly these sealed tokens), in one
+   transaction that appends the operation.
 
 A command that needs a branch without uncommitted changes seals it as well. What it seals has to be
 equal to the head, and step 3 takes those tokens off: what was staged before a move never acts
@@ -14,31 +15,26 @@ after it.
 The store's write lock is held in steps 1 and 3 only. A crash between any two leaves garbage, never
 damage: sealed changes stay visible on the branch and the same command takes them up again.
 Whoever loses the comparison builds again on the new head.
-
-Where sharing is automatic, the branch moves in the bucket between steps 2 and 3, by a `Publisher`:
-the bucket decides between machines, the comparison of step 3 between processes of this one. What
-the bucket took and this machine could not finish is landed by the next command.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LostRace, NothingToDo
 from lakecli.refs.store import RefStore
-from lakecli.repository.core import housekeeping, operations, staging_tokens
+from lakecli.repository.core import housekeeping, operations, ref_changes, staging_tokens
 from lakecli.repository.core.clean import check_clean, seal_clean
 from lakecli.repository.core.commit_record import check_text, make_commit
-from lakecli.repository.core.under_way import check_none_sent, once_settled
+from lakecli.repository.core.landing import Landing, is_built_from, newer_than
 from lakecli.repository.core.view import View, branch_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from lakecli.kv.env import WriteTransaction
-    from lakecli.model import Branch, Commit, CommitId, MetarangeId, StagingToken
+    from lakecli.model import Branch, Commit, MetarangeId, StagingToken
     from lakecli.repository.core.commit_record import ClaimedCommit
     from lakecli.repository.core.lake import Repository
 
@@ -61,45 +57,6 @@ class Draft:
     created_at: datetime
     metadata: Mapping[str, str]
     also_counts: Sequence[Commit] = ()
-
-
-class Publisher(Protocol):
-    """Moves a branch in the bucket, before it moves here."""
-
-    @property
-    def id(self) -> bytes:
-        """Random bytes that tell this command from others that run at the same time."""
-
-    def publish(
-        self,
-        branch: Branch,
-        commit: Commit,
-        *,
-        kind: str,
-        sealed: tuple[StagingToken, ...],
-        from_staging: bool,
-    ) -> bool:
-        """Move a branch in the bucket to a commit, and `land` it here; tell whether it moved.
-
-        If it did not, somebody else moved it first, there or here: this machine's branch has
-        followed by then, as far as it could.
-
-        Args:
-            branch: as it was built from.
-            commit: to move to; not in the local store yet.
-            kind: of the operation.
-            sealed: the staging tokens that the commit holds the changes of.
-            from_staging: whether its changes are those of the tokens, not of another commit.
-
-        Raises:
-            LostRace: the branch cannot follow: it has commits that were never pushed.
-            OutcomeUnknown: the next command finds out.
-            Unreachable: nothing was moved.
-        """
-
-
-class _BranchMoved(LostRace):
-    """The comparison of step 3 failed; the branch is built again."""
 
 
 def commit_staged(
@@ -218,33 +175,9 @@ def _try(
         created_at=draft.created_at,
         metadata=draft.metadata,
     )
-    publisher = repository.publisher
-    from_staging = not must_be_clean
-    if publisher is not None and not publisher.publish(
-        branch, commit, kind=kind, sealed=sealed, from_staging=from_staging
-    ):
+    landing = Landing(kind, sealed, from_staging=not must_be_clean)
+    if not repository.mover.move(repository, branch, commit, landing):
         return None
-    if publisher is None:
-        lake.runtime.on_step("move")
-
-        def move(*, has_asked: bool) -> None:
-            del has_asked
-            with lake.kv.write() as txn:
-                check_none_sent(txn, repository, branch.name, ignores_stale=True)
-                _move(
-                    txn,
-                    repository,
-                    branch,
-                    commit,
-                    kind=kind,
-                    sealed=sealed,
-                    from_staging=from_staging,
-                )
-
-        try:
-            once_settled(repository, move)
-        except _BranchMoved:
-            return None
     lake.runtime.on_step("tidy")
     housekeeping.tidy(repository)
     return commit
@@ -269,7 +202,7 @@ def _check_not_committed(
                 break
         else:
             return
-    if any(operations.moves_commit(change) for change in operation.refs) and (
+    if any(ref_changes.moves_commit(change) for change in operation.refs) and (
         operation.kind == "commit"
     ):
         raise LostRace(
@@ -293,125 +226,10 @@ def _discard_unchanged(repository: Repository, branch: Branch, *, kind: str) -> 
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
         before = refs.find_branch(branch.name)
-        if before is None or not is_as_built(before, branch, sealed):
+        if before is None or not is_built_from(before, branch.commit_id, sealed):
             return False
-        after = replace(before, sealed_tokens=_newer_than(before, sealed))
+        after = replace(before, sealed_tokens=newer_than(before, sealed))
         refs.put_branch(after)
-        changes = [operations.branch_change(before, after)]
+        changes = [ref_changes.branch_change(before, after)]
         operations.append(txn, repository, kind=kind, refs=changes, sealed=sealed)
     return True
-
-
-def _move(
-    txn: WriteTransaction,
-    repository: Repository,
-    built_from: Branch,
-    commit: Commit,
-    *,
-    kind: str,
-    sealed: tuple[StagingToken, ...],
-    from_staging: bool,
-) -> None:
-    refs = RefStore(txn, repository.key)
-    before = branch_at(repository, txn, built_from.name)
-    if not is_as_built(before, built_from, sealed):
-        raise _BranchMoved(f"branch {built_from.name} moved meanwhile")
-    after = replace(before, commit_id=commit.id, sealed_tokens=_newer_than(before, sealed))
-    refs.put_commit(commit)
-    refs.put_branch(after)
-    follow_head(txn, before, after, has_seen=from_staging)
-    operations.append(
-        txn, repository, kind=kind, refs=[operations.branch_change(before, after)], sealed=sealed
-    )
-
-
-def is_as_built(present: Branch, built_from: Branch, sealed: Sequence[StagingToken]) -> bool:
-    """Tell whether a branch still is what a commit was built from: its head, and these tokens.
-
-    Tokens sealed meanwhile are newer, so ours must still be the oldest ones.
-    """
-    return is_built_from(present, built_from.commit_id, sealed)
-
-
-def is_built_from(present: Branch, head: CommitId, sealed: Sequence[StagingToken]) -> bool:
-    """Tell the same as `is_as_built`, given the head that the commit was built on."""
-    newer = _newer_than(present, sealed)
-    return present.commit_id == head and (*newer, *sealed) == present.sealed_tokens
-
-
-def _newer_than(branch: Branch, sealed: Sequence[StagingToken]) -> tuple[StagingToken, ...]:
-    """Return the sealed tokens of a branch above its oldest ones, `sealed`."""
-    return branch.sealed_tokens[: len(branch.sealed_tokens) - len(sealed)]
-
-
-def land(
-    txn: WriteTransaction,
-    repository: Repository,
-    commit: Commit,
-    *,
-    branch: str,
-    kind: str,
-    sealed: Sequence[StagingToken],
-    from_staging: bool,
-) -> None:
-    """Move a branch here to a commit that it moved to in the bucket; repeating it does nothing.
-
-    Another process may have followed the bucket meanwhile, or have gone on from there: then the
-    branch stays, and only what the commit took is taken off it. So it does where it has gone
-    elsewhere: the bucket has the commit, and `status` tells that they differ.
-
-    Args:
-        txn: the transaction to do it in.
-        repository: whose branch.
-        commit: that the bucket took; may be in the local store already.
-        branch: its name.
-        kind: of the operation, as the log shows it.
-        sealed: the staging tokens that the commit holds the changes of.
-        from_staging: whether its changes are those of the tokens, not of another commit.
-    """
-    refs = RefStore(txn, repository.key)
-    before = refs.find_branch(branch)
-    refs.put_commit(commit)
-    if before is None:
-        return
-    taken = set(sealed)
-    kept = tuple(token for token in before.sealed_tokens if token not in taken)
-    moves = before.commit_id in commit.parents
-    if not moves and kept == before.sealed_tokens:
-        return
-    head = commit.id if moves else before.commit_id
-    after = replace(before, commit_id=head, sealed_tokens=kept)
-    refs.put_branch(after)
-    follow_head(txn, before, after, has_seen=from_staging)
-    operations.append(
-        txn,
-        repository,
-        kind=kind,
-        refs=[operations.branch_change(before, after)],
-        sealed=[token for token in before.sealed_tokens if token in taken],
-        is_shared=True,
-    )
-
-
-def follow_head(
-    txn: WriteTransaction, before: Branch, after: Branch, *, has_seen: bool = True
-) -> None:
-    """Count what stays staged on a branch as seen with its new head, where nothing came between.
-
-    That is so for areas without changes, and for those that were written to on top of what has
-    just been committed. Other changes keep the commit they were started on: committing them looks
-    at what happened since. What is staged while a merge or an import runs has not seen its result.
-
-    Args:
-        txn: the transaction that moves the branch.
-        before: the branch before.
-        after: the branch now.
-        has_seen: whether the new head holds only what staged changes could be written on top of.
-    """
-    from lakecli.staging import area
-
-    for token in (after.staging_token, *after.sealed_tokens):
-        if area.is_empty(txn, token):
-            staging_tokens.move_on(txn, token, after.commit_id)
-        elif has_seen:
-            staging_tokens.move_on(txn, token, after.commit_id, since=before.commit_id)

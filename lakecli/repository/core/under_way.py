@@ -1,16 +1,16 @@
 """Commits on their way to the bucket, and local commands that change what they were built from.
 
-A shared commit is written down, then sent, then landed here. Between the first request and the
-outcome, its branch must keep the head and the sealed areas that it was built from: whoever reset
-or undid them would report success, and the commit would arrive with what was thrown away.
+A shared commit is recorded as an intent, then sent, then landed here. Between the first request
+and the outcome, its branch must keep the head and the sealed areas that it was built from. A reset
+or undo of those would report success, and the commit would still arrive with the discarded changes.
 
 - Right before each request `mark_sent` compares the branch with what the commit was built from, in
-  one transaction that marks the row as sent. A command that changed the branch earlier has made the
-  commit outdated: it is built again.
+  one transaction that marks the row as sent. If a command has changed the branch before, the commit
+  is outdated: it is built again.
 - A command that would change the branch later finds the mark (`check_none_sent`), asks the bucket
   what became of the commit, and is refused if that cannot be told yet.
 - A mark older than `STALE_AFTER` is that of a process that was killed. Its row is deleted; should
-  the process still be there, it finds no row before its next request and gives up.
+  the process still run, it finds no row before its next request and gives up.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from lakecli.errors import LostRace, Unreachable
 from lakecli.kv.intents import IntentStore
-from lakecli.model import StagingToken
-from lakecli.refs.store import RefStore
 
 if TYPE_CHECKING:
     from lakecli.kv.env import WriteTransaction
@@ -39,27 +37,25 @@ class CommitUnderWay(LostRace):
 
 
 def mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
-    """Mark a commit as sent if its branch still is what it was built from; tell whether it is.
+    """Mark a commit as sent if its branch still is what it was built from; return whether it is.
 
     Args:
         txn: the transaction right before the request.
-        repository: whose branch.
-        begun: the move, with what is to happen here.
+        repository: the repository of the branch.
+        begun: the move, with its landing.
     """
-    from lakecli.repository.core.transaction import is_built_from
+    from lakecli.refs.store import RefStore
+    from lakecli.repository.core import intents
+    from lakecli.repository.core.landing import is_built_from
 
-    rows = IntentStore(txn, repository.key)
-    fields = rows.find(begun.id)
-    if fields is None or begun.local is None or begun.intent.after is None:
+    if begun.landing is None or begun.intent.after is None:
         return False
     refs = RefStore(txn, repository.key)
     branch = refs.find_branch(begun.intent.name)
     built_on = refs.get_commit(begun.intent.after).parents[0]
-    sealed = [StagingToken(bytes.fromhex(token)) for token in begun.local["sealed"]]
-    if branch is None or not is_built_from(branch, built_on, sealed):
+    if branch is None or not is_built_from(branch, built_on, begun.landing.sealed):
         return False
-    rows.put(begun.id, {**fields, "sent": int(repository.lake.now().timestamp())})
-    return True
+    return intents.mark_sent(txn, repository, begun, repository.lake.now())
 
 
 def check_none_sent(
@@ -74,52 +70,55 @@ def check_none_sent(
 
     Args:
         txn: the transaction that is to change the branch.
-        repository: whose branch.
+        repository: the repository of the branch.
         branch: its name.
-        has_asked: the bucket was asked what became of it; a stale one is given up then.
+        has_asked: whether the bucket was asked what became of the commit; a stale one is dropped
+            then.
         ignores_stale: let a stale one pass, and leave it to a later command.
 
     Raises:
         CommitUnderWay: naming the commit.
     """
-    rows = IntentStore(txn, repository.key)
-    now = int(repository.lake.now().timestamp())
-    for id_, fields in list(rows.iter()):
-        # Notes of refs that are still to be sent have neither; older versions did not say "sent".
-        local, sent = fields.get("local"), fields.get("sent", fields.get("at"))
-        if not local or sent is None or (fields["kind"], fields["name"]) != ("branch", branch):
+    if IntentStore(txn, repository.key).is_empty():
+        return  # a command that shares nothing imports nothing of sharing
+    from lakecli.repository.core import intents
+
+    now = repository.lake.now()
+    for begun in list(intents.iter_begun(txn, repository)):
+        is_of_branch = (begun.intent.kind, begun.intent.name) == ("branch", branch)
+        if begun.landing is None or begun.sent is None or not is_of_branch:
             continue
-        if abs(now - sent) > STALE_AFTER.total_seconds():
+        if abs(now - begun.sent) > STALE_AFTER:
             if ignores_stale:
                 continue
             if has_asked:
-                rows.delete(id_)
+                intents.drop(txn, repository, begun)
                 continue
         minutes = STALE_AFTER // timedelta(minutes=1)
         raise CommitUnderWay(
-            f"a {local['operation']} of branch {branch} is on its way to the bucket: "
-            f"{fields['after']}",
+            f"a {begun.landing.operation} of branch {branch} is on its way to the bucket: "
+            f"{begun.intent.after}",
             hint="nothing was changed here; try again when it has ended, or, if it was "
             f"interrupted, after {minutes} minutes",
         )
 
 
 class Act(Protocol[R_co]):
-    """What needs a branch without a commit under way."""
+    """A change of a branch that must not meet a commit under way."""
 
     def __call__(self, *, has_asked: bool) -> R_co:
-        """Do it; `has_asked` tells whether the bucket was asked what became of such commits."""
+        """Make it; `has_asked`: the bucket was asked what became of such commits."""
 
 
 def once_settled(repository: Repository, act: Act[R_co]) -> R_co:
-    """Do what needs a branch without a commit under way; where there is one, ask what became of it.
+    """Change a branch; if a commit of it is under way, ask the bucket first what became of it.
 
     Args:
-        repository: whose branch.
-        act: does it, in a transaction of its own.
+        repository: the repository of the branch.
+        act: makes the change, in a transaction of its own.
 
     Raises:
-        CommitUnderWay: it still is, or the bucket cannot be asked; nothing was done.
+        CommitUnderWay: it still is, or the bucket cannot be asked; nothing was changed.
     """
     try:
         return act(has_asked=False)

@@ -26,7 +26,7 @@ from lakecli.kv.intents import IntentStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
-from lakecli.repository.core.operations import commit_of, is_local
+from lakecli.repository.core.ref_changes import commit_of, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ class Unsent(NamedTuple):
         operation: the kind of the last operation that moved it.
         before: where it stood before the first of these moves; ``None``: it was not there.
         after: where the last of them left it; ``None``: it deleted it.
-        by: the `Publisher.id` in hex of each command that moved it.
+        by: the `BranchMover.command_id` in hex of each command that moved it.
         is_known: whether `before` and `after` are; rows of older versions lack them.
     """
 
@@ -101,11 +101,11 @@ def note(
         rows.delete(_row(_HELD, change.kind, change.name))
         if is_shared or is_local(operation, change):
             rows.delete(_row(_UNSENT, change.kind, change.name))
-            if repository.publisher is not None and not is_shared:
+            if repository.syncs and not is_shared:
                 _hold(txn, repository, change)
         else:
             # Whoever shares by hand pushes by hand: they only keep notes right.
-            starts = repository.publisher is not None and not is_undo
+            starts = repository.syncs and not is_undo
             _extend(txn, repository, operation, change, starts=starts)
 
 
@@ -188,7 +188,7 @@ def note_taken_back(
         txn: the transaction that settles the move.
         repository: whose.
         move: that the bucket has now.
-        by: the `Publisher.id` of the command that sent it.
+        by: the `BranchMover.command_id` of the command that sent it.
 
     Returns:
         The note of the way back; ``None`` where the ref was not put back to where it began.
@@ -222,12 +222,12 @@ def _extend(
     """Extend the note of a ref by a move; `starts`: or make one where there is none."""
     before, after = commit_of_ref(change)
     found = find_unsent(txn, repository, change.kind, change.name)
-    publisher = repository.publisher
     if found is None and not starts:
         return
     by = () if found is None else found.by
-    if publisher is not None and publisher.id.hex() not in by:
-        by = (*by, publisher.id.hex())
+    command_id = repository.mover.command_id
+    if command_id is not None and command_id.hex() not in by:
+        by = (*by, command_id.hex())
     is_known = True
     if found is not None:
         if found.is_known and found.after == before:

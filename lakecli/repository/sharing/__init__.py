@@ -1,7 +1,12 @@
-"""What the verbs of sharing are made of: how refs and commits go to the bucket, and come.
+"""Exchanging refs and commits with the bucket: what the verbs of sharing are made of.
 
-publish      the one way a ref moves in the bucket; shareable: whether it may
-rollback     noticing that the bucket went back in time
-packing      commits out; incoming: commits in; references: what they need; restoring: sending that
-             again
+::
+
+    automatic      mover: fetch before a command, branches that move in the bucket first, push
+                   after it; follow: local refs follow the bucket; notes: sending moves made here
+    to the bucket  publish: the one way a ref moves in the bucket; shareable: whether it may;
+                   packing: commits out; references: the objects that they need; restoring:
+                   sending those again; refusals: moves that would undo others'
+    to here        fetch: where refs stand in the bucket; incoming: commits in; rollback: noticing
+                   that the bucket went back in time
 """

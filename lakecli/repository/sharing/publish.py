@@ -31,13 +31,13 @@ from lakecli.repository.sharing import rollback
 from lakecli.retry import REF_MOVES, SWEEPS, Retries
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
     from lakecli.model import Commit, CommitId
     from lakecli.remote.collection import GcState
     from lakecli.remote.records import RemoteRef
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.landing import Landing
     from lakecli.repository.sharing.packing import Packed
 
 TRUSTED_SHARE: Final = 0.5
@@ -64,7 +64,7 @@ def publish(
     after: CommitId | None,
     who: str,
     why: str,
-    local: Mapping[str, Any] | None = None,
+    landing: Landing | None = None,
     since: int = 0,
 ) -> Result:
     """Move a ref in the bucket by compare-and-set.
@@ -77,9 +77,8 @@ def publish(
         after: where it shall go, a commit that is in the local store; ``None`` deletes it.
         who: ``Name <email>``, for the shared reflog.
         why: what is done, likewise.
-        local: what is to happen here in the transaction that writes the outcome down, now or in
-            the next command: `lakecli.repository.core.transaction.land` with the ``operation`` and
-            the ``sealed`` tokens in hex. ``None``: nothing but a ``push`` in the operation log.
+        landing: what is to happen here in the transaction that records the outcome, now or in
+            the next command. ``None``: nothing but a ``push`` in the operation log.
         since: the ref's sequence number there when this was decided, or a lower one; 0: unknown,
             and it is read first, with whether the ref stands on `before`.
 
@@ -114,7 +113,7 @@ def publish(
         # So that no sweep takes what was just found, before it sees that a ref reaches it.
         trees = {commit.metarange_id for commit in commits} - {""}
         repository.guard.claim(sorted(map(sstable_key, trees)))
-    if local is not None:
+    if landing is not None:
         # A commit that shares by itself is one of many: all that was looked for took a while, and
         # here most of the packs are spared that nobody would need.
         ref = find_ref(repository.store, kind, name)
@@ -136,12 +135,12 @@ def publish(
         pack="" if packed is None else packed.id,
         since=since,
     )
-    begun, is_new = _write_down(repository, Begun(wanted, local), packed)
+    begun, is_new = _write_down(repository, Begun(wanted, landing), packed)
     lake.runtime.on_step("move")
     result = send(repository, begun, is_new=is_new)
     lake.runtime.on_step("track")
     with lake.kv.write() as txn:
-        intents.settle(txn, repository, begun, result)
+        intents.record_outcome(txn, repository, begun, result)
     if result.outcome == Outcome.APPLIED and commits:
         _check_again(repository, name, commits, collection)
     return result
@@ -196,7 +195,7 @@ def send(repository: Repository, begun: Begun, *, is_new: bool) -> Result:
 
     def on_step(name: str) -> None:
         lake.runtime.on_step(name)
-        if name == "put" and begun.local is not None:
+        if name == "put" and begun.landing is not None:
             with lake.kv.write() as txn:
                 if not mark_sent(txn, repository, begun):
                     raise _Outdated
@@ -211,7 +210,7 @@ def send(repository: Repository, begun: Begun, *, is_new: bool) -> Result:
     except LakeError:
         if is_new:
             with lake.kv.write() as txn:
-                intents.give_up(txn, repository, begun)
+                intents.drop(txn, repository, begun)
         raise
 
 
@@ -356,6 +355,6 @@ def _write_down(repository: Repository, wanted: Begun, packed: Packed | None) ->
 
 def _is_same(begun: Begun, wanted: Begun) -> bool:
     fields = ("kind", "name", "before", "after")
-    return begun.local == wanted.local and all(
+    return begun.landing == wanted.landing and all(
         getattr(begun.intent, field) == getattr(wanted.intent, field) for field in fields
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.layout import SSTABLES
-from lakecli.repository.core.lake import Notice
+from lakecli.repository.core.notice import Notice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

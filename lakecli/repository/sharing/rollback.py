@@ -25,7 +25,7 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.model import CommitId
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
-from lakecli.repository.core.lake import Notice
+from lakecli.repository.core.notice import Notice
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

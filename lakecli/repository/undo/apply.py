@@ -19,8 +19,8 @@ from lakecli.kv import operations as log
 from lakecli.kv.operations import RefChange, StagingChange
 from lakecli.model import Branch, CommitId, StagingToken, Tag
 from lakecli.refs.store import RefStore
-from lakecli.repository.core import operations, records, staging_tokens
-from lakecli.repository.core.transaction import follow_head
+from lakecli.repository.core import operations, records, ref_changes, staging_tokens
+from lakecli.repository.core.landing import follow_head
 from lakecli.repository.core.under_way import check_none_sent
 from lakecli.repository.undo.claims import GONE
 from lakecli.staging import area
@@ -81,7 +81,7 @@ class TakeBack:
             self._restore(operation, staged)
         for change in reversed(operation.refs):
             self._put(change)
-            if operations.is_local(operation, change) and operations.moves_commit(change):
+            if ref_changes.is_local(operation, change) and ref_changes.moves_commit(change):
                 self._local.add((change.kind, change.name))
         for staged in operation.staging:
             self._outdate_commits(staged)
@@ -150,7 +150,7 @@ class TakeBack:
         self._check_none_sent(branch.name)
         outdated = staging_tokens.outdate(self._txn, self._repository, branch)
         self._refs.put_branch(outdated)
-        self._note(operations.branch_change(branch, outdated))
+        self._note(ref_changes.branch_change(branch, outdated))
 
     # -- refs --------------------------------------------------------------------------------
 
@@ -166,9 +166,9 @@ class TakeBack:
     def _find(self, change: RefChange) -> Fields:
         if change.kind == "branch":
             branch = self._refs.find_branch(change.name)
-            return operations.branch_change(branch, None).before
+            return ref_changes.branch_change(branch, None).before
         if change.kind == "tag":
-            return operations.tag_change(self._refs.find_tag(change.name), None).before
+            return ref_changes.tag_change(self._refs.find_tag(change.name), None).before
         record = records.find_repository(self._txn, change.name)
         if record is None:
             return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import NotFound, UsageError
 from lakecli.kv import operations as log
-from lakecli.repository.core import operations, records
+from lakecli.repository.core import records, ref_changes
 from lakecli.repository.core.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.core.lake import Lake, Repository
 
@@ -68,7 +68,7 @@ def is_passed_over(operation: Operation) -> bool:
     """Whether `undo` and `redo` look past an operation: it changed nothing, or nobody asked."""
     if REDOES in operation.metadata:  # as what it did again, which was not passed over
         return False
-    return operation.kind == operations.FOLLOWED or not changes_something(operation)
+    return operation.kind == ref_changes.FOLLOWED or not changes_something(operation)
 
 
 def iter_log(repository: Repository) -> Iterator[Logged]:

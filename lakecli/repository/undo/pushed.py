@@ -16,7 +16,7 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.remote.known import iter_moves
-from lakecli.repository.core.operations import commit_of, is_local
+from lakecli.repository.core.ref_changes import commit_of, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

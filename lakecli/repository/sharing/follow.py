@@ -18,9 +18,9 @@ from lakecli.model import Branch, Tag
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.remote.known import iter_moves
-from lakecli.repository.core import intents, operations, staging_tokens, unsent
+from lakecli.repository.core import intents, operations, ref_changes, staging_tokens, unsent
 from lakecli.repository.core.clean import unstage_unchanged
-from lakecli.repository.core.transaction import follow_head
+from lakecli.repository.core.landing import follow_head
 from lakecli.repository.core.under_way import CommitUnderWay
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def follow(repository: Repository) -> int:
         ]
         if changes:
             operations.append(
-                txn, repository, kind=operations.FOLLOWED, refs=changes, is_shared=True
+                txn, repository, kind=ref_changes.FOLLOWED, refs=changes, is_shared=True
             )
     return len(changes)
 
@@ -115,7 +115,7 @@ def _follow_branch(
         token = staging_tokens.start(txn, repository, tracked.name, tracked.commit_id)
         after = Branch(tracked.name, tracked.commit_id, token)
         refs.put_branch(after)
-        return operations.branch_change(None, after)
+        return ref_changes.branch_change(None, after)
     if not _has_nothing_of_its_own(txn, repository, before, tracked):
         return None
     if tracked.commit_id is None:
@@ -124,11 +124,11 @@ def _follow_branch(
         if is_staged or before.name == repository.record.default_branch:
             return None
         refs.delete_branch(before.name)
-        return operations.branch_change(before, None)
+        return ref_changes.branch_change(before, None)
     after = replace(before, commit_id=tracked.commit_id)
     refs.put_branch(after)
     follow_head(txn, before, after, has_seen=False)
-    return operations.branch_change(before, after)
+    return ref_changes.branch_change(before, after)
 
 
 def _follow_tag(
@@ -144,10 +144,10 @@ def _follow_tag(
         return None
     if tracked.commit_id is None:
         refs.delete_tag(tracked.name)
-        return operations.tag_change(before, None)
+        return ref_changes.tag_change(before, None)
     after = Tag(tracked.name, tracked.commit_id)
     refs.put_tag(after)
-    return operations.tag_change(before, after)
+    return ref_changes.tag_change(before, after)
 
 
 _FOLLOW: Final = {"branch": _follow_branch, "tag": _follow_tag}

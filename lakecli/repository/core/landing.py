@@ -1,0 +1,155 @@
+"""Landing: what moving a branch to a commit changes in the local store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from lakecli.model import StagingToken
+from lakecli.refs.store import RefStore
+from lakecli.repository.core import operations, ref_changes, staging_tokens
+from lakecli.validation import Invalid, Record, boolean, list_of, optional, text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakecli.kv.env import WriteTransaction
+    from lakecli.model import Branch, Commit, CommitId
+    from lakecli.repository.core.lake import Repository
+
+
+_TOKEN_DIGITS: Final = 32
+
+
+def _token(value: object) -> StagingToken:
+    """Return the staging token that 32 hex digits are; raises `Invalid`."""
+    digits = text(_TOKEN_DIGITS, min_size=_TOKEN_DIGITS)(value)
+    try:
+        return StagingToken(bytes.fromhex(digits))
+    except ValueError:
+        raise Invalid(f"not a staging token: {digits!r}") from None
+
+
+_RECORD: Final = Record(
+    {
+        "operation": text(64, min_size=1),
+        "sealed": list_of(_token, 1 << 20),
+        "from_staging": optional(boolean, default=True),  # absent in intents of early versions
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """What a move of a branch changes on this machine, besides the head; stored in an intent.
+
+    Attributes:
+        operation: the kind of operation, as the log shows it.
+        sealed: the staging tokens whose changes the commit has, newest first.
+        from_staging: whether its changes are those of the tokens, not of another commit.
+    """
+
+    operation: str
+    sealed: tuple[StagingToken, ...]
+    from_staging: bool
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the fields by which an intent stores it."""
+        sealed = [token.hex() for token in self.sealed]
+        return {"operation": self.operation, "sealed": sealed, "from_staging": self.from_staging}
+
+    @classmethod
+    def from_fields(cls, fields: object) -> Landing:
+        """Return what an intent stores, of this version or an earlier one.
+
+        Raises:
+            Invalid: the fields are not those of a landing.
+        """
+        read = _RECORD.read(fields)
+        return cls(read["operation"], tuple(read["sealed"]), read["from_staging"])
+
+
+def land(
+    txn: WriteTransaction,
+    repository: Repository,
+    branch: str,
+    commit: Commit,
+    landing: Landing,
+    *,
+    is_shared: bool,
+) -> None:
+    """Move a branch to a commit built from it, in one operation; repeating it changes nothing.
+
+    Where the branch no longer stands on a parent of the commit, it stays, and only the sealed
+    tokens are taken off it: it has followed the bucket, or gone on from there, or has diverged,
+    which `status` shows. If the branch was deleted, only the commit is written.
+
+    Args:
+        txn: the transaction to do it in.
+        repository: the repository of the branch.
+        branch: its name.
+        commit: may be in the local store already.
+        landing: what else changes.
+        is_shared: whether the bucket has the move already.
+    """
+    refs = RefStore(txn, repository.key)
+    before = refs.find_branch(branch)
+    refs.put_commit(commit)
+    if before is None:
+        return
+    taken = set(landing.sealed)
+    kept = tuple(token for token in before.sealed_tokens if token not in taken)
+    moves = before.commit_id in commit.parents
+    if not moves and kept == before.sealed_tokens:
+        return
+    head = commit.id if moves else before.commit_id
+    after = replace(before, commit_id=head, sealed_tokens=kept)
+    refs.put_branch(after)
+    follow_head(txn, before, after, has_seen=landing.from_staging)
+    operations.append(
+        txn,
+        repository,
+        kind=landing.operation,
+        refs=[ref_changes.branch_change(before, after)],
+        sealed=[token for token in before.sealed_tokens if token in taken],
+        is_shared=is_shared,
+    )
+
+
+def is_built_from(present: Branch, head: CommitId, sealed: Sequence[StagingToken]) -> bool:
+    """Return whether a branch still is what a commit was built from: its head, and these tokens.
+
+    Tokens that were sealed since are newer, so those of the commit must still be the oldest.
+    """
+    newer = newer_than(present, sealed)
+    return present.commit_id == head and (*newer, *sealed) == present.sealed_tokens
+
+
+def newer_than(branch: Branch, sealed: Sequence[StagingToken]) -> tuple[StagingToken, ...]:
+    """Return the sealed tokens of a branch above its oldest ones, `sealed`."""
+    return branch.sealed_tokens[: len(branch.sealed_tokens) - len(sealed)]
+
+
+def follow_head(
+    txn: WriteTransaction, before: Branch, after: Branch, *, has_seen: bool = True
+) -> None:
+    """Record that the staging areas of a branch have seen its new head, where they have.
+
+    Areas without changes have, and so have those that were started on the old head, if the new
+    one holds only what staged changes could be written on top of. Other areas keep the commit
+    they were started on, and committing them checks what happened since. Changes that are staged
+    while a merge or an import runs have not seen its result.
+
+    Args:
+        txn: the transaction that moves the branch.
+        before: the branch before.
+        after: the branch now.
+        has_seen: whether areas that were started on the old head have seen the new one.
+    """
+    from lakecli.staging import area
+
+    for token in (after.staging_token, *after.sealed_tokens):
+        if area.is_empty(txn, token):
+            staging_tokens.move_on(txn, token, after.commit_id)
+        elif has_seen:
+            staging_tokens.move_on(txn, token, after.commit_id, since=before.commit_id)

@@ -1,0 +1,67 @@
+"""How an operation of the log records what it did to branches and tags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakecli.kv.operations import Operation, RefChange
+    from lakecli.model import Branch, CommitId, Tag
+
+FOLLOWED: Final = "sync"
+"""The kind of operation by which refs followed the bucket by themselves."""
+
+LOCAL: Final = frozenset({"repo create", "repo delete", "clone", "fetch", "pull", FOLLOWED})
+"""Kinds of operations that concern this machine alone: the bucket had these moves already, or never
+gets them. A pull that merges is a merge."""
+
+
+def is_local(operation: Operation, change: RefChange) -> bool:
+    """Tell whether a change of an operation only concerns this machine, and is never sent."""
+    return change.is_local or operation.kind in LOCAL
+
+
+def moves_commit(change: RefChange) -> bool:
+    """Whether a branch or tag points to another commit after a change, or is new or gone."""
+    if change.kind == "repository":
+        return False
+    return commit_of(change.before) != commit_of(change.after)
+
+
+def commit_of(fields: Mapping[str, Any] | None) -> CommitId | None:
+    """Return the commit that the fields of a branch or a tag point to."""
+    from lakecli.model import CommitId
+
+    return None if fields is None else CommitId(fields["commit_id"])
+
+
+def branch_change(before: Branch | None, after: Branch | None) -> RefChange:
+    """Describe how a branch changed; ``None`` for its absence."""
+    from lakecli.kv.operations import RefChange
+
+    name = before.name if before is not None else after.name if after is not None else ""
+    return RefChange("branch", name, before=_branch_fields(before), after=_branch_fields(after))
+
+
+def tag_change(before: Tag | None, after: Tag | None) -> RefChange:
+    """Describe how a tag changed; ``None`` for its absence."""
+    from lakecli.kv.operations import RefChange
+
+    name = before.name if before is not None else after.name if after is not None else ""
+    return RefChange("tag", name, before=_tag_fields(before), after=_tag_fields(after))
+
+
+def _branch_fields(branch: Branch | None) -> dict[str, Any] | None:
+    if branch is None:
+        return None
+    return {
+        "commit_id": branch.commit_id,
+        "staging_token": branch.staging_token.hex(),
+        "sealed_tokens": [token.hex() for token in branch.sealed_tokens],
+    }
+
+
+def _tag_fields(tag: Tag | None) -> dict[str, Any] | None:
+    return None if tag is None else {"commit_id": tag.commit_id}

@@ -1,0 +1,388 @@
+"""Learning where the refs in the bucket stand: Git's ``fetch``.
+
+One listing of refs, and one of packs where much is new; read are the refs that moved since they
+were last seen and the packs that have their commits. Local branches never move. Tags that are new
+are made here too, where their name is free; one that differs is reported and stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.kv.packed import PackedStore
+from lakecli.kv.tracking import TrackingStore
+from lakecli.model import Tag
+from lakecli.objectstore.base import Version
+from lakecli.progress import NO_PROGRESS, Progress
+from lakecli.refs.names import is_branch_name, is_tag_name
+from lakecli.refs.store import RefStore
+from lakecli.remote import damage
+from lakecli.repository.core import operations, ref_changes, tracking, unsent
+from lakecli.repository.core.notice import Notice
+from lakecli.repository.sharing import rollback
+from lakecli.repository.sharing.incoming import Incoming, take_in
+from lakecli.repository.sharing.publish import check_readable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from lakecli.ids import PackId
+    from lakecli.kv.env import WriteTransaction
+    from lakecli.kv.operations import RefChange
+    from lakecli.kv.tracking import Tracked
+    from lakecli.model import CommitId
+    from lakecli.remote.damage import Damage
+    from lakecli.remote.packs import DamagedPack
+    from lakecli.remote.records import RemoteRef
+    from lakecli.repository.core.lake import Repository
+
+
+MAX_NAMED: Final = 16
+"""Packs that are read by the names that refs have for them, without a look at the others."""
+
+
+class Change(StrEnum):
+    """What happened to a ref in the bucket since it was last seen."""
+
+    NEW = "new"
+    MOVED = "moved"
+    FORCED = "forced"
+    """It no longer reaches what it pointed to."""
+    DELETED = "deleted"
+    WENT_BACK = "went back"
+    """It is from before it was last seen: the bucket went back in time."""
+    INCOMPLETE = "incomplete"
+    """Its commits are not listed yet: it counts as standing where it was."""
+    DIFFERS = "differs"
+    """A tag of this name points elsewhere here, or a branch has its name."""
+
+
+class RefUpdate(NamedTuple):
+    """A ref in the bucket that moved.
+
+    Attributes:
+        kind: ``branch`` or ``tag``.
+        name: of the ref.
+        before: where it was last seen; ``None``: nowhere.
+        after: where it stands now; ``None``: it was deleted.
+        change: in one word.
+    """
+
+    kind: str
+    name: str
+    before: CommitId | None
+    after: CommitId | None
+    change: Change
+
+
+class FetchReport(NamedTuple):
+    """What a fetch brought.
+
+    Attributes:
+        updated: the refs that moved, branches first, by name.
+        commits: how many were new here.
+        packs: how many were read.
+        refs: how many there are in the bucket, deleted ones too.
+        damaged: what was left out because it cannot be believed; of its refs this clone knows what
+            it knew before.
+    """
+
+    updated: tuple[RefUpdate, ...]
+    commits: int
+    packs: int
+    refs: int
+    damaged: tuple[Damage, ...] = ()
+
+
+class Remote(NamedTuple):
+    """The refs of a bucket as they were read.
+
+    Attributes:
+        listed: how many there are, deleted ones too.
+        refs: those that are not as they were known.
+        gone: known ones that are not there any more.
+        damaged: objects in the place of refs that are none.
+    """
+
+    listed: int
+    refs: tuple[RemoteRef, ...]
+    gone: tuple[Tracked, ...]
+    damaged: tuple[Damage, ...] = ()
+
+
+def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchReport:
+    """Bring what the bucket has and this clone lacks, and remember where its refs stand.
+
+    Args:
+        repository: whose.
+        progress: counts the refs and commits that were read.
+
+    Raises:
+        NewerRepository: it may be read by newer versions only.
+        OtherRepository: the namespace is no longer this repository's.
+        Unreachable: the store does not answer.
+        PermissionDenied: reading or listing is not allowed.
+    """
+    from lakecli.remote.collection import read_state
+
+    lake = repository.lake
+    check_readable(repository)
+    state = read_state(repository.store)
+    with lake.kv.read() as txn:
+        known = {(each.kind, each.name): each for each in TrackingStore(txn, repository.key).iter()}
+    remote = read_remote(repository, known, progress=progress)
+    back = _find_back(repository, known, remote)
+    incoming = take_packs(repository, remote.refs, progress=progress)
+    lake.runtime.on_step("track")
+    fetched = tracking.Fetched(lake.now(), str(state.phase), state.epoch)
+    with lake.kv.write() as txn:
+        went_back = _accept(txn, repository, back)
+        updated = _track(txn, repository, remote, incoming, went_back)
+        tracking.put_fetched(txn, repository, fetched)
+    if went_back:
+        rollback.notify(repository, went_back)
+    damaged = (*remote.damaged, *incoming.damaged)
+    notify(repository, damaged)
+    return FetchReport(updated, incoming.commits, incoming.packs, remote.listed, damaged)
+
+
+def notify(repository: Repository, damaged: Sequence[Damage]) -> None:
+    """Leave a notice of each thing in the bucket that was left out."""
+    for each in damaged:
+        repository.notify(
+            Notice(
+                f"left out {each.kind} {each.name!r}: {each.what}",
+                hint="what this clone knew of it stays; look, and repair what it can: "
+                f"lakecli fsck --repair {repository.uri}",
+            )
+        )
+
+
+class _Back(NamedTuple):
+    """Refs that went back since they were seen, and the packs that are in the bucket now."""
+
+    seen: tuple[Tracked, ...]
+    packs: frozenset[str]
+
+
+def _find_back(
+    repository: Repository, known: Mapping[tuple[str, str], Tracked], remote: Remote
+) -> _Back:
+    """Find refs that are from before they were last seen; packs are listed where there are any."""
+    from lakecli.remote.packs import list_packs
+
+    seen = list(remote.gone)
+    for ref in remote.refs:
+        before = known.get((ref.kind, ref.name))
+        if before is not None and rollback.went_back(before, ref):
+            seen.append(before)
+    if not seen:
+        return _Back((), frozenset())
+    return _Back(tuple(seen), frozenset(info.id for info in list_packs(repository.store)))
+
+
+def _accept(
+    txn: WriteTransaction, repository: Repository, back: _Back
+) -> dict[tuple[str, str], Tracked]:
+    """Forget what was known of refs that went back, unless another process has looked since."""
+    positions = TrackingStore(txn, repository.key)
+    seen = [each for each in back.seen if positions.find(each.kind, each.name) == each]
+    if seen:
+        rollback.accept(txn, repository, seen, packs=back.packs)
+    return {(each.kind, each.name): each for each in seen}
+
+
+def read_remote(
+    repository: Repository,
+    known: dict[tuple[str, str], Tracked],
+    *,
+    progress: Progress = NO_PROGRESS,
+) -> Remote:
+    """Return the refs that moved since they were seen as `known` has them.
+
+    A ref that the listing lacks is asked for by itself, since a store may list late: refs are
+    never deleted by us, only replaced by a tombstone. An object that is no ref is left out and
+    named: it says nothing about where the ref stands.
+    """
+    from lakecli.remote.refs import BadRef, Listed, iter_refs, read_refs
+
+    store = repository.store
+    bad: list[BadRef] = []
+    changed: list[Listed] = []
+    listed = set()
+    for each in iter_refs(store):
+        if not _is_legal(each.kind, each.name):
+            continue
+        listed.add((each.kind, each.name))
+        before = known.get((each.kind, each.name))
+        if before is None or before.version != each.version:
+            changed.append(each)
+    refs = []
+    for ref in read_refs(store, changed, on_bad=bad.append):
+        refs.append(ref)
+        progress.advance(items=1)
+    late = [Listed(*key, Version(each.version)) for key, each in known.items() if key not in listed]
+    unlisted = {(ref.kind, ref.name): ref for ref in read_refs(store, late, on_bad=bad.append)}
+    refs += [ref for key, ref in unlisted.items() if ref.version != known[key].version]
+    answered = {*unlisted, *((each.kind, each.name) for each in bad)}
+    gone = [known[each.kind, each.name] for each in late if (each.kind, each.name) not in answered]
+    refs.sort(key=lambda ref: (ref.kind, ref.name))
+    damaged = sorted(map(damage.of_ref, bad))
+    return Remote(len(listed), tuple(refs), tuple(gone), tuple(damaged))
+
+
+def take_packs(
+    repository: Repository,
+    refs: Sequence[RemoteRef],
+    *,
+    progress: Progress = NO_PROGRESS,
+) -> Incoming:
+    """Take in the packs that bring the commits of refs.
+
+    A ref names the packs of its last moves. Where they are few, as in a fetch every now and then,
+    they are all that is read: packs of those who lost a race are nobody's business. Else, or if
+    that is not enough, packs are listed and all new ones are read, the largest first. A store may
+    list a pack late, so those that moves name are asked for in the end; not before, since most
+    were merged into larger ones long ago. A pack that is damaged is left out and named.
+    """
+    from lakecli.remote.packs import read_named_packs
+
+    with repository.lake.kv.read() as txn:
+        packed = PackedStore(txn, repository.key)
+        lacking = [ref for ref in refs if ref.commit_id and packed.find_pack(ref.commit_id) is None]
+        named = list(dict.fromkeys(pack for ref in lacking for pack in _unseen(packed, ref)))
+    incoming = Incoming()
+    if not lacking:
+        return incoming
+    if len(named) <= MAX_NAMED:
+        damaged: list[DamagedPack] = []
+        packs = read_named_packs(repository.store, named, on_damage=damaged.append)
+        incoming = take_in(repository, packs, progress=progress)
+        incoming.damaged += map(damage.of_pack, damaged)
+        with repository.lake.kv.read() as txn:
+            packed = PackedStore(txn, repository.key)
+            lacking = [
+                ref for ref in lacking if ref.commit_id and packed.find_pack(ref.commit_id) is None
+            ]
+        if not lacking:
+            return incoming
+    incoming = _add(incoming, _take_in(repository, (), progress))
+    with repository.lake.kv.read() as txn:
+        late = {
+            move.pack
+            for ref in lacking
+            if ref.commit_id and not incoming.has(txn, repository, ref.commit_id)
+            for move in ref.moves
+            if move.pack
+        }
+    return _add(incoming, _take_in(repository, late, progress)) if late else incoming
+
+
+def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[PackId]:
+    """Yield the packs of a ref's moves, newest first, back to one whose commit is here."""
+    for move in ref.moves:
+        if move.after is not None and packed.find_pack(move.after) is not None:
+            return
+        if move.pack:
+            yield move.pack
+
+
+def _add(before: Incoming, after: Incoming) -> Incoming:
+    return replace(
+        after,
+        packs=before.packs + after.packs,
+        commits=before.commits + after.commits,
+        damaged=list(dict.fromkeys([*before.damaged, *after.damaged])),
+    )
+
+
+def _take_in(repository: Repository, named: Collection[PackId], progress: Progress) -> Incoming:
+    from lakecli.remote.packs import read_new_packs
+
+    with repository.lake.kv.read() as txn:
+        known = set(PackedStore(txn, repository.key).known_packs())
+    damaged: list[DamagedPack] = []
+    packs = read_new_packs(repository.store, known, also=named, on_damage=damaged.append)
+    incoming = take_in(repository, packs, progress=progress)
+    incoming.damaged += map(damage.of_pack, damaged)
+    return incoming
+
+
+def _is_legal(kind: str, name: str) -> bool:
+    return is_branch_name(name) if kind == "branch" else is_tag_name(name)
+
+
+def _track(
+    txn: WriteTransaction,
+    repository: Repository,
+    remote: Remote,
+    incoming: Incoming,
+    went_back: Mapping[tuple[str, str], Tracked],
+) -> tuple[RefUpdate, ...]:
+    """Write down where refs stand, make tags that are new, and return what changed."""
+    positions = TrackingStore(txn, repository.key)
+    updated: list[RefUpdate] = []
+    tags: list[RefChange] = []
+    updated += [
+        RefUpdate(each.kind, each.name, each.commit_id, None, Change.WENT_BACK)
+        for each in remote.gone
+        if (each.kind, each.name) in went_back
+    ]
+    for ref in remote.refs:
+        found = positions.find(ref.kind, ref.name)
+        if found is not None and found.sequence > ref.sequence:
+            continue  # another process has looked since
+        before = None if found is None else found.commit_id
+        if ref.commit_id is not None and not incoming.has(txn, repository, ref.commit_id):
+            update = RefUpdate(ref.kind, ref.name, before, ref.commit_id, Change.INCOMPLETE)
+            updated.append(update)
+            continue
+        tracking.track(txn, repository, ref)
+        seen = went_back.get((ref.kind, ref.name))
+        change = _change(txn, repository, before, ref.commit_id)
+        if seen is not None:
+            before, change = seen.commit_id, Change.WENT_BACK
+        if ref.kind == "tag" and ref.commit_id is not None:
+            change = _take_tag(txn, repository, Tag(ref.name, ref.commit_id), tags) or change
+        if change is not None:
+            updated.append(RefUpdate(ref.kind, ref.name, before, ref.commit_id, change))
+    if tags:
+        # What nobody asked for is not theirs to undo.
+        kind = ref_changes.FOLLOWED if repository.syncs else "fetch"
+        operations.append(txn, repository, kind=kind, refs=tags, is_shared=True)
+    return tuple(updated)
+
+
+def _change(
+    txn: WriteTransaction,
+    repository: Repository,
+    before: CommitId | None,
+    after: CommitId | None,
+) -> Change | None:
+    from lakecli.refs.graph import is_ancestor
+
+    if before == after:
+        return None
+    if after is None:
+        return Change.DELETED
+    if before is None:
+        return Change.NEW
+    refs = RefStore(txn, repository.key)
+    return Change.MOVED if is_ancestor(refs, before, after) else Change.FORCED
+
+
+def _take_tag(
+    txn: WriteTransaction, repository: Repository, tag: Tag, changes: list[RefChange]
+) -> Change | None:
+    """Make a tag here; where its name is taken by something else, say so."""
+    refs = RefStore(txn, repository.key)
+    present = refs.find_tag(tag.name)
+    if present is not None or refs.find_branch(tag.name) is not None:
+        return None if present == tag else Change.DIFFERS
+    if unsent.find_unsent(txn, repository, "tag", tag.name) is not None:
+        return Change.DIFFERS  # it was deleted here, which is still to be sent
+    refs.put_tag(tag)
+    changes.append(ref_changes.tag_change(None, tag))
+    return None

@@ -1,0 +1,171 @@
+"""Automatic sharing: fetch before a command, move branches in the bucket first, push after it.
+
+A `Repository` that has a `SharedMover` shares by itself, which is the setting ``sync = auto``.
+`SharedMover.catch_up` finishes what an interrupted command left, fetches, and lets local refs
+follow the bucket. Commits, merges and reverts move a branch in the bucket before they move it here.
+Every other move of a ref leaves a note in the transaction that makes it, which `finish` sends
+(`lakecli.repository.sharing.notes`). A command that is killed leaves its notes and the intent of
+its move to the next one.
+
+The way of a commit, what makes it durable and what a crash leaves: `lakecli.repository.core.mover`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.errors import LakeError, LostRace, Unreachable
+from lakecli.kv.tracking import TrackingStore
+from lakecli.refs.graph import is_ancestor
+from lakecli.refs.store import RefStore
+from lakecli.repository.core import unsent
+from lakecli.repository.core.landing import is_built_from
+from lakecli.retry import REF_MOVES, Retries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.model import Branch, Commit, CommitId
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.landing import Landing
+    from lakecli.repository.core.pending import Finished
+    from lakecli.repository.core.unsent import Unsent
+
+
+class SharedMover:
+    """Moves branches in the bucket before they move here, for the length of one command.
+
+    Args:
+        command_id: random bytes that identify the command.
+        who: returns who moves refs, for the shared reflog; called when one is moved.
+        sleep: waits for so many seconds.
+    """
+
+    def __init__(
+        self, command_id: bytes, *, who: Callable[[], str], sleep: Callable[[float], None]
+    ) -> None:
+        self._command_id = command_id
+        self._who = who
+        self._sleep = sleep
+        self._lost = 0
+
+    @property
+    def command_id(self) -> bytes:
+        """The bytes that identify this command in the notes of refs that it moves."""
+        return self._command_id
+
+    def catch_up(self, repository: Repository) -> CaughtUp:
+        """Finish what earlier commands left, fetch, and let local refs follow.
+
+        Moves that earlier commands made and could not send are sent. Where one cannot be, its
+        error is in the result, and the others are tried.
+
+        Raises:
+            Unreachable: the store does not answer; everything here is as it was.
+            PermissionDenied: reading or listing is not allowed; everything here is as it was.
+        """
+        from lakecli.repository.core.pending import finish_pending
+        from lakecli.repository.sharing.fetch import fetch
+        from lakecli.repository.sharing.follow import follow
+        from lakecli.repository.sharing.notes import send
+
+        finished = finish_pending(repository)
+        fetch(repository)
+        errors: list[LakeError] = []
+        for note in _notes(repository):
+            try:
+                send(repository, note, who=self._who, command_id=self._command_id)
+            except Unreachable:
+                raise
+            except LakeError as error:
+                errors.append(error)
+        follow(repository)
+        return CaughtUp(tuple(finished), tuple(errors))
+
+    def move(
+        self, repository: Repository, branch: Branch, commit: Commit, landing: Landing
+    ) -> bool:
+        """Move the branch in the bucket, then land the commit here."""
+        from lakecli.remote.move import Outcome
+        from lakecli.repository.sharing.publish import publish
+
+        with repository.lake.kv.read() as txn:
+            present = RefStore(txn, repository.key).find_branch(branch.name)
+            if present is None or not is_built_from(present, branch.commit_id, landing.sealed):
+                return False  # another process of this machine has moved it, and may have fetched
+            tracked = TrackingStore(txn, repository.key).find("branch", branch.name)
+            before = None if tracked is None else tracked.commit_id
+            _check_ahead(txn, repository, branch, before)
+        with repository.lake.kv.write() as txn:
+            RefStore(txn, repository.key).put_commit(commit)
+        result = publish(
+            repository,
+            "branch",
+            branch.name,
+            before=before,
+            after=commit.id,
+            who=self._who(),
+            why=landing.operation,
+            landing=landing,
+        )
+        if result.outcome == Outcome.APPLIED:
+            self._lost = 0
+            return True
+        self._back_off(repository)
+        _fetch_and_follow(repository)
+        return False
+
+    def finish(self, repository: Repository) -> None:
+        """Send the notes of refs that this command moved here."""
+        from lakecli.repository.sharing.notes import send
+
+        for note in _notes(repository):
+            if self._command_id.hex() in note.by:
+                send(repository, note, who=self._who, command_id=self._command_id)
+
+    def _back_off(self, repository: Repository) -> None:
+        retries = Retries(REF_MOVES, sleep=self._sleep, random=repository.lake.random_number)
+        retries.pause(self._lost)
+        self._lost += 1
+
+
+class CaughtUp(NamedTuple):
+    """What became of what earlier commands left.
+
+    Attributes:
+        finished: moves whose outcome was not recorded.
+        unsent: why refs that were moved here are not in the bucket.
+    """
+
+    finished: tuple[Finished, ...]
+    unsent: tuple[LakeError, ...]
+
+
+def _notes(repository: Repository) -> list[Unsent]:
+    with repository.lake.kv.read() as txn:
+        return list(unsent.iter_unsent(txn, repository))
+
+
+def _check_ahead(
+    txn: ReadTransaction, repository: Repository, branch: Branch, before: CommitId | None
+) -> None:
+    """Refuse to move a branch in the bucket that lacks what the bucket has.
+
+    Raises:
+        LostRace: they have diverged.
+    """
+    refs = RefStore(txn, repository.key)
+    if before is not None and not is_ancestor(refs, before, branch.commit_id):
+        raise LostRace(
+            f"branch {branch.name} and its counterpart in the bucket have parted",
+            hint=f"merge them: lakecli pull {repository.uri}/{branch.name}",
+        )
+
+
+def _fetch_and_follow(repository: Repository) -> None:
+    from lakecli.repository.sharing.fetch import fetch
+    from lakecli.repository.sharing.follow import follow
+
+    fetch(repository)
+    follow(repository)

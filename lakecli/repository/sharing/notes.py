@@ -1,0 +1,118 @@
+"""Sending the notes of refs that were moved here and are still to be moved in the bucket.
+
+A note is sent only where the bucket stands on what the note moved the ref from, or where that is a
+fast-forward (`lakecli.repository.core.unsent.judge`). Anything else is refused as `push` refuses
+it, once: the note is deleted, and what was done here stays here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.errors import LakeError, OutcomeUnknown, Refused, Unreachable
+from lakecli.kv.tracking import TrackingStore
+from lakecli.remote.move import Outcome
+from lakecli.repository.core import tracking, unsent
+from lakecli.repository.core.unsent import Verdict
+from lakecli.repository.sharing.publish import publish
+from lakecli.repository.sharing.refusals import refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakecli.model import CommitId
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.unsent import Unsent
+
+
+def send(
+    repository: Repository, note: Unsent, *, who: Callable[[], str], command_id: bytes
+) -> None:
+    """Make a noted move in the bucket, if that undoes nothing that others did.
+
+    Args:
+        repository: the repository of the ref.
+        note: the move.
+        who: returns who moves it, for the shared reflog; called if it is moved.
+        command_id: the `BranchMover.command_id` of this command.
+
+    Raises:
+        LostRace, AlreadyExists: it would; the note is gone, and what was done here stays here.
+        OutcomeUnknown, Unreachable, PermissionDenied, …: the note stays.
+    """
+    with repository.lake.kv.read() as txn:
+        tracked = TrackingStore(txn, repository.key).find(note.kind, note.name)
+        there = None if tracked is None else tracked.commit_id
+        verdict = unsent.judge(txn, repository, note, there)
+    was_sent = verdict is Verdict.SEND
+    if was_sent:
+        verdict, there = _move(repository, note, there, who=who)
+    with repository.lake.kv.write() as txn:
+        way_back = None
+        if was_sent and verdict is Verdict.NOTHING:
+            way_back = unsent.note_taken_back(txn, repository, note, by=command_id)
+        unsent.forget(txn, repository, note)
+    if verdict is Verdict.REFUSE:
+        raise _not_sent(repository, note, there)
+    if way_back is not None:
+        send(repository, way_back, who=who, command_id=command_id)
+
+
+def _move(
+    repository: Repository, note: Unsent, there: CommitId | None, *, who: Callable[[], str]
+) -> tuple[Verdict, CommitId | None]:
+    """Make a move in the bucket; return what became of it, and where the ref stands there."""
+    try:
+        result = publish(
+            repository,
+            note.kind,
+            note.name,
+            before=there,
+            after=note.after,
+            who=who(),
+            why=note.operation,
+        )
+    except OutcomeUnknown:
+        raise
+    except LakeError as error:
+        raise _not_yet_sent(repository, note, error) from error
+    if result.outcome == Outcome.APPLIED:
+        return Verdict.NOTHING, note.after
+    there = None if result.ref is None else result.ref.commit_id
+    if there != note.after:
+        return Verdict.REFUSE, there
+    # Another process of this machine has sent it.
+    if result.ref is not None:
+        with repository.lake.kv.write() as txn:
+            tracking.track(txn, repository, result.ref)
+    return Verdict.NOTHING, there
+
+
+def _not_yet_sent(repository: Repository, note: Unsent, error: LakeError) -> LakeError:
+    """Return an error that says that a ref moved here, though not in the bucket."""
+    error.message = f"{note.kind} {note.name} moved here, not yet in the bucket: {error.message}"
+    error.args = (error.message,)
+    help_first = "" if error.hint is None or isinstance(error, Unreachable) else f"{error.hint}; "
+    error.hint = (
+        f"{help_first}the next command tries again to send it; or take it back: "
+        f"lakecli undo {repository.uri}"
+    )
+    return error
+
+
+def _not_sent(repository: Repository, note: Unsent, there: CommitId | None) -> LakeError:
+    """Return the error for a move that the bucket does not get."""
+    if not note.is_known:
+        return Refused(
+            f"an earlier version of lakecli moved {note.kind} {note.name} here and did not write "
+            "down from where; it was not sent to the bucket",
+            hint=f"compare: lakecli status {repository.uri}, then push it: "
+            f"lakecli push {repository.uri}/{note.name}",
+        )
+    error = refused(repository, note.kind, note.name, before=there, after=note.after)
+    error.message = (
+        f"{note.kind} {note.name} was {'moved' if note.after else 'deleted'} here, "
+        f"not in the bucket: {error.message}"
+    )
+    error.args = (error.message,)
+    return error

@@ -1,0 +1,59 @@
+"""Errors for moves in the bucket that would undo or delete what others did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.errors import AlreadyExists, LakeError, LostRace
+
+if TYPE_CHECKING:
+    from lakecli.model import CommitId
+    from lakecli.repository.core.lake import Repository
+
+
+class NonFastForward(LostRace):
+    """The bucket has commits on the branch that this clone's branch does not reach."""
+
+
+class StaleLease(LostRace):
+    """The ref does not stand where a forced push expected it."""
+
+
+def stale(repository: Repository, name: str, commit_id: CommitId | None) -> StaleLease:
+    """Return the error for a ref that does not stand in the bucket where it was expected."""
+    where = "was deleted" if commit_id is None else f"stands on {commit_id}"
+    return StaleLease(
+        f"{name} is not where it was expected in the bucket: it {where}",
+        hint=f"look at what is there: lakecli fetch {repository.uri}, then decide again",
+    )
+
+
+def refused(
+    repository: Repository, kind: str, name: str, *, before: CommitId | None, after: CommitId | None
+) -> LakeError:
+    """Return the error for a move that would take back or delete what others did.
+
+    Args:
+        repository: whose.
+        kind: ``branch`` or ``tag``.
+        name: of the ref.
+        before: where it stands in the bucket; ``None``: nowhere, it was deleted there.
+        after: where it should go; ``None``: it should be deleted.
+    """
+    if after is None:
+        return stale(repository, name, before)
+    uri = f"{repository.uri}/{name}"
+    if before is None:
+        return NonFastForward(
+            f"{kind} {name} was deleted in the bucket",
+            hint=f"what is here stays; bring it back there: lakecli push {uri}",
+        )
+    if kind == "tag":
+        return AlreadyExists(
+            f"tag {name} is in the bucket already, at {before}",
+            hint="a tag stays where it is; push with --force-with-lease moves it for everybody",
+        )
+    return NonFastForward(
+        f"the bucket has commits on {name} that are not here; it stands on {before}",
+        hint=f"merge them first: lakecli pull {uri}",
+    )

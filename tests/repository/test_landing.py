@@ -1,0 +1,136 @@
+"""What an intent stores of a commit on its way, by this version and by earlier ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.errors import IntegrityError
+from lakecli.kv.intents import IntentStore
+from lakecli.model import StagingToken
+from lakecli.repository import branch
+from lakecli.repository.commit import commit
+from lakecli.repository.core.landing import Landing
+from lakecli.repository.core.pending import State, finish_pending
+from lakecli.validation import Invalid
+from tests.support.clones import Clones, synced
+from tests.support.lakes import checksums, read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.repository.core.lake import Repository
+
+TOKEN = StagingToken(bytes(range(16)))
+
+
+class KilledError(BaseException):
+    """The process ended here."""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    """Return a repository whose commit reached the bucket before the process was killed."""
+    with Clones.make(tmp_path, "ada") as made:
+        (ada,) = made.repositories
+        stage(ada, "main", {b"a": b"1"})
+        calm = ada.lake.runtime
+        steps: list[str] = []
+
+        def kill(step: str) -> None:
+            steps.append(step)
+            if step == "track" and "put" in steps:
+                raise KilledError
+
+        shared = synced(ada, "somebody")
+        shared.catch_up()
+        ada.lake.runtime = calm._replace(on_step=kill)
+        with pytest.raises(KilledError):
+            commit(shared.repository, "main", message="mine", committer="me")
+        ada.lake.runtime = calm
+        yield ada
+
+
+def change_row(repository: Repository, change: dict[str, Any], *removed: str) -> None:
+    """Change the row of the only move that was begun."""
+    with repository.lake.kv.write() as txn:
+        rows = IntentStore(txn, repository.key)
+        ((id_, fields),) = rows.iter()
+        kept = {name: value for name, value in fields.items() if name not in removed}
+        rows.put(id_, {**kept, **change})
+
+
+def local_of(repository: Repository) -> dict[str, Any]:
+    with repository.lake.kv.read() as txn:
+        ((_, fields),) = IntentStore(txn, repository.key).iter()
+        local: dict[str, Any] = fields["local"]
+        return local
+
+
+@pytest.mark.parametrize("from_staging", [True, False])
+def test_a_landing_is_read_as_it_was_written(*, from_staging: bool) -> None:
+    landing = Landing("merge", (TOKEN, StagingToken(bytes(16))), from_staging)
+    assert Landing.from_fields(landing.to_fields()) == landing
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        None,
+        [],
+        {"operation": "commit"},
+        {"operation": "", "sealed": []},
+        {"operation": 1, "sealed": []},
+        {"operation": "commit", "sealed": "00"},
+        {"operation": "commit", "sealed": ["00"]},
+        {"operation": "commit", "sealed": ["g" * 32]},
+        {"operation": "commit", "sealed": [], "from_staging": 1},
+    ],
+)
+def test_what_is_no_landing_is_refused(fields: object) -> None:
+    with pytest.raises(Invalid):
+        Landing.from_fields(fields)
+
+
+EARLIER = {
+    "first": ({"from_staging"}, {"sent", "pack", "since"}, True),
+    "without from_staging": ({"from_staging"}, set(), False),
+    "without sent": (set(), {"sent"}, False),
+}
+
+
+@pytest.mark.parametrize("version", EARLIER)
+def test_an_intent_of_an_earlier_version_lands(repository: Repository, version: str) -> None:
+    not_in_local, not_in_row, has_commit = EARLIER[version]
+    local = {key: value for key, value in local_of(repository).items() if key not in not_in_local}
+    if has_commit:
+        local["commit_id"] = "0" * 64
+    change_row(repository, {"local": local}, *not_in_row)
+    (finished,) = finish_pending(repository)
+    assert finished.state is State.APPLIED
+    assert branch.show(repository, "main").commit_id == finished.intent.after
+    assert read(repository, "main@") == checksums({b"a": b"1"})
+    assert not branch.show(repository, "main").sealed_tokens
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"local": {}},
+        {"local": {"operation": "commit", "sealed": ["not a token"]}},
+        {"after": "zz"},
+        {"at": "yesterday"},
+        {"kind": "remote"},
+    ],
+)
+def test_an_intent_that_makes_no_sense_is_refused_by_name(
+    repository: Repository, change: dict[str, Any]
+) -> None:
+    head = branch.show(repository, "main").commit_id
+    change_row(repository, change)
+    with pytest.raises(IntegrityError, match="main in the local store cannot be read") as caught:
+        finish_pending(repository)
+    assert caught.value.hint
+    assert branch.show(repository, "main").commit_id == head
