@@ -21,12 +21,18 @@ if TYPE_CHECKING:
     import pytest
 
 _DURABLE: Final = ("put", "delete", "delete_matching", "copy")
+_READS: Final = ("get", "get_versioned", "open", "head", "list")
 
 
 class Hook:
-    """Calls back before each write transaction of a local store and each write to the bucket."""
+    """Calls back before each write transaction of a local store and each write to the bucket.
+
+    Attributes:
+        reads: how often a bucket was read.
+    """
 
     def __init__(self) -> None:
+        self.reads = 0
         self._call: Callable[[str], None] | None = None
 
     @contextmanager
@@ -43,6 +49,8 @@ class Hook:
         for place, names in ((LocalStore, ("write",)), (MemoryStore, _DURABLE)):
             for name in names:
                 monkeypatch.setattr(place, name, self._watched(getattr(place, name), name))
+        for name in _READS:
+            monkeypatch.setattr(MemoryStore, name, self._counted(getattr(MemoryStore, name)))
 
     def build_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Build each command's parser once, and look up the file system of a home only once."""
@@ -63,6 +71,13 @@ class Hook:
         monkeypatch.setattr(time, "sleep", no_sleep)
         monkeypatch.setattr(publish, "sleep", no_sleep)
         monkeypatch.setitem(cast("Any", GcGuard.__init__).__kwdefaults__, "sleep", no_sleep)
+
+    def _counted(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.reads += 1
+            return method(*args, **kwargs)
+
+        return counted
 
     def _watched(self, method: Callable[..., Any], name: str) -> Callable[..., Any]:
         def watched(*args: Any, **kwargs: Any) -> Any:

@@ -71,6 +71,7 @@ class Solo(NamedTuple):
         steps: the names of its announced and its durable steps, in order.
         writes: whether it changed anything.
         shares: whether it wrote to the bucket.
+        looks: whether it read or wrote anything in the bucket.
         after: the state afterwards.
     """
 
@@ -78,6 +79,7 @@ class Solo(NamedTuple):
     steps: tuple[str, ...]
     writes: bool
     shares: bool
+    looks: bool
     after: Snapshot
 
 
@@ -131,24 +133,30 @@ class Matrix:
             self.begin(situation)
             before, writes = self.world.fingerprint(), self.world.bucket.writes
             steps: list[str] = []
+            reads = self._hook.reads
             with self._hook.calling(steps.append):
                 reply = self._run(situation, line, machine, sync=sync, on_step=steps.append)
-            self._solo[key] = Solo(
-                reply,
-                tuple(steps),
-                self.world.fingerprint() != before,
-                self.world.bucket.writes != writes,
-                self.world.save(),
-            )
+            shares = self.world.bucket.writes != writes
+            looks = shares or self._hook.reads != reads
+            changed = self.world.fingerprint() != before
+            after = self.world.save()
+            self._solo[key] = Solo(reply, tuple(steps), changed, shares, looks, after)
         return self._solo[key]
 
     def writers(self, situation: str, *, sync: bool) -> list[tuple[str, ...]]:
-        """Return the command lines that change anything in a situation."""
-        return [
-            line
-            for line in self.lines()
-            if line[0] not in ALONE and self.solo(situation, line, "ada", sync=sync).writes
-        ]
+        """Return the command lines that change anything in a situation.
+
+        Of those that only synchronise, as all do with automatic sharing, one stands for all.
+        """
+
+        def writes(line: tuple[str, ...], *, sync: bool) -> bool:
+            return self.solo(situation, line, "ada", sync=sync).writes
+
+        found = [line for line in self.lines() if line[0] not in ALONE and writes(line, sync=sync)]
+        if sync:
+            idle = [line for line in found if line[0] not in LOCAL and not writes(line, sync=False)]
+            found = [line for line in found if line not in idle[1:]]
+        return found
 
     def pauses(self, situation: str, line: tuple[str, ...], *, sync: bool) -> list[int]:
         """Return where to pause a command: at each announced step, and before each durable one.
@@ -253,13 +261,17 @@ class Matrix:
         assert met.first is not None
         assert met.second is not None
         one, other = ("ada", meeting.first), (meeting.machine, meeting.second)
-        yield self._in_order(meeting, (one, other))
+        straight = self._in_order(meeting, (one, other))
         swapped = self._in_order(meeting, (other, one))
-        yield Outcome(swapped.second, swapped.first, swapped.state)
+        for each in (straight, Outcome(swapped.second, swapped.first, swapped.state)):
+            yield each
+            if met.second.exit_code == ExitCode.UNREACHABLE:
+                # The change was made here; the next command sends it to the bucket.
+                yield Outcome(each.first, met.second, each.state)
         if same_command(meeting.first) == same_command(meeting.second):
             # Both commands ask for the same change: one made it, and both may report success.
-            for each in (one, other):
-                alone = self._in_order(meeting, (each,))
+            for command in (one, other):
+                alone = self._in_order(meeting, (command,))
                 yield Outcome(alone.first, alone.first, alone.state)
         if met.first.exit_code in REFUSED:
             alone = self._in_order(meeting, (other,))

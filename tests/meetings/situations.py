@@ -1,4 +1,4 @@
-"""Where two commands meet: the same history, told three ways."""
+"""Where two commands meet: one history, with what came after it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def history(world: Machines) -> None:
 
 
 def staged(world: Machines) -> None:
-    """Both have staged changes on main, and Ada a commit that she has not pushed."""
+    """Let both have staged changes on main, and Ada a commit that she has not pushed."""
     history(world)
     _uploader(world, "ada")("dev", {"mine": "not pushed"})
     world.ok("ada", "commit", DEV, "-m", "not pushed")
@@ -60,7 +60,7 @@ def staged(world: Machines) -> None:
 
 
 def clean(world: Machines) -> None:
-    """Nobody has changes, though both have staged what the head has already."""
+    """Let nobody have changes, though both have staged what the head has already."""
     history(world)
     for machine in MACHINES:
         world.ok(machine, "fs", "rm", f"{MAIN}/t/1")
@@ -70,7 +70,7 @@ def clean(world: Machines) -> None:
 
 
 def due(world: Machines) -> None:
-    """Garbage is condemned and may be swept; the files to upload hold the same bytes."""
+    """Let garbage be condemned and due for the sweep; a file to upload holds the same bytes."""
     history(world)
     world.pass_time(timedelta(days=40))
     world.ok("ada", "gc", "run", REPOSITORY, "-y")
@@ -78,10 +78,21 @@ def due(world: Machines) -> None:
     world.ok("bob", "fetch", REPOSITORY)
 
 
+def apart(world: Machines) -> None:
+    """Let Bob have pushed to main what Ada has not fetched, and Ada have an unpushed commit."""
+    history(world)
+    _uploader(world, "ada")("dev", {"mine": "not pushed"})
+    world.ok("ada", "commit", DEV, "-m", "not pushed")
+    _uploader(world, "bob")("main", {"b": "by bob"})
+    world.ok("bob", "commit", MAIN, "-m", "by bob")
+    world.ok("bob", "push", MAIN)
+
+
 SITUATIONS: Final[dict[str, Callable[[Machines], None]]] = {
     "staged": staged,
     "clean": clean,
     "due": due,
+    "apart": apart,
 }
 
 
