@@ -4,12 +4,15 @@ The outcome must be one that the two commands have when they run one after the o
 order. Or one of them was refused with an error that says so, and left no trace. The outcome of a
 serial order is not modelled; it is observed, in the same world.
 
-Two kinds of outcome are neither, and promised nevertheless:
+Three kinds of outcome are neither, and promised nevertheless:
 
 - A command that changes many paths leaves alone what somebody else stages on them meanwhile. So
   each path, not the whole, is as one of the orders has it.
 - What is staged while a merge runs stays staged on top of it. If both changed a path, `commit`
   refuses and names it.
+- `merge`, `push` and the like use the refs that they read as these stood at the beginning.
+  `undo` takes back the newest operation of its own beginning. So each ref, not the whole, is as
+  one of the two commands alone leaves it.
 
 What two machines observe after they have synchronised depends only on their stores, their files,
 the bucket and the time. So it is computed once for each fingerprint of these.
@@ -31,6 +34,7 @@ from tests.meetings.outcomes import (
     contents,
     explain,
     is_recursive,
+    refs,
     same_codes,
     same_command,
     without_contents,
@@ -61,6 +65,10 @@ ALONE: Final = frozenset(("doctor",))
 
 LOCAL: Final = frozenset(("config", "repo", "gc", "push", "fetch", "pull", "clone"))
 """Commands that do not begin with automatic sharing."""
+
+
+READERS: Final = ("merge", "cherry-pick", "push", "branch create", "tag create")
+"""Commands that read refs which they do not move, long before they end."""
 
 
 class Solo(NamedTuple):
@@ -200,6 +208,8 @@ class Matrix:
             allowed.append(each)
         if is_recursive(meeting) and self._agree_by_path(meeting, met, allowed):
             return None
+        if " ".join(meeting.first).startswith(READERS) and self._agree_by_ref(meeting, met):
+            return None
         if any(agree(met, each, ignores_contents=True) for each in allowed) and self._is_conflict(
             meeting, step
         ):
@@ -245,6 +255,32 @@ class Matrix:
         present = contents(met)
         places = set(present).union(*found)
         return all(present.get(each) in [tree.get(each) for tree in found] for each in places)
+
+    def _agree_by_ref(self, meeting: Meeting, met: Outcome) -> bool:
+        """Tell whether each ref is as the command that moves it leaves it when it runs alone."""
+        one, other = (
+            self._in_order(meeting, (each,))
+            for each in (("ada", meeting.first), (meeting.machine, meeting.second))
+        )
+        if not same_codes(met, Outcome(one.first, other.first, "")):
+            return False
+        present, *trees = (contents(each) for each in (met, one, other))
+        if any(
+            present.get(each) not in [tree.get(each) for tree in trees]
+            for each in set(present).union(*trees)
+        ):
+            return False
+        found, *alone = (refs(each.state) for each in (met, one, other))
+        begin = refs(self._beginning(meeting.situation, sync=meeting.sync))
+        return all(
+            found.get(ref) in [each.get(ref) for each in alone if each.get(ref) != begin.get(ref)]
+            or found.get(ref) == begin.get(ref) == alone[0].get(ref) == alone[1].get(ref)
+            for ref in set(begin).union(found, *alone)
+        )
+
+    def _beginning(self, situation: str, *, sync: bool) -> str:
+        self.begin(situation)
+        return self._settle(sync=sync)
 
     def _is_conflict(self, meeting: Meeting, step: int) -> bool:
         """Tell whether `commit` refuses, as a conflict, what is staged after a meeting."""

@@ -82,6 +82,19 @@ def contents(outcome: Outcome) -> dict[tuple[str, ...], str]:
     }
 
 
+def refs(state: str) -> dict[tuple[str, ...], str]:
+    """Return where each ref stands, on each machine and in the bucket."""
+    seen = json.loads(state)
+    found: dict[tuple[str, ...], str] = {}
+    found |= {("bucket", name): commit for name, commit in seen["bucket"]["refs"].items()}
+    for machine in MACHINES:
+        for name, repository in seen[machine]["repositories"].items():
+            for kind in ("branches", "tags"):
+                for ref, commit in repository[kind].items():
+                    found[machine, name, kind, ref] = commit
+    return found
+
+
 def same_command(line: tuple[str, ...]) -> tuple[str, ...]:
     """Return a command line by the shorter of its names: `redo` is `op redo`."""
     return line[1:] if line[0] == "op" else line

@@ -24,6 +24,7 @@ from lakecli.repository.core.stager import Stager
 from lakecli.repository.fetch import fetch
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
+from lakecli.repository.undo.claims import claim_operations
 from lakecli.repository.undo.log import (
     find_operation,
     find_undo,
@@ -47,9 +48,10 @@ from tests.support.lakes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from lakecli.kv.operations import Operation
     from lakecli.model import CommitId
     from lakecli.repository.core.lake import Lake, Repository
 
@@ -403,6 +405,21 @@ class TestPushed:
         assert (head(one), position(one)) == (second.id, first.id)
         push(one, "main", options=ME)
         assert position(one) == second.id
+
+    def test_undo_refuses_what_is_pushed_after_it_looked(
+        self, clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one, _ = clones
+        made = make_commit(one, b"a")
+
+        def push_first(repository: Repository, taken: Sequence[Operation]) -> object:
+            push(repository, "main", options=ME)
+            return claim_operations(repository, taken)
+
+        monkeypatch.setattr("lakecli.repository.undo.undo.claim_operations", push_first)
+        with pytest.raises(LostRace, match="pushed meanwhile"):
+            undo(one)
+        assert head(one) == position(one) == made.id
 
     def test_what_was_not_pushed_needs_no_bucket(self, clones: tuple[Repository, ...]) -> None:
         one, _ = clones

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.errors import Refused
+from lakecli.errors import LostRace, Refused
 from lakecli.kv import operations as log
 from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.graph import is_ancestor
@@ -125,6 +125,27 @@ def _check_all(repository: Repository, pushed: Sequence[Pushed]) -> None:
         ref = find_ref(repository.store, each.kind, each.name)
         if (None if ref is None else ref.commit_id) != each.after:
             raise _moved_on(repository, each)
+
+
+def check_none_pushed(
+    txn: ReadTransaction, repository: Repository, taken: Sequence[Operation]
+) -> None:
+    """Refuse to take operations back that were pushed since `move_back` looked.
+
+    Args:
+        txn: the transaction that takes them back.
+        repository: whose.
+        taken: the operations, newest first.
+
+    Raises:
+        LostRace: naming the refs.
+    """
+    if found := find_pushed(txn, repository, taken):
+        names = ", ".join(f"{each.kind} {each.name}" for each in found)
+        raise LostRace(
+            f"this was pushed meanwhile, nothing was taken back: {names}",
+            hint="try again, it says how to take back what was pushed",
+        )
 
 
 def find_pushed(

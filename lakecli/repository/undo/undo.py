@@ -115,6 +115,8 @@ def _take(
                     f"another command changed {repository.uri} meanwhile; nothing was undone here",
                     hint=f"look at it and try again: lakecli op log {repository.uri}",
                 )
+            if is_undo:
+                pushed.check_none_pushed(txn, repository, [target.taken_back])
             original = log.find(txn, repository.key, target.operation) or target.taken_back
             taking = TakeBack(txn, repository, claims, has_asked=has_asked)
             taking.take_back(target.taken_back)
@@ -162,6 +164,7 @@ def restore(
                     "here",
                     hint="try again",
                 )
+            pushed.check_none_pushed(txn, repository, newer)
             taking = TakeBack(txn, repository, claims, has_asked=has_asked)
             for operation in newer:
                 taking.take_back(operation)
