@@ -112,7 +112,7 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
         given: takes its global options.
     """
     action = _parse(argv, given)
-    context = Context(environment, given, argv)
+    context = Context(environment, given, argv, run_within=run_within)
     try:
         if given.verbose:
             _log_to(context.out)

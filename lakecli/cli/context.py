@@ -68,10 +68,18 @@ class Context:
         verbose: whether debug messages and tracebacks are wanted.
     """
 
-    def __init__(self, environment: Environment, given: Globals, argv: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        given: Globals,
+        argv: Sequence[str] = (),
+        *,
+        run_within: Callable[[Sequence[str], Environment, Globals], int] | None = None,
+    ) -> None:
         self._environment = environment
         self._given = given
         self._argv = argv
+        self._run_within = run_within
         self._lake: Lake | None = None
         self._repositories: list[Repository] = []
         self.environ = environment.environ
@@ -278,7 +286,6 @@ class Context:
         With ``--json`` it shows nothing: the answer is that of this command. Raises what the
         other command does.
         """
-        from lakecli.cli.app import run_within
         from lakecli.cli.argv import Globals
 
         given = self._given
@@ -292,7 +299,8 @@ class Context:
         self.out.flush()
         settings = [] if given.config is None else ["--config", given.config]
         argv = [*(flag for flag, on in flags.items() if on), *settings, *argv]
-        return run_within(argv, environment, Globals())
+        assert self._run_within is not None
+        return self._run_within(argv, environment, Globals())
 
     def show_notices_of(self, repository: Repository) -> None:
         """Show in the end what verbs find out about a repository that was not opened here."""

@@ -107,15 +107,11 @@ def global_options() -> tuple[OptionHelp, ...]:
 
 
 def describe_all() -> list[CommandHelp]:
-    """Describe every command that is not hidden, in the order of the table."""
+    """Describe every command, in alphabetical order."""
     from lakecli.cli.build import build
     from lakecli.cli.tree import COMMANDS
 
-    return [
-        describe(build(command.load(), words))
-        for words, command in COMMANDS.items()
-        if not command.hidden
-    ]
+    return [describe(build(command.load(), words)) for words, command in COMMANDS.items()]
 
 
 def describe(built: Built) -> CommandHelp:

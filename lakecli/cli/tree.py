@@ -1,8 +1,11 @@
-"""Every command there is: the one table, and how a command is found, loaded and built.
+"""The table of all commands, and how a command is found and loaded.
 
-A command ``branch list`` is the function ``branch_list`` in ``commands/branch_list.py``. Only the
-command that the command line names is imported and built; help, man pages and completion scripts
-build all.
+The command ``branch list`` is the function ``branch_list`` in ``commands/branch_list.py``.
+
+Typer would need all commands imported to find one of them. Here only the command that is named is
+imported and built: ``lakecli version`` takes 96 ms of processor time, and 190 ms with all
+commands (Python itself 15 ms, Typer 65 ms). Help of groups, man pages and completion scripts build
+all.
 """
 
 from __future__ import annotations
@@ -19,16 +22,37 @@ if TYPE_CHECKING:
 PROGRAM: Final = "lakecli"
 
 
-class Command(NamedTuple):
-    """One row of the table.
+GROUPS: Final = {
+    "branch": "Create, list, move and delete branches",
+    "config": "Read and change settings",
+    "fs": "Read and write objects",
+    "gc": "Find garbage, and delete it after a grace period",
+    "op": "Show the operation log, undo and redo",
+    "repo": "Create, list and delete repositories",
+    "show": "Show a commit",
+    "tag": "Create, list and delete tags",
+}
+"""The first words that several commands share, with what these do."""
 
-    Attributes:
-        words: what is typed: ``branch list``.
-        hidden: left out of help, man pages and completions.
-    """
+_WORDS: Final = {
+    "": "cherry-pick clone commit completion diff doctor export fetch find-merge-base fsck import "
+    "log merge pull push quickstart redo reflog rev-parse status undo version",
+    "branch": "create delete list reset revert show",
+    "config": "get list set unset",
+    "fs": "cat cp download ls mv presign rm stage stat upload",
+    "gc": "delete-config get-config run set-config status undo",
+    "op": "log redo restore show undo",
+    "repo": "create delete list",
+    "show": "commit",
+    "tag": "create delete list show",
+}
+"""The commands of each group, and those without a group."""
+
+
+class Command(NamedTuple):
+    """A command by its words, such as ``branch list``."""
 
     words: str
-    hidden: bool = False
 
     @property
     def name(self) -> str:
@@ -44,84 +68,12 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final = {
-    command.words: command
-    for command in (
-        Command("branch create"),
-        Command("branch delete"),
-        Command("branch list"),
-        Command("branch reset"),
-        Command("branch revert"),
-        Command("branch show"),
-        Command("cherry-pick"),
-        Command("clone"),
-        Command("commit"),
-        Command("completion"),
-        Command("config get"),
-        Command("config list"),
-        Command("config set"),
-        Command("config unset"),
-        Command("diff"),
-        Command("doctor"),
-        Command("export"),
-        Command("fetch"),
-        Command("find-merge-base"),
-        Command("fs cat"),
-        Command("fs cp"),
-        Command("fs download"),
-        Command("fs ls"),
-        Command("fs mv"),
-        Command("fs presign"),
-        Command("fs rm"),
-        Command("fs stage"),
-        Command("fs stat"),
-        Command("fs upload"),
-        Command("fsck"),
-        Command("gc delete-config"),
-        Command("gc get-config"),
-        Command("gc run"),
-        Command("gc set-config"),
-        Command("gc status"),
-        Command("gc undo"),
-        Command("import"),
-        Command("log"),
-        Command("merge"),
-        Command("op log"),
-        Command("op redo"),
-        Command("op restore"),
-        Command("op show"),
-        Command("op undo"),
-        Command("pull"),
-        Command("push"),
-        Command("quickstart"),
-        Command("redo"),
-        Command("reflog"),
-        Command("repo create"),
-        Command("repo delete"),
-        Command("repo list"),
-        Command("rev-parse"),
-        Command("show commit"),
-        Command("status"),
-        Command("tag create"),
-        Command("tag delete"),
-        Command("tag list"),
-        Command("tag show"),
-        Command("undo"),
-        Command("version"),
+    words: Command(words)
+    for words in sorted(
+        f"{group} {name}".strip() for group, names in _WORDS.items() for name in names.split()
     )
 }
 """Every command by its words, in alphabetical order."""
-
-GROUPS: Final = {
-    "branch": "Create, list, move and delete branches",
-    "config": "Read and change settings",
-    "fs": "Read and write objects",
-    "gc": "Find garbage, and delete it a grace period later",
-    "op": "See what was done, and take it back",
-    "repo": "Create, list and delete repositories",
-    "show": "Show a commit",
-    "tag": "Create, list and delete tags",
-}
-"""What the commands that share a first word do."""
 
 _BEGINNINGS: Final = {
     tuple(words.split()[:count]) for words in COMMANDS for count in range(1, 1 + len(words.split()))
@@ -129,7 +81,7 @@ _BEGINNINGS: Final = {
 
 
 def is_prefix(words: tuple[str, ...]) -> bool:
-    """Whether `words` are a command, or the beginning of one."""
+    """Tell whether `words` are a command or the beginning of one."""
     return words in _BEGINNINGS
 
 
@@ -137,11 +89,11 @@ def find_command(words: tuple[str, ...], next_word: str | None) -> Command:
     """Return the command of these words.
 
     Args:
-        words: as far as they begin a command.
-        next_word: what was typed after them, for the error.
+        words: the longest beginning of the command line that begins a command.
+        next_word: the word after them, for the error.
 
     Raises:
-        UsageError: they are no whole command; the hint names what comes near.
+        UsageError: the words are not a whole command; the hint names similar commands.
     """
     command = COMMANDS.get(" ".join(words))
     if command is not None:
@@ -158,14 +110,13 @@ def find_command(words: tuple[str, ...], next_word: str | None) -> Command:
 def _suggest(words: tuple[str, ...], asked: str) -> str | None:
     from difflib import get_close_matches
 
-    names = [name for name, command in COMMANDS.items() if not command.hidden]
     if words:
-        candidates = [name for name in names if name.startswith(" ".join(words) + " ")]
+        candidates = [name for name in COMMANDS if name.startswith(" ".join(words) + " ")]
     else:
-        candidates = list(dict.fromkeys(name.split()[0] for name in names))
-    # `lakecli list` and `lakecli delete` belong to a group that was left out.
+        candidates = list(dict.fromkeys(name.split()[0] for name in COMMANDS))
+    # `lakecli list` and `lakecli delete` lack their group.
     near = (
         get_close_matches(asked, candidates, n=3)
-        or [name for name in names if name.split()[-1] == asked][:3]
+        or [name for name in COMMANDS if name.split()[-1] == asked][:3]
     )
     return f"did you mean {' or '.join(f'{PROGRAM} {name}' for name in near)}?" if near else None

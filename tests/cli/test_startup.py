@@ -37,12 +37,13 @@ HEAVY = {
 
 SHARING = {
     *("lakecli.kv." + name for name in ("intents", "packed", "past", "reflog", "tracking")),
-    *("lakecli.repository." + name for name in ("fetch", "intents", "overtaken", "packing")),
-    *("lakecli.repository." + name for name in ("pending", "publish", "push", "reflog", "reuse")),
-    *("lakecli.repository." + name for name in ("sharing", "status", "sync", "tracking")),
+    *("lakecli.repository." + name for name in ("fetch", "push", "reflog", "status", "sync")),
+    *("lakecli.repository.core." + name for name in ("gc_guard", "intents", "pending", "tracking")),
+    *("lakecli.repository.core." + name for name in ("staged_conflicts",)),
+    "lakecli.repository.sharing",
     "lakecli.remote",
 }
-"""Modules that nobody needs who shares nothing."""
+"""Modules that only commands about sharing need."""
 
 PROGRAM = """
 import json, sys

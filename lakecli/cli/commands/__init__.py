@@ -2,8 +2,8 @@
 
 How to write ``lakecli branch list``:
 
-1. Add ``Command("branch list")`` to ``COMMANDS`` in ``cli/tree.py``. A new first word needs its
-   line in ``GROUPS`` there.
+1. Add ``list`` to the commands of ``branch`` in ``_WORDS`` in ``cli/tree.py``. A new first word
+   needs a line in ``GROUPS`` there.
 2. Write ``commands/branch_list.py`` with a function ``branch_list``::
 
     """``lakecli branch list``."""
