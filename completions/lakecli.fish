@@ -7,44 +7,44 @@ function __lakecli_words
         case ''
             printf '%s\t%s\n' \
                 'branch' 'Create, list, move and delete branches' \
-                'cherry-pick' 'Repeat on a branch what one commit changed' \
-                'clone' 'Make a repository of this machine out of what lies in a storage namespace' \
+                'cherry-pick' 'Apply the changes of one commit to a branch' \
+                'clone' 'Clone a repository from its storage namespace onto this machine' \
                 'commit' 'Commit the uncommitted changes of a branch' \
                 'completion' 'Print the completion script of a shell' \
                 'config' 'Read and change settings' \
-                'diff' 'Show what differs, path by path' \
-                'doctor' 'Check a storage namespace by trying it out, and what a repository has on this machine' \
-                'export' 'Copy the committed objects of a ref to another bucket or directory, under their names' \
-                'fetch' 'Learn where the refs in the bucket stand, and bring their commits' \
+                'diff' 'List the paths that differ' \
+                'doctor' 'Check that a storage namespace works, and what a repository has on this machine' \
+                'export' 'Copy the committed objects of a ref to another bucket or directory' \
+                'fetch' 'Fetch the branches, tags and commits of the bucket' \
                 'find-merge-base' 'Show the commit that a merge of two refs would start from' \
                 'fs' 'Read and write objects' \
-                'fsck' 'Check that everything a repository refers to is there and is what it should be' \
-                'gc' 'Find garbage, and delete it a grace period later' \
-                'help' 'Show the help of a command, or a topic' \
-                'import' 'Import objects that lie elsewhere, in one commit' \
+                'fsck' 'Check that everything a repository refers to exists and is undamaged' \
+                'gc' 'Find garbage, and delete it after a grace period' \
+                'help' 'Show the help of a command or a topic' \
+                'import' 'Import existing objects in one commit, without copying them' \
                 'log' 'Show the history of a ref, newest commit first' \
                 'merge' 'Merge a ref into a branch' \
-                'op' 'See what was done, and take it back' \
-                'pull' 'Bring a branch up to where it stands in the bucket' \
-                'push' 'Move a branch or a tag in the bucket to where it stands here' \
-                'quickstart' 'Build a small lake out of real files, and show each command as it runs' \
-                'redo' 'Do again what was undone last' \
+                'op' 'Show the operation log, undo and redo' \
+                'pull' 'Update a branch from the bucket: fetch, then fast-forward or merge' \
+                'push' 'Push the commits of a branch or tag to the bucket, and move it there' \
+                'quickstart' 'Create a small repository from real files, and show each command as it runs' \
+                'redo' 'Redo the last undone operation' \
                 'reflog' 'Show how a branch or tag moved, newest move first' \
                 'repo' 'Create, list and delete repositories' \
                 'rev-parse' 'Show the commit ID that a ref expression names' \
                 'show' 'Show a commit' \
-                'status' 'Show how branches differ from the bucket\'s, and what is not committed on them' \
+                'status' 'Show unpushed commits and uncommitted changes, for one branch or all' \
                 'tag' 'Create, list and delete tags' \
-                'undo' 'Take back the last operation on a repository' \
+                'undo' 'Undo the last operation on a repository' \
                 'version' 'Print the version of lakecli'
         case 'branch'
             printf '%s\t%s\n' \
                 'create' 'Create a branch at the commit of another ref' \
                 'delete' 'Delete a branch with its uncommitted changes' \
                 'list' 'List the branches of a repository, ordered by name' \
-                'reset' 'Throw away the uncommitted changes of a branch: all, below a prefix, or of one object' \
-                'revert' 'Take back what commits changed, with one new commit for each' \
-                'show' 'Show a branch and the commit it stands on'
+                'reset' 'Discard the uncommitted changes of a branch: all, below a prefix, or of one object' \
+                'revert' 'Revert commits, with one new commit for each' \
+                'show' 'Show the commit a branch points to'
         case 'config'
             printf '%s\t%s\n' \
                 'get' 'Print the value of a setting' \
@@ -53,45 +53,45 @@ function __lakecli_words
                 'unset' 'Remove a setting from the configuration file'
         case 'fs'
             printf '%s\t%s\n' \
-                'cat' 'Write an object\'s bytes to standard output' \
+                'cat' 'Write the bytes of an object to standard output' \
                 'cp' 'Copy an object, or all objects below a path, to a branch of the same repository' \
                 'download' 'Download an object, or all objects below a path' \
                 'ls' 'List the objects whose paths begin with a prefix' \
-                'mv' 'Move an object, or all objects below a path, on a branch or to another one' \
-                'presign' 'Print URLs that read objects without credentials, for a while' \
+                'mv' 'Move an object, or all objects below a path, to a branch of the same repository' \
+                'presign' 'Print presigned URLs: they read objects without credentials, for a limited time' \
                 'rm' 'Remove an object from a branch, or all objects at and below a path' \
-                'stage' 'Stage an object whose bytes are in a bucket already' \
-                'stat' 'Show what is recorded of an object' \
+                'stage' 'Add an object to a branch whose bytes are in a bucket already' \
+                'stat' 'Show size, checksum, times and metadata of an object' \
                 'upload' 'Upload a file, a directory or standard input to a branch'
         case 'gc'
             printf '%s\t%s\n' \
-                'delete-config' 'Delete the retention rules: from now on, whatever branches and tags reach is kept' \
+                'delete-config' 'Delete the retention rules: keep whatever branches and tags reach' \
                 'get-config' 'Show the retention rules' \
-                'run' 'Find garbage, and delete it a grace period later' \
-                'set-config' 'Set the retention rules: for how long commits keep their objects, per branch' \
-                'status' 'Show where garbage collection stands, and the commands that are possible now' \
-                'undo' 'Take back what garbage collection has condemned'
+                'run' 'Find garbage, and delete it after a grace period' \
+                'set-config' 'Set the retention rules: how long commits keep their objects, per branch' \
+                'status' 'Show the state of garbage collection, and the commands that are possible now' \
+                'undo' 'Cancel the condemnation of garbage'
         case 'op'
             printf '%s\t%s\n' \
-                'log' 'Show what was done in a repository on this machine, the last operation first' \
-                'redo' 'Do again what was undone last; the same as lakecli redo' \
-                'restore' 'Make a repository what it was right after an operation' \
-                'show' 'Show one operation: what it changed, and what was there before' \
-                'undo' 'Take back the last operation on a repository; the same as lakecli undo'
+                'log' 'Show the operation log of a repository, newest operation first' \
+                'redo' 'Redo the last undone operation; the same as lakecli redo' \
+                'restore' 'Restore a repository to its state right after an operation' \
+                'show' 'Show one operation: what it changed, and the state before' \
+                'undo' 'Undo the last operation on a repository; the same as lakecli undo'
         case 'repo'
             printf '%s\t%s\n' \
                 'create' 'Create a repository in a storage namespace' \
-                'delete' 'Delete a repository from this machine; the content of its namespace stays' \
+                'delete' 'Delete a repository from this machine; the objects in its namespace stay' \
                 'list' 'List the repositories on this machine, ordered by name'
         case 'show'
             printf '%s\t%s\n' \
                 'commit' 'Show one commit'
         case 'tag'
             printf '%s\t%s\n' \
-                'create' 'Give a commit a name that stays' \
-                'delete' 'Delete a tag; the commit it names stays' \
+                'create' 'Create a tag: a name for a commit' \
+                'delete' 'Delete a tag; its commit stays' \
                 'list' 'List the tags of a repository, ordered by name' \
-                'show' 'Show a tag and the commit it names'
+                'show' 'Show the commit a tag points to'
         case '*'
             return 1
     end
@@ -102,41 +102,41 @@ function __lakecli_options
     switch $argv[1]
         case 'branch create'
             printf '%s\t%s\n' \
-                '-s' 'lakefs://REPOSITORY/REF to start from' \
-                '--source' 'lakefs://REPOSITORY/REF to start from'
+                '-s' 'lakefs://REPOSITORY/REF to start at' \
+                '--source' 'lakefs://REPOSITORY/REF to start at'
         case 'branch delete'
             printf '%s\t%s\n' \
-                '-y' 'Do not ask' \
-                '--yes' 'Do not ask'
+                '-y' 'Do not ask for confirmation' \
+                '--yes' 'Do not ask for confirmation'
         case 'branch list'
             printf '%s\t%s\n' \
-                '--after' 'Show what follows this name' \
-                '--amount' 'How many to show; 0 for all' \
-                '--at-op' 'Read as of right after this operation' \
-                '--prefix' 'Show what begins with this'
+                '--after' 'Start after this name' \
+                '--amount' 'Show at most N; 0 for all' \
+                '--at-op' 'Read the state right after this operation' \
+                '--prefix' 'Only what begins with this'
         case 'branch reset'
             printf '%s\t%s\n' \
-                '--object' 'Only this path' \
+                '--object' 'Only this object' \
                 '--prefix' 'Only what begins with this' \
-                '-y' 'Do not ask' \
-                '--yes' 'Do not ask'
+                '-y' 'Do not ask for confirmation' \
+                '--yes' 'Do not ask for confirmation'
         case 'branch revert'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Commit even if nothing changes' \
                 '--allow-empty-commit' 'Commit even if nothing changes' \
-                '-m' 'Which parent of a merge commit it is compared with, from 1' \
-                '--parent-number' 'Which parent of a merge commit it is compared with, from 1' \
-                '-y' 'Do not ask' \
-                '--yes' 'Do not ask'
+                '-m' 'Compare a merge commit with its parent N, counted from 1' \
+                '--parent-number' 'Compare a merge commit with its parent N, counted from 1' \
+                '-y' 'Do not ask for confirmation' \
+                '--yes' 'Do not ask for confirmation'
         case 'branch show'
             printf '%s\t%s\n' \
-                '--at-op' 'Read as of right after this operation'
+                '--at-op' 'Read the state right after this operation'
         case 'cherry-pick'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Commit even if nothing changes' \
                 '--allow-empty-commit' 'Commit even if nothing changes' \
-                '-m' 'Which parent of a merge commit it is compared with, from 1' \
-                '--parent-number' 'Which parent of a merge commit it is compared with, from 1'
+                '-m' 'Compare a merge commit with its parent N, counted from 1' \
+                '--parent-number' 'Compare a merge commit with its parent N, counted from 1'
         case 'commit'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Commit even if nothing changes' \
@@ -145,58 +145,58 @@ function __lakecli_options
                 '-m' 'Commit message' \
                 '--message' 'Commit message' \
                 '--meta' 'Metadata to record' \
-                '--strategy' 'Which side wins where both changed a path differently'
+                '--strategy' 'Which side wins conflicts'
         case 'config list'
             printf '%s\t%s\n' \
-                '--show-origin' 'Say where each value comes from'
+                '--show-origin' 'Show where each value comes from'
         case 'diff'
             printf '%s\t%s\n' \
-                '--at-op' 'Read as of right after this operation' \
-                '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
-                '--engine' 'What does the work: local (this process), spark, or auto by the number of objects' \
+                '--at-op' 'Read the state right after this operation' \
+                '--conf' 'Spark setting, as for spark-submit' \
+                '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \
                 '--exit-code' 'Exit with 13 if there are differences' \
-                '--master' 'Where Spark runs; default: local[*], here' \
-                '--prefix' 'Show what begins with this' \
-                '--two-way' 'Compare the two refs as they are'
+                '--master' 'Spark master; default: local[*], this machine' \
+                '--prefix' 'Only what begins with this' \
+                '--two-way' 'Compare the two refs directly, without their common ancestor'
         case 'export'
             printf '%s\t%s\n' \
-                '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
-                '--dry-run' 'Show what would be done, and do nothing' \
-                '--engine' 'What does the work: local (this process), spark, or auto by the number of objects' \
-                '--master' 'Where Spark runs; default: local[*], here' \
+                '--conf' 'Spark setting, as for spark-submit' \
+                '--dry-run' 'Show what would be done, but do nothing' \
+                '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \
+                '--master' 'Spark master; default: local[*], this machine' \
                 '--no-progress' 'Show no progress' \
-                '--no-success' 'Write no _SUCCESS in the end' \
-                '--no-verify' 'Let the store copy objects without reading them' \
-                '-p' 'Objects moved at a time; default: transfer.parallelism' \
-                '--parallelism' 'Objects moved at a time; default: transfer.parallelism' \
-                '--since' 'Only what has changed since this ref'
+                '--no-success' 'Write no _SUCCESS at the end' \
+                '--no-verify' 'Let the store copy objects unverified; compare sizes only' \
+                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--since' 'Only what differs from this ref, which was exported before'
         case 'find-merge-base'
             printf '%s\t%s\n' \
-                '--at-op' 'Read as of right after this operation'
+                '--at-op' 'Read the state right after this operation'
         case 'fs cat'
             printf '%s\t%s\n' \
-                '--at-op' 'Read as of right after this operation' \
-                '--verify' 'Verify a large object too before any of it is written'
+                '--at-op' 'Read the state right after this operation' \
+                '--verify' 'Verify large objects, too, before writing any bytes'
         case 'fs cp'
             printf '%s\t%s\n' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
         case 'fs download'
             printf '%s\t%s\n' \
-                '--at-op' 'Read as of right after this operation' \
-                '--dry-run' 'Show what would be done, and do nothing' \
-                '--exclude' 'Not what matches, as in .gitignore; may be repeated' \
-                '--include' 'Only what matches, as in .gitignore; may be repeated' \
+                '--at-op' 'Read the state right after this operation' \
+                '--dry-run' 'Show what would be done, but do nothing' \
+                '--exclude' 'Not paths that match, as in .gitignore' \
+                '--include' 'Only paths that match, as in .gitignore' \
                 '--no-progress' 'Show no progress' \
-                '-p' 'Objects moved at a time; default: transfer.parallelism' \
-                '--parallelism' 'Objects moved at a time; default: transfer.parallelism' \
+                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
         case 'fs ls'
             printf '%s\t%s\n' \
-                '--after' 'Show what follows this path' \
-                '--amount' 'How many to show; 0 for all' \
-                '--at-op' 'Read as of right after this operation' \
+                '--after' 'Start after this path' \
+                '--amount' 'Show at most N; 0 for all' \
+                '--at-op' 'Read the state right after this operation' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
         case 'fs mv'
@@ -205,216 +205,216 @@ function __lakecli_options
                 '--recursive' 'All objects below the path'
         case 'fs presign'
             printf '%s\t%s\n' \
-                '--check' 'Tell what has ended or changed since a manifest' \
-                '--count' 'With --put, how many' \
-                '--expires' 'How long the URL works: 90s, 30m, 12h, 7d' \
-                '--format' 'With -r, how to write the manifest; by its suffix' \
-                '--inline' 'Let browsers show every object, even HTML and scripts' \
-                '--manifest' 'With -r, write all URLs to a file' \
-                '-n' 'With --put, how many' \
-                '--put' 'Print a URL that takes an object, see fs stage' \
+                '--check' 'Show which URLs expired and which objects changed' \
+                '--count' 'With --put, number of URLs' \
+                '--expires' 'Lifetime of the URL: 90s, 30m, 12h, 7d' \
+                '--format' 'With -r, format of the manifest; default: by its suffix' \
+                '--inline' 'Let browsers display every object, even HTML and scripts' \
+                '--manifest' 'With -r, write the URLs to this file' \
+                '-n' 'With --put, number of URLs' \
+                '--put' 'Print a URL for uploading an object; see fs stage' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path' \
-                '--script' 'With -r, write a script that downloads all: Python\'s if FILE ends in .py'
+                '--script' 'With -r, write a script that downloads everything: Python if FILE ends in .py'
         case 'fs rm'
             printf '%s\t%s\n' \
-                '--dry-run' 'Show what would be done, and do nothing' \
+                '--dry-run' 'Show what would be done, but do nothing' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
         case 'fs stage'
             printf '%s\t%s\n' \
-                '--checksum' 'With --location, its BLAKE3 or ETag' \
-                '--content-type' 'Instead of what the suffix of PATH implies' \
-                '--incoming' 'Take in what came by fs presign --put' \
-                '--location' 'Record an object that lies elsewhere' \
+                '--checksum' 'With --location, the BLAKE3 or ETag of the object' \
+                '--content-type' 'Content type; default: by the suffix of PATH' \
+                '--incoming' 'Stage the object that was sent to this fs presign --put link' \
+                '--location' 'Stage an object outside the storage namespace' \
                 '--meta' 'Metadata to record' \
-                '--mtime' 'With --location, when it was written, in unix seconds; by default now' \
-                '--size' 'With --location, how large it is'
+                '--mtime' 'With --location, its modification time in unix seconds; default: now' \
+                '--size' 'With --location, the size of the object'
         case 'fs stat'
             printf '%s\t%s\n' \
-                '--at-op' 'Read as of right after this operation' \
-                '--expires' 'How long the URL works: 90s, 30m, 12h, 7d' \
+                '--at-op' 'Read the state right after this operation' \
+                '--expires' 'Lifetime of the URL: 90s, 30m, 12h, 7d' \
                 '--pre-sign' 'Show a URL that reads the object without credentials'
         case 'fs upload'
             printf '%s\t%s\n' \
-                '--content-type' 'Instead of what the suffix of PATH implies' \
-                '--dry-run' 'Show what would be done, and do nothing' \
-                '--exclude' 'Not what matches, as in .gitignore; may be repeated' \
-                '--follow' 'Upload what symbolic links in a directory point to' \
-                '--include' 'Only what matches, as in .gitignore; may be repeated' \
+                '--content-type' 'Content type; default: by the suffix of PATH' \
+                '--dry-run' 'Show what would be done, but do nothing' \
+                '--exclude' 'Not paths that match, as in .gitignore' \
+                '--follow' 'Upload the targets of symbolic links' \
+                '--include' 'Only paths that match, as in .gitignore' \
                 '--meta' 'Metadata to record' \
                 '--no-progress' 'Show no progress' \
-                '-p' 'Objects moved at a time; default: transfer.parallelism' \
-                '--parallelism' 'Objects moved at a time; default: transfer.parallelism' \
+                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '-r' 'All files below the directory SRC' \
                 '--recursive' 'All files below the directory SRC' \
-                '-s' 'What to upload; PATH is then the only argument' \
-                '--skip' 'Leave out symbolic links and special files' \
-                '--source' 'What to upload; PATH is then the only argument'
+                '-s' 'SRC as an option; PATH is then the only argument' \
+                '--skip' 'Skip symbolic links and special files' \
+                '--source' 'SRC as an option; PATH is then the only argument'
         case 'fsck'
             printf '%s\t%s\n' \
-                '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
-                '--data' 'Read every data object and compare it with its name' \
-                '--dry-run' 'Show what would be done, and do nothing' \
-                '--engine' 'What does the work: local (this process), spark, or auto by the number of objects' \
-                '--external' 'Ask for every object outside the namespace whether it changed' \
-                '--from' 'Look for lost objects in this directory or copy of the namespace too; may be repeated' \
-                '--master' 'Where Spark runs; default: local[*], here' \
-                '--repair' 'Heal what can be healed, and say what is lost' \
-                '--sample' 'As --data, for a random part of them, such as 1%'
+                '--conf' 'Spark setting, as for spark-submit' \
+                '--data' 'Read and verify the contents of every data object' \
+                '--dry-run' 'Show what would be done, but do nothing' \
+                '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \
+                '--external' 'Check the objects outside the storage namespace, too' \
+                '--from' 'With --repair, also look in this directory or copy of the namespace' \
+                '--master' 'Spark master; default: local[*], this machine' \
+                '--repair' 'Repair what can be repaired, and list what is lost' \
+                '--sample' 'As --data, for a random sample such as 1%'
         case 'gc run'
             printf '%s\t%s\n' \
-                '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
-                '--dry-run' 'Show what would be done, and do nothing' \
-                '--engine' 'What does the work: local (this process), spark, or auto by the number of objects' \
-                '--force-shared' 'Collect although a lakeFS may work in the namespace' \
-                '--grace' 'How old garbage has to be, and how long it stays condemned; default: gc.grace' \
-                '--master' 'Where Spark runs; default: local[*], here' \
+                '--conf' 'Spark setting, as for spark-submit' \
+                '--dry-run' 'Show what would be done, but do nothing' \
+                '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \
+                '--force-shared' 'Collect even if a lakeFS server may use the namespace' \
+                '--grace' 'Minimum age of garbage, and delay until it is deleted; default: gc.grace' \
+                '--master' 'Spark master; default: local[*], this machine' \
                 '--no-progress' 'Show no progress' \
-                '-p' 'Objects moved at a time; default: transfer.parallelism' \
-                '--parallelism' 'Objects moved at a time; default: transfer.parallelism' \
-                '-y' 'Do not ask' \
-                '--yes' 'Do not ask'
+                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '-y' 'Do not ask for confirmation' \
+                '--yes' 'Do not ask for confirmation'
         case 'gc set-config'
             printf '%s\t%s\n' \
-                '-f' 'Rules as JSON; - is standard input' \
-                '--filename' 'Rules as JSON; - is standard input'
+                '-f' 'File with the rules as JSON; - for standard input' \
+                '--filename' 'File with the rules as JSON; - for standard input'
         case 'gc undo'
             printf '%s\t%s\n' \
-                '--force' 'End an interrupted sweep, or replace a damaged state of the collection'
+                '--force' 'End an interrupted sweep, or replace a damaged state'
         case 'import'
             printf '%s\t%s\n' \
-                '--allow-empty' 'Import an empty directory or prefix' \
+                '--allow-empty' 'Allow an empty directory or prefix' \
                 '--allow-empty-commit' 'Commit even if nothing changes' \
                 '--allow-empty-message' 'Commit without a message' \
-                '--conf' 'Setting of Spark, as for spark-submit; may be repeated' \
+                '--conf' 'Spark setting, as for spark-submit' \
                 '--copy' 'Copy the bytes into the repository\'s namespace' \
-                '--dry-run' 'Show what would be done, and do nothing' \
-                '--engine' 'What does the work: local (this process), spark, or auto by the number of objects' \
-                '--follow' 'Import what symbolic links in a directory point to' \
-                '--from' 'A directory, a prefix of a bucket, a manifest or an S3 Inventory' \
+                '--dry-run' 'Show what would be done, but do nothing' \
+                '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \
+                '--follow' 'Import the targets of symbolic links' \
+                '--from' 'Directory, prefix of a bucket, manifest or S3 Inventory' \
                 '-m' 'Commit message' \
-                '--manifest' 'URI is a list of objects, whatever it is called' \
-                '--master' 'Where Spark runs; default: local[*], here' \
+                '--manifest' 'URI is a manifest, whatever its suffix' \
+                '--master' 'Spark master; default: local[*], this machine' \
                 '--message' 'Commit message' \
                 '--meta' 'Metadata to record' \
-                '--mode' 'What is below PREFIX: replace it, or merge into it' \
+                '--mode' 'Replace everything below PREFIX, or merge into it' \
                 '--no-progress' 'Show no progress' \
-                '-p' 'Objects moved at a time; default: transfer.parallelism' \
-                '--parallelism' 'Objects moved at a time; default: transfer.parallelism' \
+                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '--pin-versions' 'Record the current version of each object (S3)' \
-                '--skip' 'Leave out symbolic links and special files' \
+                '--skip' 'Skip symbolic links and special files' \
                 '--to' 'lakefs://REPOSITORY/BRANCH/[PREFIX]'
         case 'log'
             printf '%s\t%s\n' \
-                '--after' 'Show what comes after this commit' \
-                '--amount' 'How many to show; 0 for all' \
-                '--at-op' 'Read as of right after this operation' \
+                '--after' 'Start after this commit' \
+                '--amount' 'Show at most N; 0 for all' \
+                '--at-op' 'Read the state right after this operation' \
                 '--dot' 'Write the history as a graph for Graphviz' \
-                '--first-parent' 'Of a merge, follow the first parent only' \
-                '--graph' 'Draw how the commits hang together, one line for each' \
-                '--limit' 'Do not look whether there are more than --amount' \
+                '--first-parent' 'Follow only the first parent of merge commits' \
+                '--graph' 'Draw the graph of commits, one line each' \
+                '--limit' 'With --amount, do not report that there are more commits' \
                 '--no-merges' 'Leave out merge commits' \
                 '--objects' 'Only commits that changed these paths' \
-                '--prefixes' 'Only commits that changed what begins with these' \
-                '--show-meta-range-id' 'Show the ID of the tree too' \
-                '--since' 'Leave out what is older; as RFC 3339' \
-                '--stop-at' 'The last commit to show'
+                '--prefixes' 'Only commits that changed paths with these prefixes' \
+                '--show-meta-range-id' 'Show the metarange ID too' \
+                '--since' 'Only commits since this time, as RFC 3339' \
+                '--stop-at' 'Stop at this commit'
         case 'merge'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Merge even if the source has nothing new' \
-                '--dry-run' 'Show what would be done, and do nothing' \
+                '--dry-run' 'Show what would be done, but do nothing' \
                 '--force' 'Merge even if the source has nothing new' \
                 '-m' 'Commit message' \
                 '--message' 'Commit message' \
                 '--meta' 'Metadata to record' \
-                '--squash' 'Record the source\'s changes, but not its history' \
-                '--strategy' 'Which side wins where both changed a path differently'
+                '--squash' 'Commit the source\'s changes without its history' \
+                '--strategy' 'Which side wins conflicts'
         case 'op log'
             printf '%s\t%s\n' \
-                '--amount' 'How many to show; 0 for all'
+                '--amount' 'Show at most N; 0 for all'
         case 'op restore'
             printf '%s\t%s\n' \
-                '--remote' 'Take it back in the bucket too, if it was pushed' \
-                '-y' 'Do not ask' \
-                '--yes' 'Do not ask'
+                '--remote' 'Undo it in the bucket too, if it was pushed' \
+                '-y' 'Do not ask for confirmation' \
+                '--yes' 'Do not ask for confirmation'
         case 'op show'
             printf '%s\t%s\n' \
-                '--amount' 'How many to show; 0 for all'
+                '--amount' 'Show at most N; 0 for all'
         case 'op undo'
             printf '%s\t%s\n' \
-                '--remote' 'Take it back in the bucket too, if it was pushed'
+                '--remote' 'Undo it in the bucket too, if it was pushed'
         case 'pull'
             printf '%s\t%s\n' \
-                '--dry-run' 'Show what would be done, and do nothing' \
-                '--ff-only' 'Refuse what would need a merge' \
+                '--dry-run' 'Show what would be done, but do nothing' \
+                '--ff-only' 'Refuse a pull that needs a merge' \
                 '-m' 'Commit message' \
                 '--message' 'Commit message' \
-                '--strategy' 'Which side wins where both changed a path differently'
+                '--strategy' 'Which side wins conflicts'
         case 'push'
             printf '%s\t%s\n' \
-                '--all' 'Push every branch and every tag' \
-                '-d' 'Delete it in the bucket; what is here stays' \
-                '--delete' 'Delete it in the bucket; what is here stays' \
-                '--dry-run' 'Show what would be done, and do nothing' \
-                '--force-with-lease' 'Move it whatever it is, if it still stands where it was last seen, or on COMMIT'
+                '--all' 'Push all branches and tags' \
+                '-d' 'Delete it in the bucket, not on this machine' \
+                '--delete' 'Delete it in the bucket, not on this machine' \
+                '--dry-run' 'Show what would be done, but do nothing' \
+                '--force-with-lease' 'Move it even backwards, unless somebody else moved it in the bucket'
         case 'reflog'
             printf '%s\t%s\n' \
-                '--after' 'Show what comes after this' \
-                '--amount' 'How many to show; 0 for all'
+                '--after' 'Start after this number' \
+                '--amount' 'Show at most N; 0 for all'
         case 'repo create'
             printf '%s\t%s\n' \
-                '-d' 'The first branch' \
-                '--default-branch' 'The first branch' \
-                '--range-entries' 'Entries in a range, about: a power of two from 16 on; cannot be changed later'
+                '-d' 'Name of the first branch' \
+                '--default-branch' 'Name of the first branch' \
+                '--range-entries' 'Average paths per range, a power of two from 16; cannot be changed later'
         case 'repo delete'
             printf '%s\t%s\n' \
-                '-y' 'Do not ask' \
-                '--yes' 'Do not ask'
+                '-y' 'Do not ask for confirmation' \
+                '--yes' 'Do not ask for confirmation'
         case 'repo list'
             printf '%s\t%s\n' \
-                '--after' 'Show what follows this name' \
-                '--amount' 'How many to show; 0 for all' \
-                '--prefix' 'Show what begins with this'
+                '--after' 'Start after this name' \
+                '--amount' 'Show at most N; 0 for all' \
+                '--prefix' 'Only what begins with this'
         case 'rev-parse'
             printf '%s\t%s\n' \
-                '--at-op' 'Read as of right after this operation'
+                '--at-op' 'Read the state right after this operation'
         case 'show commit'
             printf '%s\t%s\n' \
-                '--at-op' 'Read as of right after this operation' \
-                '--show-meta-range-id' 'Show the ID of the tree too'
+                '--at-op' 'Read the state right after this operation' \
+                '--show-meta-range-id' 'Show the metarange ID too'
         case 'status'
             printf '%s\t%s\n' \
-                '--at-op' 'Read as of right after this operation'
+                '--at-op' 'Read the state right after this operation'
         case 'tag create'
             printf '%s\t%s\n' \
-                '-f' 'Move the tag if it exists already' \
-                '--force' 'Move the tag if it exists already'
+                '-f' 'Move the tag if it exists' \
+                '--force' 'Move the tag if it exists'
         case 'tag delete'
             printf '%s\t%s\n' \
-                '-y' 'Do not ask' \
-                '--yes' 'Do not ask'
+                '-y' 'Do not ask for confirmation' \
+                '--yes' 'Do not ask for confirmation'
         case 'tag list'
             printf '%s\t%s\n' \
-                '--after' 'Show what follows this name' \
-                '--amount' 'How many to show; 0 for all' \
-                '--at-op' 'Read as of right after this operation' \
-                '--prefix' 'Show what begins with this'
+                '--after' 'Start after this name' \
+                '--amount' 'Show at most N; 0 for all' \
+                '--at-op' 'Read the state right after this operation' \
+                '--prefix' 'Only what begins with this'
         case 'tag show'
             printf '%s\t%s\n' \
-                '--at-op' 'Read as of right after this operation'
+                '--at-op' 'Read the state right after this operation'
         case 'undo'
             printf '%s\t%s\n' \
-                '--remote' 'Take it back in the bucket too, if it was pushed'
+                '--remote' 'Undo it in the bucket too, if it was pushed'
     end
     printf '%s\t%s\n' \
-        '--base-uri' 'Put before every URI without lakefs://' \
+        '--base-uri' 'Prefix of URIs that do not begin with lakefs://' \
         '-c' 'Use this configuration file' \
         '--config' 'Use this configuration file' \
-        '-h' 'Show the help of a command' \
-        '--help' 'Show the help of a command' \
+        '-h' 'Show help' \
+        '--help' 'Show help' \
         '--json' 'Answer in JSON' \
-        '--no-color' 'No colours, no boxed tables, no bars' \
+        '--no-color' 'No colours, boxed tables or progress bars' \
         '-q' 'Show no progress and no notes' \
         '--quiet' 'Show no progress and no notes' \
         '--verbose' 'Show debug messages and tracebacks'

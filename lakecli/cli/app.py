@@ -251,7 +251,7 @@ def _translate(error: BaseException) -> tuple[str, LakeError]:
         return usage.kind, usage
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return ErrorKind.UNEXPECTED, LakeError(
-        f"unexpected {text}", hint="run it again with --verbose to see where"
+        f"unexpected {text}", hint="run the command again with --verbose"
     )
 
 

@@ -32,13 +32,15 @@ class GlobalOption(NamedTuple):
 
 
 GLOBAL_OPTIONS: Final = (
-    GlobalOption("base_uri", ("--base-uri",), "URI", "Put before every URI without lakefs://"),
+    GlobalOption(
+        "base_uri", ("--base-uri",), "URI", "Prefix of URIs that do not begin with lakefs://"
+    ),
     GlobalOption("config", ("-c", "--config"), "FILE", "Use this configuration file"),
     GlobalOption("json", ("--json",), None, "Answer in JSON"),
     GlobalOption("quiet", ("-q", "--quiet"), None, "Show no progress and no notes"),
-    GlobalOption("no_color", ("--no-color",), None, "No colours, no boxed tables, no bars"),
+    GlobalOption("no_color", ("--no-color",), None, "No colours, boxed tables or progress bars"),
     GlobalOption("verbose", ("--verbose",), None, "Show debug messages and tracebacks"),
-    GlobalOption("help", ("-h", "--help"), None, "Show the help of a command"),
+    GlobalOption("help", ("-h", "--help"), None, "Show help"),
 )
 VERSION_FLAGS: Final = ("-v", "--version")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.collection import Collection, CollectionState
 from lakecli.cli.text import human_size, local_date
 
 if TYPE_CHECKING:
@@ -12,33 +14,22 @@ if TYPE_CHECKING:
     from lakecli.pipeline.gc.run import GcReport, GcStatus
 
 
-def status_record(status: GcStatus) -> dict[str, Any]:
-    """Return the JSON fields of a state."""
-    return {
-        "phase": status.phase,
-        "epoch": status.epoch,
-        "grace_seconds": int(status.grace.total_seconds()),
-        "since": status.since,
-        "sweep_at": status.sweep_at,
-        "resume_at": status.resume_at,
-    }
+def status_record(status: GcStatus) -> CollectionState:
+    """Return the JSON answer about a state."""
+    return pick(CollectionState, status, grace_seconds=int(status.grace.total_seconds()))
 
 
-def report_record(report: GcReport, *, dry_run: bool) -> dict[str, Any]:
-    """Return the JSON fields of what a run did."""
-    return {
-        "action": report.action,
-        "dry_run": dry_run,
+def report_record(report: GcReport, *, dry_run: bool) -> Collection:
+    """Return the JSON answer about a run."""
+    return pick(
+        Collection,
+        report,
         **status_record(report.status),
-        "objects": sum(each.objects for each in report.garbage),
-        "size": sum(each.size for each in report.garbage),
-        "spared": report.spared,
-        "garbage": [each.fields() for each in report.garbage],
-        "commits": report.commits,
-        "ranges": report.ranges,
-        "entries": report.entries,
-        "lost": list(report.lost),
-    }
+        dry_run=dry_run,
+        objects=sum(each.objects for each in report.garbage),
+        size=sum(each.size for each in report.garbage),
+        garbage=[each.fields() for each in report.garbage],
+    )
 
 
 def status_lines(status: GcStatus, uri: str) -> Iterator[str]:
@@ -46,19 +37,19 @@ def status_lines(status: GcStatus, uri: str) -> Iterator[str]:
     from lakecli.remote.collection import Phase
 
     if status.phase is Phase.IDLE:
-        yield "Nothing is condemned." if status.epoch else "Garbage was never collected here."
+        yield "Nothing is condemned." if status.epoch else "Garbage was never collected."
     elif status.phase is Phase.CONDEMNED:
         assert status.since is not None
         assert status.sweep_at is not None
-        yield f"Garbage is condemned since {local_date(status.since)}; nothing is deleted yet."
-        yield f"It can be swept from {local_date(status.sweep_at)} on: lakecli gc run {uri}"
-        yield f"Until a sweep begins it can be taken back: lakecli gc undo {uri}"
+        yield f"Garbage was condemned at {local_date(status.since)}; nothing has been deleted yet."
+        yield f"To delete it from {local_date(status.sweep_at)} on: lakecli gc run {uri}"
+        yield f"To cancel before that: lakecli gc undo {uri}"
     else:
         assert status.resume_at is not None
         at = local_date(status.resume_at)
-        yield "A sweep is under way or was interrupted. Until it ends, nobody else can write."
-        yield f"If it is not under way any more, finish it from {at} on: lakecli gc run {uri}"
-        yield f"or end it from then on, and delete nothing more: lakecli gc undo --force {uri}"
+        yield "A sweep is running or was interrupted. Until it ends, other commands cannot write."
+        yield f"If it is no longer running, finish it from {at} on: lakecli gc run {uri}"
+        yield f"or end it without deleting more: lakecli gc undo --force {uri}"
 
 
 def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
@@ -72,12 +63,12 @@ def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
         )
     if report.lost:
         yield (
-            f"Unpushed work has lost {_count(len(report.lost), 'range or metarange')}; "
-            "pushing it says which"
+            f"Unpushed commits have lost {_count(len(report.lost), 'range or metarange')}; "
+            "a push lists them"
         )
     yield from _garbage_lines(report, dry_run=dry_run)
     if report.spared:
-        yield f"Spared, for it is in use again: {_count(report.spared, 'object')}"
+        yield f"Spared because it is in use again: {_count(report.spared, 'object')}"
     if dry_run:
         yield from _next_lines(report, uri)
     else:
@@ -89,11 +80,11 @@ def _next_lines(report: GcReport, uri: str) -> Iterator[str]:
     from lakecli.pipeline.gc.run import Action
 
     if report.action is Action.CONDEMNED:
-        yield f"Nothing is changed; condemn it: lakecli gc run {uri}"
+        yield f"Nothing was changed; to condemn it: lakecli gc run {uri}"
     elif report.action is Action.SWEPT:
         at = report.status.sweep_at
         when = "" if at is None else f" from {local_date(at)} on"
-        yield f"Nothing is changed; it can be swept{when}: lakecli gc run {uri}"
+        yield f"Nothing was changed; to sweep it{when}: lakecli gc run {uri}"
 
 
 def _count(number: int, one: str, several: str = "") -> str:

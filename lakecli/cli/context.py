@@ -248,7 +248,7 @@ class Context:
         try:
             caught_up = mover.catch_up(synced)
         except (Unreachable, NotFound) as error:  # not found: a disk that is not mounted
-            self.out.warn(f"not fetched, this is as of the last time: {error.message}")
+            self.out.warn(f"cannot fetch, using the state of the last fetch: {error.message}")
         else:
             if caught_up.finished or caught_up.unsent:
                 from lakecli.cli.sharing import tell_caught_up
@@ -336,7 +336,8 @@ class Context:
 
         if not (self.stdin.isatty() and self.out.stderr_terminal):
             raise Refused(
-                f"cannot ask whether to {question} without a terminal", hint="answer yes with -y"
+                f"cannot ask for confirmation without a terminal: {question}",
+                hint="confirm with -y",
             )
         self.out.ask(f"Are you sure you want to {question} [y/N]? ")
         if self.stdin.readline().strip().lower() not in ("y", "yes"):

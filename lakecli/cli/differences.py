@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lakecli.cli.records import difference_record
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.history import Difference as DifferenceRecord
 from lakecli.cli.text import quote_path
 from lakecli.model import ChangeType
 
@@ -34,4 +35,4 @@ def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
         mark, colour = _LOOKS[difference.type]
         return out.style(f"{mark} {quote_path(difference.path)}", colour)
 
-    return out.stream(differences, record=difference_record, text=line)
+    return out.stream(differences, record=lambda each: pick(DifferenceRecord, each), text=line)

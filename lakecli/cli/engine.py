@@ -47,7 +47,7 @@ def open_runner(
     """
     if engine is EngineName.LOCAL and (master or conf):
         raise UsageError(
-            "--master and --conf are for Spark", hint="leave them out, or --engine spark"
+            "--master and --conf need Spark", hint="leave them out, or give --engine spark"
         )
     if not _takes_spark(engine, named=bool(master or conf), size=size):
         from lakecli.pipeline.runner import LocalRunner

@@ -37,22 +37,22 @@ MEANINGS: Final = {
     ExitCode.OK: "done",
     ExitCode.UNEXPECTED: "an unexpected error; --verbose shows where",
     ExitCode.USAGE: "usage: an unknown option, a malformed URI, name, expression or setting",
-    ExitCode.PARTIAL: "some objects failed, all others are done",
+    ExitCode.PARTIAL: "some objects failed; all others are done",
     ExitCode.CONFLICT: "both sides changed the same paths; they are listed",
-    ExitCode.LOST_RACE: "somebody else moved the same ref first; look again and repeat",
+    ExitCode.LOST_RACE: "somebody else moved the same ref first; check and repeat",
     ExitCode.NOT_FOUND: "no such repository, ref, commit, path or object",
     ExitCode.REFUSED: (
         "refused: exists already, uncommitted changes, default branch, namespace taken, cannot "
         "presign, a newer store, a question without a terminal or -y"
     ),
     ExitCode.INTEGRITY: "damaged or mismatching data",
-    ExitCode.PERMISSION: "missing credentials or permission, or a home that cannot be written",
+    ExitCode.PERMISSION: "missing credentials or permission, or an unwritable home directory",
     ExitCode.UNREACHABLE: "store unreachable, or disk full",
     ExitCode.NOTHING_TO_DO: "nothing to do",
-    ExitCode.OUTCOME_UNKNOWN: "it could not be found out whether the change was made",
-    ExitCode.DIFFERENCES: "there are differences (diff --exit-code, fs presign --check)",
+    ExitCode.OUTCOME_UNKNOWN: "unknown whether the change was made",
+    ExitCode.DIFFERENCES: "differences were found (diff --exit-code, fs presign --check)",
     ExitCode.INTERRUPTED: "interrupted",
-    ExitCode.BROKEN_PIPE: "the reader of standard output went away",
+    ExitCode.BROKEN_PIPE: "the reader of standard output closed it",
 }
 """What each code tells, for people."""
 

@@ -1,44 +1,31 @@
 """``python -m lakecli.cli.generate [DIRECTORY]``: write ``man/`` and ``completions/``.
 
-Everything comes from the command tree; equal trees give equal files. A test compares them with
-what lies in the repository.
+Both come from the command tree, and equal trees give equal files. A test compares them with the
+files in the repository.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lakecli.cli import man
-from lakecli.cli.completion.bash import bash_script
-from lakecli.cli.completion.fish import fish_script
+from lakecli.cli.completion.scripts import SHELLS, completion_script
 from lakecli.cli.completion.table import make_table
-from lakecli.cli.completion.zsh import zsh_script
 from lakecli.cli.describe import describe_all
 from lakecli.cli.topics import find_topic, topic_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SCRIPTS: Final = {"bash": "lakecli.bash", "zsh": "_lakecli", "fish": "lakecli.fish"}
-"""The file of each shell's script."""
-
-WRITERS: Final = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
-"""What writes it, from the tables of the commands."""
-
-
-def completion_script(shell: str) -> str:
-    """Return the completion script of a shell of `SCRIPTS`."""
-    return WRITERS[shell](make_table(describe_all()))
-
 
 def generated_files() -> Iterator[tuple[str, str]]:
     """Yield the path, relative to the repository, and the text of every generated file."""
     commands = describe_all()
     table = make_table(commands)
-    for shell, name in SCRIPTS.items():
-        yield f"completions/{name}", WRITERS[shell](table)
+    for shell, name in SHELLS.items():
+        yield f"completions/{name}", completion_script(shell, table)
     topics = [topic for name in topic_names() if (topic := find_topic(name)) is not None]
     yield "man/man1/lakecli.1", man.main_page(commands, topics)
     for topic in topics:
@@ -49,7 +36,7 @@ def generated_files() -> Iterator[tuple[str, str]]:
 
 
 def write(directory: Path) -> None:
-    """Write all files below a directory, and remove pages of what is gone."""
+    """Write all files below a directory, and remove the manual pages that are out of date."""
     files = dict(generated_files())
     for path, text in files.items():
         target = directory / path

@@ -6,6 +6,11 @@ import shlex
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.handoff import CheckedLink
+from lakecli.cli.answers.handoff import Handoff as HandoffRecord
+from lakecli.cli.answers.handoff import IncomingLink as IncomingRecord
+from lakecli.cli.answers.handoff import Link as LinkRecord
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.presigned import lifetime, warn_of_early_end, warn_of_outside
 from lakecli.cli.text import human_size, local_date, quote_path
@@ -57,7 +62,9 @@ def presign_tree(
                 for _, document in documents:
                     document.add(link)
         else:
-            context.out.stream(links, record=_link_record, text=lambda link: link.url)
+            context.out.stream(
+                links, record=lambda link: pick(LinkRecord, link), text=lambda link: link.url
+            )
         for file, document in documents:
             if file is None:
                 document.write(context.out.binary(), handoff.header, handoff.totals)
@@ -79,14 +86,14 @@ def _targets(
 
     for given in (manifest, script):
         if given is not None:
-            check_local(given, hint="write the file here, and send it")
+            check_local(given, hint="write the file to this machine")
     targets: list[tuple[OutputFile | None, Format]] = []
     if manifest is not None:
         format_ = FORMATS[format_name] if format_name else format_of(manifest)
         targets.append((OutputFile(manifest), format_))
     elif format_name is not None:
         if context.out.json:
-            raise UsageError("--format prints what --json cannot", hint="leave out one of them")
+            raise UsageError("--format and --json exclude each other", hint="give one of them")
         targets.append((None, FORMATS[format_name]))
     if script is not None:
         targets.append((OutputFile(script, _SCRIPT_MODE), script_of(script)))
@@ -103,16 +110,6 @@ def _counted(context: Context, handoff: Handoff) -> Iterator[Link]:
             shown.advance(items=1, size=link.size)
 
 
-def _link_record(link: Link) -> dict[str, object]:
-    return {
-        "path": link.path,
-        "size": link.size,
-        "checksum": link.checksum,
-        "url": link.url,
-        "expires_at": link.expires_at,
-    }
-
-
 def _tell_files(
     context: Context, handoff: Handoff, manifest: Path | None, script: Path | None
 ) -> None:
@@ -127,21 +124,7 @@ def _tell_files(
         yield f"Objects: {totals.count}"
         yield f"Size: {human_size(totals.size)}"
 
-    context.out.emit(
-        {
-            "repository": header.repository,
-            "ref": header.ref,
-            "commit_id": header.commit_id,
-            "uncommitted": header.uncommitted,
-            "prefix": header.prefix,
-            "created_at": header.created_at,
-            "expires_at": totals.expires_at,
-            "count": totals.count,
-            "size": totals.size,
-            **files,
-        },
-        text=lines,
-    )
+    context.out.emit(pick(HandoffRecord, totals, header, **files), text=lines)
 
 
 def _tell_end(context: Context, handoff: Handoff, wanted: timedelta) -> None:
@@ -149,13 +132,15 @@ def _tell_end(context: Context, handoff: Handoff, wanted: timedelta) -> None:
     if header.uncommitted:
         context.out.warn(
             f"some of these are uncommitted changes of {header.ref}; "
-            f"{header.ref}@ has what is committed"
+            f"{header.ref}@ names the committed state"
         )
     if end is None:
         return
-    warn_of_early_end(context, header.created_at + wanted, end, what="the first URL ends")
+    warn_of_early_end(context, header.created_at + wanted, end, what="the first URL expires")
     if not context.out.json:
-        context.out.note(f"{_objects(handoff.totals.count)}, all work until {local_date(end)}")
+        context.out.note(
+            f"{_objects(handoff.totals.count)}, all URLs valid until {local_date(end)}"
+        )
 
 
 def _raise_failures(context: Context, handoff: Handoff, documents: Sequence[Document]) -> None:
@@ -163,7 +148,7 @@ def _raise_failures(context: Context, handoff: Handoff, documents: Sequence[Docu
 
     left_out = {path: why for document in documents for path, why in document.left_out}
     failures = sorted([*handoff.failures, *left_out.items()])
-    raise_failures(context, failures, verb="hand over", hint="all others are handed over")
+    raise_failures(context, failures, verb="hand over", hint="all others were handed over")
 
 
 def _objects(count: int) -> str:
@@ -198,7 +183,7 @@ def check_manifest(context: Context, file: Path) -> ExitCode:
         + "".join(f", {count} {word}" for word, count in sorted(counts.items()))
     )
     if first_end is not None:
-        context.out.say(f"First to end: {local_date(now + first_end)}, {_duration(first_end)}")
+        context.out.say(f"First expiry: {local_date(now + first_end)}, {_duration(first_end)}")
     return ExitCode.DIFFERENCES if total else ExitCode.OK
 
 
@@ -213,14 +198,9 @@ def _checked_text(checked: Checked) -> str:
     return f"{', '.join(_words(checked))}\t{quote_path(checked.path)}"
 
 
-def _checked_record(checked: Checked) -> dict[str, object]:
-    return {
-        "path": checked.path,
-        "state": checked.state.value,
-        "expired": checked.is_expired,
-        "expires_at": checked.expires_at,
-        "seconds_left": int(checked.left.total_seconds()),
-    }
+def _checked_record(checked: Checked) -> CheckedLink:
+    left = int(checked.left.total_seconds())
+    return pick(CheckedLink, checked, expired=checked.is_expired, seconds_left=left)
 
 
 def _duration(left: timedelta) -> str:
@@ -252,22 +232,16 @@ def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, coun
     context.out.stream(
         links, record=_incoming_record, text=lambda link: f"\n{_incoming_text(link)}"
     )
-    warn_of_early_end(context, start + wanted, link.signed.expires_at, what="the URL ends")
+    warn_of_early_end(context, start + wanted, link.signed.expires_at, what="the URL expires")
     if not context.out.json:
         headers = "".join(f" -H '{name}: {value}'" for name, value in link.signed.headers.items())
         place = shlex.quote(str(uri)) if str(uri).isprintable() else "PATH"
         context.out.note(f"to send a file: curl -f -T FILE{headers} 'URL'")
-        context.out.note(f"to take it in then: lakecli fs stage {place} --incoming ID")
+        context.out.note(f"then, to stage it: lakecli fs stage {place} --incoming ID")
 
 
-def _incoming_record(link: IncomingLink) -> dict[str, object]:
-    return {
-        "id": link.id,
-        "url": link.signed.url,
-        "expires_at": link.signed.expires_at,
-        "headers": dict(link.signed.headers),
-        "physical_address": link.physical_address,
-    }
+def _incoming_record(link: IncomingLink) -> IncomingRecord:
+    return pick(IncomingRecord, link, link.signed)
 
 
 def _incoming_text(link: IncomingLink) -> str:

@@ -49,7 +49,7 @@ def root_help(
     yield from _section("Global options", [option_row(item) for item in global_options()])
     yield from _section("Topics (lakecli help TOPIC)", list(topics.items()))
     yield ""
-    yield "lakecli COMMAND --help tells more; so does man lakecli."
+    yield "For more, run lakecli COMMAND --help or man lakecli."
 
 
 def topic_help(topic: Topic) -> Iterator[str]:
@@ -90,7 +90,7 @@ def group_help(group: str, summary: str, commands: Sequence[CommandHelp]) -> Ite
     rows = [(item.words.removeprefix(group + " "), item.summary) for item in commands]
     yield from _section("Commands", rows)
     yield ""
-    yield f"lakecli {group} COMMAND --help tells more."
+    yield f"For more, run lakecli {group} COMMAND --help."
 
 
 def paragraph_lines(paragraph: str) -> Iterator[str]:

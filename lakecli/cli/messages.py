@@ -14,5 +14,5 @@ def check_message(message: str, *, allow_empty: bool) -> None:
     if not allow_empty and not message.strip():
         raise UsageError(
             "no commit message",
-            hint='say what changed: -m "…"; or leave it out with --allow-empty-message',
+            hint='give -m "MESSAGE", or --allow-empty-message',
         )

@@ -61,7 +61,7 @@ def changes_line(operation: Operation) -> str:
     said = list(dict.fromkeys(said))
     if not said:
         ref = operation.metadata.get("ref")
-        return "nothing here" if ref is None else f"nothing here ({one_line(ref)})"
+        return "none here" if ref is None else f"none here ({one_line(ref)})"
     more = len(said) - _SHOWN_CHANGES
     return "; ".join(said[:_SHOWN_CHANGES]) + (f"; and {more} more" if more > 0 else "")
 
@@ -99,7 +99,7 @@ def operation_lines(operation: Operation, *, undone: bool) -> Iterator[str]:
         yield f"  before: {before or '-'}"
         yield f"  after:  {after or '-'}"
         if change.kind == "branch" and before == after:
-            yield "  its uncommitted changes were put aside or brought back"
+            yield "  only its uncommitted changes changed"
 
 
 def undone_record(done: Undone) -> dict[str, object]:

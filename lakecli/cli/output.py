@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
@@ -26,7 +27,7 @@ from lakecli.cli.progress import PlainProgress
 from lakecli.progress import NO_PROGRESS, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from json import JSONEncoder
 
     from lakecli.cli.progress_bar import BarProgress
@@ -189,7 +190,7 @@ class Output:
             self._write_error("  " + format_.quote_path(path))
         if len(listed) > MAX_PATHS_SHOWN:
             more = len(listed) - MAX_PATHS_SHOWN
-            self._write_error(f"  and {more:,} more, which --json lists")
+            self._write_error(f"  and {more:,} more; --json lists all")
         if hint:
             self.hint(hint)
 
@@ -353,4 +354,6 @@ def _json_default(value: object) -> object:
         return os.fsdecode(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
+    if isinstance(value, Mapping):
+        return dict(value)
     raise TypeError(f"no JSON for {value!r}")

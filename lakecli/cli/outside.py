@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.sharing import OutsidePlace
 from lakecli.cli.text import one_line
 
 if TYPE_CHECKING:
@@ -16,11 +18,9 @@ if TYPE_CHECKING:
 SHOWN_PLACES = 20
 
 
-def place_records(places: Iterable[Place]) -> list[dict[str, object]]:
-    """Return places as fields."""
-    return [
-        {"place": place.uri, "objects": place.objects, "allowed": place.allowed} for place in places
-    ]
+def place_records(places: Iterable[Place]) -> list[OutsidePlace]:
+    """Return the JSON answer about places."""
+    return [pick(OutsidePlace, place, place=place.uri) for place in places]
 
 
 def place_lines(places: Sequence[Place]) -> Iterator[str]:
@@ -44,7 +44,7 @@ def ask_about_outside(context: Context, repository: Repository) -> list[Place]:
     try:
         found = look(repository)
     except LakeError as error:
-        context.out.warn(f"objects outside the namespace were not looked for: {error.message}")
+        context.out.warn(f"cannot check for objects outside the namespace: {error.message}")
         return []
     trust = trust_of(repository)
     unknown = [place for place in found.places if not place.allowed]
@@ -58,7 +58,7 @@ def ask_about_outside(context: Context, repository: Repository) -> list[Place]:
         context.out.note(f"  {line}")
     wanted = allowable(unknown, trust)
     if not wanted:
-        context.out.note("they will not be read: such addresses are never followed")
+        context.out.note("they will not be read: lakecli never follows such addresses")
         return list(found.places)
     if _can_ask(context):
         try:
@@ -68,9 +68,7 @@ def ask_about_outside(context: Context, repository: Repository) -> list[Place]:
         else:
             remember(repository, wanted)
             return [place._replace(allowed=place.uri in wanted) for place in found.places]
-    context.out.note(
-        f"they will not be read unless you allow it: {one_line(trust.allowing(*wanted))}"
-    )
+    context.out.note(f"to allow reading them: {one_line(trust.allowing(*wanted))}")
     return list(found.places)
 
 

@@ -166,7 +166,7 @@ def read_metadata(texts: list[str], _context: Context) -> Mapping[str, str]:
             if not equals or not key:
                 raise UsageError(
                     f'invalid key/value pair {pair!r}: should be separated by "="',
-                    hint="--meta key=value, or --meta '\"key=a,b\"' where the value holds a comma",
+                    hint="--meta key=value, or --meta '\"key=a,b\"' for a value with a comma",
                 )
             metadata[key] = value
     return metadata
@@ -214,7 +214,7 @@ def split_csv(text: str) -> list[str]:
         (row,) = csv.reader([text], strict=True)
     except (csv.Error, ValueError):
         raise UsageError(
-            f"malformed quotes in {text!r}", hint="a quoted part begins and ends at a comma"
+            f"malformed quotes in {text!r}", hint="put quotes directly after and before a comma"
         ) from None
     return row
 
@@ -264,7 +264,7 @@ TagUri = Annotated[
 RepositoryOrRefUri = Annotated[
     LakeUri,
     typer.Argument(
-        metavar="REF", help="lakefs://REPOSITORY/BRANCH-OR-TAG; without one the default branch"
+        metavar="REF", help="lakefs://REPOSITORY[/BRANCH-OR-TAG]; by default its default branch"
     ),
     Parser(read_repository_or_ref),
     Completion(Kind.REF),
@@ -277,7 +277,7 @@ RefUri = Annotated[
 ]
 RepositoryOrBranchUri = Annotated[
     LakeUri,
-    typer.Argument(metavar="BRANCH", help="lakefs://REPOSITORY/BRANCH; without one every branch"),
+    typer.Argument(metavar="BRANCH", help="lakefs://REPOSITORY[/BRANCH]; by default all branches"),
     Parser(read_repository_or_ref),
     Completion(Kind.BRANCH),
 ]
@@ -299,6 +299,12 @@ PathUri = Annotated[
     Parser(read_path),
     Completion(Kind.PATH),
 ]
+NewPathUri = Annotated[
+    LakeUri,
+    typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/PATH"),
+    Parser(read_path),
+    Completion(Kind.PATH),
+]
 PrefixUri = Annotated[
     LakeUri,
     typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/[PREFIX]"),
@@ -314,19 +320,19 @@ BranchPathUri = Annotated[
 
 OperationId = Annotated[
     str,
-    typer.Argument(metavar="ID", help="Of an operation, or the beginning of it; see op log"),
+    typer.Argument(metavar="ID", help="ID of an operation or its first digits; see op log"),
     Completion(Kind.OPERATION),
 ]
 
 AtOp = Annotated[
     str,
-    typer.Option("--at-op", metavar="ID", help="Read as of right after this operation"),
+    typer.Option("--at-op", metavar="ID", help="Read the state right after this operation"),
     Completion(Kind.OPERATION),
 ]
 Remote = Annotated[
-    bool, typer.Option("--remote", help="Take it back in the bucket too, if it was pushed")
+    bool, typer.Option("--remote", help="Undo it in the bucket too, if it was pushed")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation")]
 Message = Annotated[str, typer.Option("--message", "-m", metavar="TEXT", help="Commit message")]
 Metadata = Annotated[
     Mapping[str, str],
@@ -335,30 +341,26 @@ Metadata = Annotated[
 ]
 Include = Annotated[
     Sequence[str],
-    typer.Option(
-        "--include", metavar="PATTERN", help="Only what matches, as in .gitignore; may be repeated"
-    ),
+    typer.Option("--include", metavar="PATTERN", help="Only paths that match, as in .gitignore"),
     Parser(read_texts, repeatable=True),
 ]
 Exclude = Annotated[
     Sequence[str],
-    typer.Option(
-        "--exclude", metavar="PATTERN", help="Not what matches, as in .gitignore; may be repeated"
-    ),
+    typer.Option("--exclude", metavar="PATTERN", help="Not paths that match, as in .gitignore"),
     Parser(read_texts, repeatable=True),
 ]
 Amount = Annotated[
-    int, typer.Option("--amount", min=0, metavar="N", help="How many to show; 0 for all")
+    int, typer.Option("--amount", min=0, metavar="N", help="Show at most N; 0 for all")
 ]
-After = Annotated[str, typer.Option("--after", metavar="NAME", help="Show what follows this name")]
-Prefix = Annotated[str, typer.Option("--prefix", metavar="TEXT", help="Show what begins with this")]
+After = Annotated[str, typer.Option("--after", metavar="NAME", help="Start after this name")]
+Prefix = Annotated[str, typer.Option("--prefix", metavar="TEXT", help="Only what begins with this")]
 Expires = Annotated[
     timedelta | None,
-    typer.Option("--expires", metavar="TIME", help="How long the URL works: 90s, 30m, 12h, 7d"),
+    typer.Option("--expires", metavar="TIME", help="Lifetime of the URL: 90s, 30m, 12h, 7d"),
     Parser(read_duration),
 ]
 Recursive = Annotated[bool, typer.Option("--recursive", "-r", help="All objects below the path")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, but do nothing")]
 ParentNumber = Annotated[
     int | None,
     typer.Option(
@@ -366,19 +368,19 @@ ParentNumber = Annotated[
         "-m",
         min=1,
         metavar="N",
-        help="Which parent of a merge commit it is compared with, from 1",
+        help="Compare a merge commit with its parent N, counted from 1",
     ),
 ]
 Winner = Annotated[
     Side | None,
-    typer.Option("--strategy", help="Which side wins where both changed a path differently"),
+    typer.Option("--strategy", help="Which side wins conflicts"),
 ]
 AllowEmptyCommit = Annotated[
     bool,
     typer.Option("--allow-empty-commit", "--allow-empty", help="Commit even if nothing changes"),
 ]
 ShowMetarangeId = Annotated[
-    bool, typer.Option("--show-meta-range-id", help="Show the ID of the tree too")
+    bool, typer.Option("--show-meta-range-id", help="Show the metarange ID too")
 ]
 Parallelism = Annotated[
     int | None,
@@ -387,7 +389,7 @@ Parallelism = Annotated[
         "-p",
         min=1,
         metavar="N",
-        help="Objects moved at a time; default: transfer.parallelism",
+        help="Transfer N objects at a time; default: transfer.parallelism",
     ),
 ]
 Engine = Annotated[
@@ -395,18 +397,16 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help="What does the work: local (this process), spark, or auto by the number of objects",
+        help="Where the work runs: local (this process), spark, or auto (by number of objects)",
     ),
 ]
 Master = Annotated[
     str,
-    typer.Option("--master", metavar="URL", help="Where Spark runs; default: local[*], here"),
+    typer.Option("--master", metavar="URL", help="Spark master; default: local[*], this machine"),
 ]
 Conf = Annotated[
     Mapping[str, str],
-    typer.Option(
-        "--conf", metavar="KEY=VALUE", help="Setting of Spark, as for spark-submit; may be repeated"
-    ),
+    typer.Option("--conf", metavar="KEY=VALUE", help="Spark setting, as for spark-submit"),
     Parser(read_conf, repeatable=True),
 ]
 SettingName = Annotated[

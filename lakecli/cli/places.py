@@ -32,7 +32,7 @@ def target_of(source: LakeUri, target: LakeUri) -> tuple[bytes, bytes]:
     if not after or after.endswith(b"/"):
         name = before.rpartition(b"/")[2]
         if not name:
-            raise UsageError(f"{source} has no name of its own", hint="name the whole path of DEST")
+            raise UsageError(f"{source} has no file name", hint="give the whole path of DEST")
         after += name
     return before, after
 

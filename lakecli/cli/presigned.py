@@ -23,14 +23,14 @@ def lifetime(context: Context, asked: timedelta | None) -> timedelta:
 
 
 def warn_of_early_end(context: Context, wanted: datetime, end: datetime, *, what: str) -> None:
-    """Warn where something, such as ``the URL ends``, is over earlier than was asked for."""
+    """Warn where something, such as ``the URL expires``, is over earlier than was asked for."""
     if end >= wanted - _SLACK:
         return
     from lakecli.cli.text import local_date
 
     context.out.warn(
         f"{what} earlier than asked for, at {local_date(end)}: the store's signatures or the "
-        "credentials last no longer"
+        "credentials expire then"
     )
 
 
@@ -38,7 +38,7 @@ def warn_of_outside(context: Context, count: int, repository: str) -> None:
     """Warn that URLs lead to objects that may be others when they are read."""
     context.out.warn(
         f"{count} of the objects lie{'s' if count == 1 else ''} outside the storage namespace, and "
-        f"may be changed or deleted there; see which were: lakecli fsck {repository} --external"
+        f"may be changed or deleted there; to check them: lakecli fsck {repository} --external"
     )
 
 
@@ -62,7 +62,7 @@ def presigned(
     wanted = lifetime(context, asked)
     start = context.now()
     signed = presign_entry(repository, entry, path, expires_in=wanted, inline=inline)
-    warn_of_early_end(context, start + wanted, signed.expires_at, what="the URL ends")
+    warn_of_early_end(context, start + wanted, signed.expires_at, what="the URL expires")
     if may_change(entry):
         warn_of_outside(context, 1, repository.uri)
     return signed

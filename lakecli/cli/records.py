@@ -1,60 +1,32 @@
-"""The JSON fields of what commands answer with; documented, and tested against these functions.
-
-Fields are snake_case. Times stay datetimes and paths bytes here; ``output.to_json`` writes them.
-"""
+"""JSON answers that several commands give."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.history import Commit, Ref, Repository
+from lakecli.cli.answers.objects import Entry
+
 if TYPE_CHECKING:
-    from lakecli.model import Commit, CommitId, Difference, Entry, RepositoryRecord
+    from lakecli import model
 
 
-def repository_record(record: RepositoryRecord) -> dict[str, object]:
-    """Return the fields of a repository."""
-    return {
-        "name": record.name,
-        "storage_namespace": record.storage_namespace,
-        "default_branch": record.default_branch,
-        "created_at": record.created_at,
-        "range_entries": record.range_entries,
-        "uuid": record.uuid,
-    }
+def repository_record(record: model.RepositoryRecord) -> Repository:
+    """Return the JSON answer about a repository."""
+    return pick(Repository, record)
 
 
-def commit_record(commit: Commit) -> dict[str, object]:
-    """Return the fields of a commit."""
-    return {
-        "id": commit.id,
-        "parents": list(commit.parents),
-        "message": commit.message,
-        "committer": commit.committer,
-        "created_at": commit.created_at,
-        "metadata": dict(commit.metadata),
-        "metarange_id": commit.metarange_id,
-        "generation": commit.generation,
-    }
+def commit_record(commit: model.Commit) -> Commit:
+    """Return the JSON answer about a commit."""
+    return pick(Commit, commit)
 
 
-def ref_record(name: str, commit_id: CommitId) -> dict[str, object]:
-    """Return the fields of a branch or a tag."""
-    return {"name": name, "commit_id": commit_id}
+def ref_record(ref: model.Branch | model.Tag) -> Ref:
+    """Return the JSON answer about a branch or a tag."""
+    return pick(Ref, ref)
 
 
-def difference_record(difference: Difference) -> dict[str, object]:
-    """Return the fields of one path that differs."""
-    return {"type": difference.type, "path": difference.path}
-
-
-def entry_record(path: bytes, entry: Entry, *, physical_address: str) -> dict[str, object]:
-    """Return the fields of an object; the address is the full URI."""
-    return {
-        "path": path,
-        "size": entry.size,
-        "checksum": entry.checksum,
-        "modified_at": entry.modified_at,
-        "content_type": entry.content_type,
-        "metadata": dict(entry.metadata),
-        "physical_address": physical_address,
-    }
+def entry_record(path: bytes, entry: model.Entry, *, physical_address: str) -> Entry:
+    """Return the JSON answer about an object; the address is the full URI."""
+    return pick(Entry, entry, path=path, physical_address=physical_address)

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
     from lakecli.cli.context import Context
     from lakecli.model import CommitId
-    from lakecli.remote.damage import Damage
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.pending import Finished
     from lakecli.repository.fetch import RefUpdate
     from lakecli.repository.push import Pushed
     from lakecli.repository.sharing.mover import CaughtUp
+    from lakecli.repository.status import Distance
     from lakecli.uri import LakeUri
 
 UP_TO_DATE: Final = "everything up to date"
@@ -53,35 +53,18 @@ def _tell(context: Context, finished: Sequence[Finished]) -> None:
         (each.intent.kind, each.intent.name, each.state) for each in finished
     ):
         if state is State.APPLIED:
-            context.out.note(f"an interrupted push of {kind} {name} had reached the bucket")
+            context.out.note(f"an interrupted push of {kind} {name} reached the bucket")
         elif state is State.LOST:
             context.out.warn(
-                f"an interrupted push of {kind} {name} came too late: somebody else moved it first"
+                f"an interrupted push of {kind} {name} failed: somebody else moved it first"
             )
         else:
-            context.out.note(f"an interrupted push of {kind} {name} has not reached the bucket")
-
-
-def move_record(finished: Finished) -> dict[str, object]:
-    """Return the fields of a move that an interrupted command began."""
-    intent = finished.intent
-    return {
-        "kind": intent.kind,
-        "name": intent.name,
-        "before": intent.before,
-        "after": intent.after,
-        "state": finished.state,
-    }
+            context.out.note(f"an interrupted push of {kind} {name} did not reach the bucket")
 
 
 def short(commit_id: CommitId | None) -> str:
     """Return the beginning of a commit ID, for a line that people read."""
     return "" if commit_id is None else commit_id[:_SHOWN]
-
-
-def update_record(update: RefUpdate) -> dict[str, object]:
-    """Return the fields of a ref that moved in the bucket."""
-    return update._asdict()
 
 
 def update_lines(updates: tuple[RefUpdate, ...]) -> Iterator[str]:
@@ -93,24 +76,14 @@ def update_lines(updates: tuple[RefUpdate, ...]) -> Iterator[str]:
         Change.MOVED: "{before} -> {after}",
         Change.FORCED: "{before} -> {after} (forced)",
         Change.DELETED: "deleted, was {before}",
-        Change.WENT_BACK: "{before} -> {after} (the bucket went back in time)",
-        Change.INCOMPLETE: "at {after}, whose commits are not listed yet; fetch again",
-        Change.DIFFERS: "at {after}, another one of this name is here and stays",
+        Change.WENT_BACK: "{before} -> {after} (the bucket was restored to an older state)",
+        Change.INCOMPLETE: "at {after}, whose commits are not in the bucket yet; fetch again",
+        Change.DIFFERS: "at {after}; a different one of this name on this machine stays",
     }
     for update in updates:
         after = short(update.after) or "not there"
         shown = told[update.change].format(before=short(update.before), after=after)
         yield f"{update.kind} {update.name}: {shown}"
-
-
-def damage_record(each: Damage) -> dict[str, object]:
-    """Return the fields of something that was left out because it cannot be believed."""
-    return each._asdict()
-
-
-def pushed_record(pushed: Pushed) -> dict[str, object]:
-    """Return the fields of a ref that was pushed."""
-    return pushed._asdict()
 
 
 def pushed_line(pushed: Pushed, *, dry_run: bool) -> str:
@@ -123,16 +96,20 @@ def pushed_line(pushed: Pushed, *, dry_run: bool) -> str:
         Pushing.FORCED: "{before} -> {after} (forced)",
         Pushing.DELETED: "deleted, was {before}",
         Pushing.UP_TO_DATE: UP_TO_DATE,
-        Pushing.BEHIND: "nothing to push, the bucket is ahead: {after}",
+        Pushing.BEHIND: "nothing to push; the bucket is ahead: {after}",
     }
     would = "would be " if dry_run and pushed.before != pushed.after else ""
     shown = told[pushed.state].format(before=short(pushed.before), after=short(pushed.after))
     return f"{pushed.kind} {pushed.name}: {would}{shown}"
 
 
-def distance_text(upstream: CommitId | None, ahead: int, behind: int, *, is_deleted: bool) -> str:
-    """Return how far a branch is from the bucket's, in words."""
-    if upstream is None:
-        return "deleted in the bucket" if is_deleted else "never pushed"
-    parts = [f"ahead {ahead}"] * bool(ahead) + [f"behind {behind}"] * bool(behind)
+def distance_text(distance: Distance) -> str:
+    """Return how far a branch is ahead of and behind the bucket, in words."""
+    if distance.upstream is None:
+        return "deleted in the bucket" if distance.is_deleted else "never pushed"
+    parts = [
+        f"{word} {count}"
+        for word, count in (("ahead", distance.ahead), ("behind", distance.behind))
+        if count
+    ]
     return ", ".join(parts) or "up to date"

@@ -26,7 +26,7 @@ PreSign = Annotated[
     typer.Option(
         "--pre-sign",
         hidden=True,
-        help="Taken for the sake of lakectl's scripts: bytes go straight to the store anyway",
+        help="Accepted for lakectl compatibility; has no effect",
     ),
 ]
 
@@ -99,7 +99,7 @@ def selection(include: Sequence[str], exclude: Sequence[str], *, recursive: bool
     if not include and not exclude:
         return EVERYTHING
     if not recursive:
-        raise UsageError("--include and --exclude choose among many objects", hint="add -r")
+        raise UsageError("--include and --exclude need -r", hint="add -r")
     return Selection(include, exclude)
 
 
@@ -110,7 +110,7 @@ def check_dry_run(dry_run: bool, *, recursive: bool) -> None:  # noqa: FBT001 - 
         UsageError: it is one.
     """
     if dry_run and not recursive:
-        raise UsageError("--dry-run tells about many objects", hint="add -r")
+        raise UsageError("--dry-run needs -r", hint="add -r")
 
 
 def failure_records(failures: Sequence[tuple[bytes, str]]) -> list[dict[str, object]]:
@@ -166,5 +166,5 @@ def check_local(path: str | os.PathLike[str], *, hint: str) -> None:
     text = os.fspath(path)
     if (found := _URI.match(text)) is not None:
         if found[1].lower() in {"local", "file"}:
-            hint = "write the path alone"
+            hint = "give the path without the scheme"
         raise UsageError(f"not a path on this machine: {text}", hint=hint)

@@ -23,7 +23,9 @@ def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
     done = undo(repository, remote=shared, committer=context.committer() if shared else "")
     _answer(context, "Undone", done)
     if done.operation.kind == "repo create":
-        context.out.note(f"its namespace stays claimed; to have it here again: lakecli redo {uri}")
+        context.out.note(
+            f"its storage namespace still belongs to it; to restore it: lakecli redo {uri}"
+        )
 
 
 def run_redo(context: Context, uri: LakeUri) -> None:
@@ -44,6 +46,6 @@ def warn_of_gone(context: Context, appended: Operation) -> None:
     gone = appended.metadata.get(GONE)
     if gone is not None:
         context.out.warn(
-            f"{gone} of the objects and trees put back are no longer in the bucket: garbage "
-            "collection has deleted them; upload them again before you push"
+            f"garbage collection has deleted {gone} of the restored objects and lists of paths; "
+            "upload these objects again before you push"
         )

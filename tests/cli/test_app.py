@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 class Probe:
     """A command of this test's own."""
 
-    hidden = False
-
     def __init__(self, function: Callable[..., int | None]) -> None:
         self.function = function
 
@@ -85,7 +83,11 @@ def test_every_kind_exits_with_its_code(
 @pytest.mark.parametrize(
     ("error", "code", "told"),
     [
-        (ValueError("odd"), 1, "error: unexpected ValueError: odd\nhint: run it again with --v"),
+        (
+            ValueError("odd"),
+            1,
+            "error: unexpected ValueError: odd\nhint: run the command again with --v",
+        ),
         (AssertionError(), 1, "error: unexpected AssertionError\n"),
         (KeyboardInterrupt(), 130, "error: interrupted\n"),
         (
@@ -112,7 +114,7 @@ def test_verbose_shows_where(cli: Cli, probe: Callable[..., None]) -> None:
     result = cli("probe", "--verbose")
     assert "Traceback" in result.stderr
     assert "in command" in result.stderr
-    assert result.stderr.endswith("hint: run it again with --verbose to see where\n")
+    assert result.stderr.endswith("hint: run the command again with --verbose\n")
 
 
 USAGE_ERRORS = (
@@ -235,8 +237,8 @@ def test_confirm(cli: Cli, probe: Callable[..., None]) -> None:
     refused = cli("probe", stdin="y\n")
     assert refused.exit_code == ExitCode.REFUSED
     assert refused.stderr == (
-        "error: cannot ask whether to delete repository 'r' without a terminal\n"
-        "hint: answer yes with -y\n"
+        "error: cannot ask for confirmation without a terminal: delete repository 'r'\n"
+        "hint: confirm with -y\n"
     )
     asked = cli("probe", stdin="y\n", terminal=True)
     assert (asked.exit_code, asked.stdout) == (0, "deleted\n")

@@ -120,7 +120,7 @@ def test_reset_asks_what_it_is_about_to_do(cli: Cli, demo: Demo) -> None:
         cli("branch", "reset", "lakefs://demo/main", *options, stdin="n\n", terminal=True).stderr
         for options in ([], ["--prefix", "raw/"], ["--object", "a\nb"])
     ]
-    question = "Are you sure you want to reset all uncommitted changes of branch 'main'"
+    question = "Are you sure you want to discard all uncommitted changes of branch 'main'"
     assert asked[0].startswith(f"{question} [y/N]? ")
     assert asked[1].startswith(f"{question} from path: raw/ [y/N]? ")
     assert asked[2].startswith(f'{question} for object: "a\\nb" [y/N]? ')

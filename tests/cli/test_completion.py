@@ -14,10 +14,10 @@ import pytest
 
 from lakecli.cli import complete
 from lakecli.cli.argv import Globals
+from lakecli.cli.completion.scripts import SHELLS, completion_script
 from lakecli.cli.completion.table import make_table
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.describe import ArgumentHelp, CommandHelp, describe_all
-from lakecli.cli.generate import SCRIPTS, WRITERS, completion_script
 from lakecli.cli.params import Kind
 from tests.support.terminal import Terminal
 from tests.support.tools import require_tool
@@ -55,8 +55,8 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The scripts of the whole tree and of one more command, which takes paths."""
     directory = tmp_path_factory.mktemp("completions")
     table = make_table([*describe_all(), PROBE])
-    for shell, name in SCRIPTS.items():
-        (directory / name).write_text(WRITERS[shell](table), encoding="utf-8")
+    for shell, name in SHELLS.items():
+        (directory / name).write_text(completion_script(shell, table), encoding="utf-8")
     return directory
 
 
@@ -409,10 +409,14 @@ def test_fish(fish: Callable[[str], list[str]]) -> None:
     assert fish("lakecli probe lakefs://mylake/main/ra") == ["lakefs://mylake/main/raw data/"]
 
 
-@pytest.mark.parametrize("shell", SCRIPTS)
+@pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_is_printed_for_eval(cli: Cli, shell: str) -> None:
-    assert cli.ok("completion", shell).stdout == completion_script(shell)
-    assert cli("completion", shell, "--json").json["script"] == completion_script(shell)
+    assert cli.ok("completion", shell).stdout == completion_script(
+        shell, make_table(describe_all())
+    )
+    assert cli("completion", shell, "--json").json["script"] == completion_script(
+        shell, make_table(describe_all())
+    )
 
 
 def test_an_unknown_shell(cli: Cli) -> None:

@@ -172,7 +172,7 @@ def test_set_writes_a_private_file_in_one_step(cli: Cli, home: Path) -> None:
 def test_set_says_where_it_has_no_effect(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKECLI_USER_NAME", "Grace")
     result = cli.ok("config", "set", "user.name", "Ada")
-    assert result.stderr == "warning: LAKECLI_USER_NAME still decides user.name here\n"
+    assert result.stderr == "warning: LAKECLI_USER_NAME still overrides user.name\n"
     assert cli.ok("config", "get", "user.name").stdout == "Grace\n"
 
 

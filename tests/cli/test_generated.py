@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.cli.argv import GLOBAL_OPTIONS
+from lakecli.cli.completion.scripts import SHELLS
 from lakecli.cli.describe import CommandHelp, describe_all
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.generate import SCRIPTS, generated_files, write
+from lakecli.cli.generate import generated_files, write
 from lakecli.cli.man import command_page, page_name
 from lakecli.cli.topics import find_topic, topic_names
 from lakecli.cli.tree import COMMANDS
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tests.support.golden import Cli
 
 ROOT = Path(__file__).parents[2]
-SHOWN = [words for words, command in COMMANDS.items() if not command.hidden]
+SHOWN = list(COMMANDS)
 
 
 @pytest.fixture(scope="module")
@@ -160,15 +161,15 @@ def test_a_topic_that_is_none_is_an_error(cli: Cli) -> None:
     assert cli("help", "../security").exit_code == ExitCode.USAGE
 
 
-@pytest.mark.parametrize("shell", SCRIPTS)
+@pytest.mark.parametrize("shell", SHELLS)
 def test_every_shell_reads_its_script(shell: str) -> None:
     program = require_tool(shell)
-    script = ROOT / "completions" / SCRIPTS[shell]
+    script = ROOT / "completions" / SHELLS[shell]
     done = subprocess.run([program, "-n", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("name", SCRIPTS.values())
+@pytest.mark.parametrize("name", SHELLS.values())
 def test_scripts_know_all_commands_and_options(files: dict[str, str], name: str) -> None:
     text = files[f"completions/{name}"]
     for command in describe_all():

@@ -191,7 +191,7 @@ def test_names_that_cannot_be_files_are_told(lake: Cli) -> None:
     assert told.exit_code == ExitCode.PARTIAL
     assert "cannot hand over data/../up: .. leads out of the directory" in told.stderr
     assert "cannot hand over data/a//b: " in told.stderr
-    assert "some of these are uncommitted changes of main; main@ has what is" in told.stderr
+    assert "some of these are uncommitted changes of main; main@ names the committed" in told.stderr
     machine = partner(lake.directory)
     done = machine.run(script)
     assert done.returncode == 1
@@ -202,7 +202,7 @@ def test_names_that_cannot_be_files_are_told(lake: Cli) -> None:
 
 def test_an_end_that_comes_early_is_told(lake: Cli) -> None:
     told = lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--expires", "8d")
-    assert "warning: the first URL ends earlier than asked for, at " in told.stderr
+    assert "warning: the first URL expires earlier than asked for, at " in told.stderr
 
 
 def test_where_files_cannot_be_written(lake: Cli) -> None:

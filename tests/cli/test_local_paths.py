@@ -24,8 +24,8 @@ MAIN = "lakefs://demo/main"
         (("fs", "download", "-r", f"{MAIN}/", "URI", "--dry-run"), "export"),
         (("fs", "upload", "URI", f"{MAIN}/x"), "import"),
         (("fs", "upload", "-r", "URI", f"{MAIN}/x"), "import"),
-        (("fs", "presign", "-r", f"{MAIN}/", "--manifest", "URI"), "here"),
-        (("fs", "presign", "-r", f"{MAIN}/", "--script", "URI"), "here"),
+        (("fs", "presign", "-r", f"{MAIN}/", "--manifest", "URI"), "this machine"),
+        (("fs", "presign", "-r", f"{MAIN}/", "--script", "URI"), "this machine"),
     ],
 )
 def test_a_uri_is_no_directory(

@@ -104,6 +104,6 @@ def test_a_dirty_branch_names_every_path_up_to_a_limit(forked: Demo) -> None:
         told = forked.cli(*words)
         assert told.exit_code == 7
         assert "branch main has 120 uncommitted changes\n  staged/000\n" in told.stderr
-        assert "  staged/099\n  and 20 more, which --json lists\n" in told.stderr
+        assert "  staged/099\n  and 20 more; --json lists all\n" in told.stderr
         record = json.loads(forked.cli(*words, "--json").stderr)["error"]
         assert record["paths"] == [f"staged/{number:03}" for number in range(120)]

@@ -108,7 +108,7 @@ def test_presigned(cli: Cli) -> None:
         body, head = fetch(signed.stdout.removesuffix("\n"))
         assert body == data
         assert signed.stdout.startswith("http")
-        assert signed.stderr.startswith("works until ")
+        assert signed.stderr.startswith("expires at ")
     body, head = fetch(cli.ok("fs", "presign", "-q", f"{MAIN}/data/a.csv").stdout.strip())
     assert "content-type: text/csv" in head
     assert 'filename="a.csv"' in head
@@ -130,7 +130,7 @@ def test_stat_shows_a_url_only_when_asked(cli: Cli, bucket: str) -> None:
     assert "X-Amz-Expires=7200" in shown.stdout
     assert "Physical Address Expires: " in shown.stdout
     cut = cli.ok("fs", "stat", "--pre-sign", "--expires", "30d", path, "--json")
-    assert cut.stderr.startswith("warning: the URL ends earlier than asked for")
+    assert cut.stderr.startswith("warning: the URL expires earlier than asked for")
     ends = datetime.fromisoformat(cut.json["expires_at"])
     assert abs(ends - cli.now - timedelta(days=7)) < timedelta(seconds=5)
     assert cut.json["physical_address"].startswith("s3://")

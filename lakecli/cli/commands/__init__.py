@@ -38,7 +38,7 @@ How to write ``lakecli branch list``:
             ("Branch", "Commit ID"),
             context.out.page(found, amount=amount, name=lambda item: item.name),
             row=lambda item: (item.name, item.commit_id),
-            record=lambda item: ref_record(item.name, item.commit_id),
+            record=ref_record,
         )
 
 3. Run ``python -m lakecli.cli.generate``; it writes the man pages and the completion scripts.

@@ -18,14 +18,14 @@ def branch_create(
     *,
     source: Annotated[
         LakeUri,
-        typer.Option("--source", "-s", metavar="REF", help="lakefs://REPOSITORY/REF to start from"),
+        typer.Option("--source", "-s", metavar="REF", help="lakefs://REPOSITORY/REF to start at"),
         Parser(read_ref),
         Completion(Kind.REF),
     ],
 ) -> None:
     """Create a branch at the commit of another ref.
 
-    Nothing is copied. Uncommitted changes of the source stay where they are.
+    No object is copied. Uncommitted changes of the source stay on the source.
 
     Examples:
         lakecli branch create lakefs://demo/experiment -s lakefs://demo/main
@@ -37,6 +37,6 @@ def branch_create(
     repository = context.synced_repository(branch, source)
     created = branches.create(repository, ref_of(branch), source=ref_of(source))
     context.out.emit(
-        ref_record(created.name, created.commit_id),
+        ref_record(created),
         text=lambda: [f"created branch '{created.name}' {created.commit_id}"],
     )

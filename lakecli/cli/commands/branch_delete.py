@@ -11,8 +11,8 @@ from lakecli.uri import ref_of
 def branch_delete(context: Context, branch: BranchUri, *, yes: Yes = False) -> None:
     """Delete a branch with its uncommitted changes.
 
-    Its commits stay. The default branch cannot be deleted. For 30 days undo brings the branch
-    back, with its uncommitted changes.
+    Its commits stay. The default branch cannot be deleted. `lakecli undo` restores the branch with
+    its uncommitted changes for 30 days.
 
     Examples:
         lakecli branch delete lakefs://demo/experiment
@@ -25,4 +25,4 @@ def branch_delete(context: Context, branch: BranchUri, *, yes: Yes = False) -> N
     context.confirm(f"delete branch '{name}' and its uncommitted changes", yes=yes)
     context.out.say(f"Branch: {branch}")
     deleted = branches.delete(repository, name)
-    context.out.emit(ref_record(deleted.name, deleted.commit_id))
+    context.out.emit(ref_record(deleted))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.history import ListedBranch
 from lakecli.cli.context import Context
 from lakecli.cli.params import After, Amount, AtOp, Prefix, RepositoryUri
 from lakecli.cli.records import ref_record
@@ -26,7 +28,8 @@ def branch_list(
 ) -> None:
     """List the branches of a repository, ordered by name.
 
-    Where it is shared, with how far each is from where it stood in the bucket.
+    In a repository that was pushed, fetched or cloned, each branch is listed with the number of
+    commits it is ahead of and behind the bucket, as of the last fetch, pull or push.
 
     Examples:
         lakecli branch list lakefs://demo
@@ -44,7 +47,7 @@ def branch_list(
         ("Branch", "Commit ID"),
         shown,
         row=lambda item: (item.name, item.commit_id),
-        record=lambda item: ref_record(item.name, item.commit_id),
+        record=ref_record,
     )
 
 
@@ -55,17 +58,6 @@ def _list_shared(context: Context, repository: Repository, found: Iterable[Branc
     context.out.table(
         ("Branch", "Commit ID", "Bucket"),
         with_distances(repository, found),
-        row=lambda item: (
-            item[0].name,
-            item[0].commit_id,
-            distance_text(
-                item[1].upstream, item[1].ahead, item[1].behind, is_deleted=item[1].is_deleted
-            ),
-        ),
-        record=lambda item: {
-            **ref_record(item[0].name, item[0].commit_id),
-            "upstream": item[1].upstream,
-            "ahead": item[1].ahead,
-            "behind": item[1].behind,
-        },
+        row=lambda item: (item[0].name, item[0].commit_id, distance_text(item[1])),
+        record=lambda item: pick(ListedBranch, *item),
     )

@@ -23,14 +23,13 @@ def branch_reset(
         str | None, typer.Option("--prefix", metavar="TEXT", help="Only what begins with this")
     ] = None,
     object: Annotated[
-        str | None, typer.Option("--object", metavar="PATH", help="Only this path")
+        str | None, typer.Option("--object", metavar="PATH", help="Only this object")
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Throw away the uncommitted changes of a branch: all, below a prefix, or of one object.
+    """Discard the uncommitted changes of a branch: all, below a prefix, or of one object.
 
-    Everything reads as it was last committed again. Where there is nothing to throw away,
-    nothing happens.
+    The paths read as in the last commit again. If there are no such changes, nothing happens.
 
     Examples:
         lakecli branch reset lakefs://demo/main
@@ -46,7 +45,7 @@ def branch_reset(
     context.out.say(f"Branch: {branch}")
     repository, name = context.synced_repository(branch), ref_of(branch)
     found = branches.show(repository, name)
-    what = f"reset all uncommitted changes of branch '{name}'"
+    what = f"discard all uncommitted changes of branch '{name}'"
     if object is not None:
         context.confirm(f"{what} for object: {quote_path(object)}", yes=yes)
         count: int | None = branches.reset_object(repository, name, path)
@@ -57,6 +56,6 @@ def branch_reset(
         context.confirm(what, yes=yes)
         branches.reset(repository, name)
         count = None
-    context.out.emit(ref_record(name, found.commit_id))
+    context.out.emit(ref_record(found))
     if count == 0:
-        context.out.note("there were no uncommitted changes of that name")
+        context.out.note("no uncommitted changes there")

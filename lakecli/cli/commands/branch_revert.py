@@ -22,7 +22,7 @@ def branch_revert(
     branch: BranchUri,
     refs: Annotated[
         list[str],
-        typer.Argument(metavar="REF", help="What to revert: a commit ID, a ref, or its URI"),
+        typer.Argument(metavar="REF", help="Commit to revert: a commit ID, a ref, or its URI"),
         Completion(Kind.REF),
     ],
     *,
@@ -30,11 +30,11 @@ def branch_revert(
     allow_empty_commit: AllowEmptyCommit = False,
     yes: Yes = False,
 ) -> None:
-    """Take back what commits changed, with one new commit for each.
+    """Revert commits, with one new commit for each.
 
-    They are reverted from left to right. A ref that starts from the branch itself, such as
-    main~1, is looked up when its turn comes, so it counts from the reverts before it. Where a
-    commit cannot be reverted, those before it stay reverted. Merge commits need --parent-number.
+    Commits are reverted from left to right. A ref that starts at the branch itself, such as main~1,
+    is resolved after the reverts before it. If a commit cannot be reverted, those before it stay
+    reverted. A merge commit needs --parent-number.
 
     Examples:
         lakecli branch revert lakefs://demo/main main~2
@@ -52,7 +52,7 @@ def branch_revert(
     branches.show(repository, name)
     _check(repository, name, expressions)
     asked = one_line(" ".join(expressions))
-    context.confirm(f"revert the effect of commits {asked} on branch '{name}'", yes=yes)
+    context.confirm(f"revert commits {asked} on branch '{name}'", yes=yes)
     committer = context.committer()
     commits: list[Commit] = []
     try:

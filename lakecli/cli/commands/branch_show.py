@@ -9,7 +9,7 @@ from lakecli.uri import ref_of
 
 
 def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> None:
-    """Show a branch and the commit it stands on.
+    """Show the commit a branch points to.
 
     Examples:
         lakecli branch show lakefs://demo/main
@@ -19,6 +19,6 @@ def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> Non
     context.out.say(f"Branch: {branch}")
     found = branches.show(context.synced_repository(branch, at_op=at_op), ref_of(branch))
     context.out.emit(
-        ref_record(found.name, found.commit_id),
+        ref_record(found),
         text=lambda: [f"Commit ID: {found.commit_id}"],
     )

@@ -17,11 +17,11 @@ def cherry_pick(
     parent_number: ParentNumber = None,
     allow_empty_commit: AllowEmptyCommit = False,
 ) -> None:
-    """Repeat on a branch what one commit changed.
+    """Apply the changes of one commit to a branch.
 
-    The new commit has the message and the metadata of the one that is picked, and says in its
-    metadata which that was and who made it. A merge commit is compared with its first parent,
-    unless --parent-number says otherwise.
+    The new commit has the message and the metadata of the original. Two metadata keys record the ID
+    and the committer of the original. A merge commit is compared with its first parent unless
+    --parent-number names another.
 
     Examples:
         lakecli cherry-pick lakefs://demo/experiment lakefs://demo/main

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.sharing import Cloned, Damage, RefUpdate
 from lakecli.cli.context import Context
 from lakecli.cli.outside import ask_about_outside, place_records
 from lakecli.cli.params import Completion, Kind, RepositoryUri
@@ -24,28 +26,26 @@ def clone(
     ],
     repository: RepositoryUri,
 ) -> None:
-    """Make a repository of this machine out of what lies in a storage namespace.
+    """Clone a repository from its storage namespace onto this machine.
 
-    Every branch and every tag of the bucket becomes one here, at once usable; no data is copied.
-    The name is this machine's own. A clone that was interrupted is finished by the same command.
+    Every branch and tag in the bucket is created on this machine; no data is copied. REPOSITORY is
+    the name on this machine only. If a clone is interrupted, run the same command again to finish
+    it.
 
-    What only other machines have does not come along: what is staged there, commits that were never
-    pushed, and their operation logs.
+    Other machines' uncommitted changes, unpushed commits and operation logs are not in the bucket,
+    so they are not cloned.
 
-    Objects may lie outside the storage namespace. They are read with your credentials only if you
-    allow their places: clone reads up to 16 ranges of the default branch, lists the places with
-    counts, and asks in a terminal; otherwise it prints the command that allows them (see
-    trust.addresses in config list). fsck counts all of them.
+    A repository may refer to objects outside its storage namespace. lakecli reads them with your
+    credentials only if you allow their places. clone looks for such objects in up to 16 ranges of
+    the default branch (a range lists some thousand paths), lists their places with counts, and asks
+    whether to allow them; without a terminal it prints the command that allows them (setting
+    trust.addresses). `lakecli fsck` counts all of them.
 
     Examples:
         lakecli clone s3://my-bucket/sales lakefs://sales
         lakecli clone /mnt/lake/demo lakefs://demo
     """
-    from lakecli.cli.sharing import (
-        damage_record,
-        update_lines,
-        update_record,
-    )
+    from lakecli.cli.sharing import update_lines
     from lakecli.repository.clone import clone_counted
 
     with context.out.progress("clone") as progress:
@@ -61,17 +61,15 @@ def clone(
         context.out.warn(f"left out: {line}")
     context.show_notices_of(made.repository)
     context.out.emit(
-        {
-            "repository": made.repository.uri,
-            "storage_namespace": record.storage_namespace,
-            "default_branch": record.default_branch,
-            "branches": made.branches,
-            "tags": made.tags,
-            "commits": made.commits,
-            "left_out": [update_record(update) for update in made.left_out],
-            "damaged": [damage_record(each) for each in made.damaged],
-            "outside": place_records(outside),
-        },
+        pick(
+            Cloned,
+            made,
+            record,
+            repository=made.repository.uri,
+            left_out=[pick(RefUpdate, each) for each in made.left_out],
+            damaged=[pick(Damage, each) for each in made.damaged],
+            outside=place_records(outside),
+        ),
         text=lambda: [
             f"Repository: {repository}",
             f"Cloned from {one_line(record.storage_namespace)}:",
@@ -82,6 +80,5 @@ def clone(
         ],
     )
     context.out.note(
-        "not among it: staged changes, commits that were never pushed and the operation log of "
-        "other clones"
+        "not cloned: uncommitted changes, unpushed commits and the operation logs of other clones"
     )

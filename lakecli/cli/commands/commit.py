@@ -48,12 +48,13 @@ def commit(
 ) -> None:
     """Commit the uncommitted changes of a branch.
 
-    All of them become one new commit, at once or not at all. What others stage on the branch
-    meanwhile stays uncommitted.
+    All of them become one new commit, or none do. Changes that another command on this machine
+    stages during the commit stay uncommitted.
 
-    A path that others have changed on the branch since it was staged, in commits that were pulled
-    or fetched, is a conflict: it is listed and nothing is committed. Stage it again as it should
-    be, or let what is staged win with --strategy source-wins, what is there with dest-wins.
+    A path conflicts if it was staged here and then changed by commits that were pulled or fetched.
+    Conflicting paths are listed and nothing is committed. To resolve them, stage the paths again,
+    or choose a side for all of them: --strategy source-wins takes what is staged, dest-wins what is
+    committed.
 
     Examples:
         lakecli commit lakefs://demo/main -m "Add the numbers of March"
@@ -84,4 +85,4 @@ def _date(seconds: int) -> datetime:
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
-        raise UsageError(f"no date: {seconds} seconds after 1970") from None
+        raise UsageError(f"date out of range: {seconds} seconds after 1970") from None

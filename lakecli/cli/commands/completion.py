@@ -24,8 +24,8 @@ def completion(
 ) -> None:
     """Print the completion script of a shell.
 
-    Packages put the scripts where the shells look for them. Without, load one when a shell
-    starts: by a line in ~/.bashrc, in ~/.zshrc (behind compinit), or in
+    The package installs the scripts where shells look for them. If your shell does not, load the
+    script at start-up: add the line below to ~/.bashrc, to ~/.zshrc after compinit, or to
     ~/.config/fish/config.fish.
 
     Examples:
@@ -33,7 +33,9 @@ def completion(
         eval "$(lakecli completion zsh)"
         lakecli completion fish | source
     """
-    from lakecli.cli.generate import completion_script
+    from lakecli.cli.completion.scripts import completion_script
+    from lakecli.cli.completion.table import make_table
+    from lakecli.cli.describe import describe_all
 
-    script = completion_script(shell)
+    script = completion_script(shell, make_table(describe_all()))
     context.out.emit({"shell": shell, "script": script}, text=script.splitlines)

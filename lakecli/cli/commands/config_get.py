@@ -10,8 +10,8 @@ from lakecli.errors import NotFound
 def config_get(context: Context, key: SettingName) -> None:
     """Print the value of a setting.
 
-    It is the value in effect: of a flag, else of the environment, else of the configuration
-    file, else the default.
+    This is the value in effect: from the option, else from the environment variable, else from the
+    configuration file, else the default.
 
     Examples:
         lakecli config get user.name

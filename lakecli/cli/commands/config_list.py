@@ -17,13 +17,13 @@ def config_list(
     context: Context,
     *,
     show_origin: Annotated[
-        bool, typer.Option("--show-origin", help="Say where each value comes from")
+        bool, typer.Option("--show-origin", help="Show where each value comes from")
     ] = False,
 ) -> None:
     """List all settings and their values.
 
-    A value comes from a flag, else from the environment, else from the configuration file, else
-    it is the default.
+    A value comes from an option, else from an environment variable, else from the configuration
+    file, else it is the default.
 
     Examples:
         lakecli config list

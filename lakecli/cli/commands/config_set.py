@@ -15,11 +15,11 @@ from lakecli.config_file import set_value
 def config_set(
     context: Context,
     key: SettingName,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="What to set it to")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="New value")],
 ) -> None:
     """Change a setting in the configuration file.
 
-    The file is made if there is none. Comments and everything else in it stay as they are.
+    The file is created if necessary. Comments and other settings in it are kept.
 
     Examples:
         lakecli config set user.name "Ada Lovelace"
@@ -28,5 +28,5 @@ def config_set(
     set_value(context.config_file, key, value)
     stronger = context.settings.find(key)
     if stronger.origin in (OriginKind.FLAG, OriginKind.ENVIRONMENT):
-        context.out.warn(f"{stronger.place} still decides {key} here")
+        context.out.warn(f"{stronger.place} still overrides {key}")
     context.out.emit({"key": key, "value": value, "file": str(context.config_file)})

@@ -46,13 +46,16 @@ def diff(
     left: RefUri,
     right: Annotated[
         LakeUri | None,
-        typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF to compare it with"),
+        typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF to compare with"),
         Parser(read_ref),
         Completion(Kind.REF),
     ] = None,
     *,
     two_way: Annotated[
-        bool, typer.Option("--two-way", help="Compare the two refs as they are")
+        bool,
+        typer.Option(
+            "--two-way", help="Compare the two refs directly, without their common ancestor"
+        ),
     ] = False,
     prefix: Prefix = "",
     exit_code: Annotated[
@@ -63,15 +66,15 @@ def diff(
     master: Master = "",
     conf: Conf = NO_CONF,
 ) -> ExitCode:
-    """Show what differs, path by path.
+    """List the paths that differ.
 
-    Of one branch: its uncommitted changes. Of two refs: what merging the second into the first
-    would change, conflicts included; uncommitted changes do not count. With --two-way: what
-    turns the first into the second, and BRANCH$ as the second includes its uncommitted changes.
+    With one branch: its uncommitted changes. With two refs: the changes that merging the second
+    into the first would make, conflicts included; uncommitted changes are ignored. With --two-way:
+    the changes that turn the first ref into the second; to include the uncommitted changes of a
+    second ref that is a branch, write BRANCH$.
 
-    Differences between two refs are found by Spark with --engine spark, and by itself where
-    Spark is installed and at least 4000 ranges differ, which hold some 25 million entries; the
-    answer is the same.
+    --engine spark compares two refs on Spark, with the same result. --engine auto uses Spark if it
+    is installed and at least 4000 ranges differ (a range lists some 6000 paths).
 
     Examples:
         lakecli diff lakefs://demo/main
@@ -90,7 +93,7 @@ def diff(
     stack = ExitStack()
     if right is None:
         if engine is not EngineName.AUTO or master or conf:
-            raise UsageError("--engine is for the differences between two refs")
+            raise UsageError("--engine needs two refs")
         _check_branch(repository, ref_of(left), two_way=two_way)
         opened = diff_uncommitted(repository, ref_of(left), prefix=path)
     else:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.checks import Check as CheckRecord
 from lakecli.cli.context import Context
 from lakecli.cli.params import Completion, Kind, Parser, read_repository
 from lakecli.cli.text import one_line
@@ -38,32 +40,32 @@ def doctor(
     target: Annotated[
         LakeUri | str,
         typer.Argument(
-            metavar="TARGET", help="lakefs://REPOSITORY, or a storage namespace of any kind"
+            metavar="TARGET", help="lakefs://REPOSITORY, or the URI or path of a storage namespace"
         ),
         Parser(read_target),
         Completion(Kind.REPOSITORY),
     ],
 ) -> None:
-    """Check a storage namespace by trying it out, and what a repository has on this machine.
+    """Check that a storage namespace works, and what a repository has on this machine.
 
-    Looked at are the credentials in use (where they come from, never a secret); listing, reading,
-    writing, writing over, deleting and sending in parts, each by doing it; create-only writes and
-    compare-and-set, also with several writers racing; whether a write is seen at once; parts of
-    objects; checksums; a signed URL; and how far the store's clock is from this machine's. Of a
-    repository also the local store, its cache, free disk space, whose the namespace is, and
-    whether what clones share there can be read. From all that follows whether several machines
-    may write there, and for each group of commands what it needs and whether it has that.
+    The checks cover credentials (their source is shown, never a secret); listing, reading, writing,
+    overwriting, deleting and multipart uploads, each by doing it; create-only and compare-and-set
+    writes, also by several writers at once; consistency after a write; range reads; checksums; a
+    presigned URL; and the difference between the clocks of the store and of this machine. For a
+    repository they also cover the local store, its cache, free disk space, the owner of the
+    namespace, and the records that clones share. The result includes whether several machines may
+    write to the namespace, and which groups of commands will work.
 
-    Everything is written under _lakecli/doctor-ID/ in the namespace, and removed in the end, also
-    after an interruption; nothing else is touched. (A bucket that keeps old versions keeps a few
-    dozen of some bytes.) A run sends at most 150 requests, and gives up after two minutes or once
-    the store has stopped answering.
+    All test objects are written below _lakecli/doctor-ID/ in the namespace and removed at the end,
+    also after an interruption. Nothing else is changed. (A bucket with versioning keeps a few dozen
+    small old versions.) A run sends at most 150 requests, and ends after two minutes or when the
+    store stops answering.
 
-    Every check is ok, a warning, failed, or skipped, with the reason; below what is not well
-    stands what to do about it. The exit code is 0 where nothing failed. Otherwise it is that of
-    the most serious failure: 10 where the store cannot be reached or a disk is full, else 6 for a
-    missing bucket or directory, 9 for credentials, permissions or the clock, 8 for wrong bytes, 7
-    for what the store cannot do.
+    Each check is ok, a warning, failed, or skipped with a reason. Each problem is followed by its
+    fix. The exit code is 0 if nothing failed. Otherwise it is that of the most serious failure: 10
+    for an unreachable store or a full disk, else 6 for a missing bucket or directory, 9 for
+    credentials, permissions or clocks, 8 for wrong bytes, 7 for an operation that the store does
+    not support.
 
     Examples:
         lakecli doctor lakefs://demo
@@ -85,7 +87,7 @@ def doctor(
             "target": str(target),
             "storage_namespace": examination.namespace,
             "verdict": verdict_of(found),
-            "checks": [_record(check) for check in found],
+            "checks": [pick(CheckRecord, check, fix=check.fix or None) for check in found],
         },
         text=lambda: [_summary(found)],
     )
@@ -127,14 +129,3 @@ def _summary(checks: Iterable[Check]) -> str:
     counts = Counter(str(check.verdict) for check in checks)
     parts = [f"{counts[verdict]} {verdict}" for verdict in _STYLES if counts[verdict]]
     return f"{counts.total()} checks: {', '.join(parts)}"
-
-
-def _record(check: Check) -> dict[str, object]:
-    return {
-        "name": check.name,
-        "verdict": check.verdict,
-        "seen": check.seen,
-        "fix": check.fix or None,
-        "kind": check.kind,
-        "details": dict(check.details),
-    }

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.objects import Export
 from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner
 from lakecli.cli.params import (
@@ -50,15 +52,21 @@ def export(
     *,
     since: Annotated[
         str,
-        typer.Option("--since", metavar="REF", help="Only what has changed since this ref"),
+        typer.Option(
+            "--since",
+            metavar="REF",
+            help="Only what differs from this ref, which was exported before",
+        ),
     ] = "",
     dry_run: DryRun = False,
     no_success: Annotated[
-        bool, typer.Option("--no-success", help="Write no _SUCCESS in the end")
+        bool, typer.Option("--no-success", help="Write no _SUCCESS at the end")
     ] = False,
     no_verify: Annotated[
         bool,
-        typer.Option("--no-verify", help="Let the store copy objects without reading them"),
+        typer.Option(
+            "--no-verify", help="Let the store copy objects unverified; compare sizes only"
+        ),
     ] = False,
     workers: Parallelism = None,
     no_progress: NoProgress = False,
@@ -66,24 +74,24 @@ def export(
     master: Master = "",
     conf: Conf = NO_CONF,
 ) -> None:
-    """Copy the committed objects of a ref to another bucket or directory, under their names.
+    """Copy the committed objects of a ref to another bucket or directory.
 
-    The objects below PATH keep their names below DEST, so that tables partitioned by directories
-    stay such tables. Every object is compared with its checksum on its way, and carries its
-    content type and metadata where DEST can hold them. Large objects are copied by the store
-    where DEST lies in the same store, after they were read once to compare them; --no-verify
-    leaves that out and compares sizes only. Objects outside of the repository's storage
-    namespace are compared with the size and the ETag that were recorded when they were imported.
+    Objects below PATH keep their names below DEST, so partitioned tables stay partitioned. The
+    bytes of each object are compared with its checksum; content type and metadata are kept if DEST
+    supports them. If DEST is in the same store, large objects are read once to verify them and then
+    copied by the store itself; --no-verify skips the reading and compares sizes only. Objects
+    outside the storage namespace are compared with the size and ETag that were recorded when they
+    were imported.
 
-    What is at DEST already and the same is not copied again, so the same command goes on where it
-    was cut off. Nothing at DEST is deleted, except with --since: REF is what an earlier export
-    has brought there, only what differs from it is copied, and what REF had and PATH has not is
-    deleted, unless somebody has changed it. You are warned where DEST has no report of that.
+    Objects that are at DEST already are not copied again, so the same command continues an
+    interrupted export. Nothing at DEST is deleted, except with --since REF, which names the ref of
+    an earlier export to DEST: only objects that differ from REF are copied, and objects that are in
+    REF but not in PATH are deleted at DEST unless somebody has changed them there. If DEST has no
+    report of an export of REF, a warning says so.
 
-    Objects named _SUCCESS are copied after all others, and an empty _SUCCESS is written last. A
-    report, _lakecli_export_COMMIT_TIME_SUCCESS.json or …_FAILURE.json, is left beside it. Where
-    some objects fail, the others are copied, the failures are listed, there is no _SUCCESS, and
-    the exit code is 3.
+    Objects named _SUCCESS are copied last; then an empty _SUCCESS is written, and a report named
+    _lakecli_export_COMMIT_TIME_SUCCESS.json or …_FAILURE.json. If some objects fail, the others are
+    copied, the failures are listed, no _SUCCESS is written, and the exit code is 3.
 
     Examples:
         lakecli export lakefs://demo/v1.0/ s3://published/demo
@@ -115,8 +123,8 @@ def export(
         context.out.note(f"uncommitted changes of {ref_of(path)} are not exported")
     if report.since_was_exported is False:
         context.out.warn(
-            f"{report.destination} has no report of an export of {since}: what has not changed "
-            "since is taken to be there"
+            f"{report.destination} has no report of an export of {since}; objects that did "
+            "not change since are assumed to be there"
         )
     context.out.emit(_record(report, dry_run=dry_run), text=lambda: _lines(report, dry_run=dry_run))
     failures = [(each.path, each.why) for each in report.outcome.failures]
@@ -128,7 +136,7 @@ def export(
 def _destination(text: str) -> str:
     """Return what was typed with a relative directory made absolute."""
     if not text:
-        raise UsageError("the name of DEST is empty")
+        raise UsageError("DEST is empty")
     return text if "://" in text else os.path.abspath(text)  # noqa: PTH100 - links stay as typed
 
 
@@ -142,30 +150,21 @@ def _since(context: Context, path: LakeUri, text: str) -> str:
     return ref_of(uri)
 
 
-def _record(report: ExportReport, *, dry_run: bool) -> dict[str, object]:
+def _record(report: ExportReport, *, dry_run: bool) -> Export:
     outcome = report.outcome
-    failures = [(each.path, each.why) for each in outcome.failures]
-    return {
-        "commit_id": report.commit_id,
-        "since_commit_id": report.since_commit_id,
-        "since_was_exported": report.since_was_exported,
-        "destination": report.destination,
-        "uncommitted": report.uncommitted,
-        "new": outcome.new.count,
-        "new_size": outcome.new.size,
-        "changed": outcome.changed.count,
-        "changed_size": outcome.changed.size,
-        "copied_by_store": outcome.by_store.count,
-        "unchanged": outcome.unchanged.count,
-        "unchanged_size": outcome.unchanged.size,
-        "deleted": outcome.deleted.count,
-        "deleted_size": outcome.deleted.size,
-        "without_metadata": outcome.bare,
-        "failed": outcome.failed,
-        "failures": failure_records(failures),
-        "status": report.status or None,
-        "dry_run": dry_run,
-    }
+    counts = {name: getattr(outcome, name) for name in ("new", "changed", "unchanged", "deleted")}
+    return pick(
+        Export,
+        report,
+        outcome,
+        **{name: tally.count for name, tally in counts.items()},
+        **{f"{name}_size": tally.size for name, tally in counts.items()},
+        copied_by_store=outcome.by_store.count,
+        without_metadata=outcome.bare,
+        failures=failure_records([(each.path, each.why) for each in outcome.failures]),
+        status=report.status or None,
+        dry_run=dry_run,
+    )
 
 
 def _lines(report: ExportReport, *, dry_run: bool) -> Iterator[str]:
@@ -184,7 +183,7 @@ def _lines(report: ExportReport, *, dry_run: bool) -> Iterator[str]:
     if outcome.by_store.count:
         yield f"Copied by the store: {outcome.by_store.count}"
     if outcome.bare:
-        yield f"Without their metadata, which the destination cannot hold: {outcome.bare}"
+        yield f"Without metadata, which the destination does not support: {outcome.bare}"
     yield f"Failing: {outcome.failed}" if dry_run else f"Failed: {outcome.failed}"
     if report.status:
         yield f"Status report: {report.status}"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.sharing import Damage, Fetched, RefUpdate
 from lakecli.cli.context import Context
 from lakecli.cli.params import RepositoryUri
 
 
 def fetch(context: Context, repository: RepositoryUri) -> None:
-    """Learn where the refs in the bucket stand, and bring their commits.
+    """Fetch the branches, tags and commits of the bucket.
 
-    Branches here do not move; main@{upstream} names where main stood in the bucket. Tags that are
-    new are made here, unless their name is taken.
+    Branches on this machine do not move; main@{upstream} names where main was in the bucket. New
+    tags are created here unless a different tag of the same name exists.
 
     Examples:
         lakecli fetch lakefs://demo
@@ -18,10 +20,8 @@ def fetch(context: Context, repository: RepositoryUri) -> None:
     """
     from lakecli.cli.sharing import (
         UP_TO_DATE,
-        damage_record,
         finish_interrupted,
         update_lines,
-        update_record,
     )
     from lakecli.repository.fetch import fetch as fetch_refs
 
@@ -30,13 +30,12 @@ def fetch(context: Context, repository: RepositoryUri) -> None:
     with context.out.progress("fetch") as progress:
         report = fetch_refs(opened, progress=progress)
     context.out.emit(
-        {
-            "repository": opened.uri,
-            "refs": report.refs,
-            "commits": report.commits,
-            "packs": report.packs,
-            "updated": [update_record(update) for update in report.updated],
-            "damaged": [damage_record(each) for each in report.damaged],
-        },
+        pick(
+            Fetched,
+            report,
+            repository=opened.uri,
+            updated=[pick(RefUpdate, each) for each in report.updated],
+            damaged=[pick(Damage, each) for each in report.damaged],
+        ),
         text=lambda: list(update_lines(report.updated)) or [UP_TO_DATE],
     )

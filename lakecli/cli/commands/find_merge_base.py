@@ -15,13 +15,13 @@ def find_merge_base(
     context: Context,
     source: Annotated[
         LakeUri,
-        typer.Argument(metavar="SOURCE", help="lakefs://REPOSITORY/REF that would be merged"),
+        typer.Argument(metavar="SOURCE", help="lakefs://REPOSITORY/REF to merge"),
         Parser(read_ref),
         Completion(Kind.REF),
     ],
     destination: Annotated[
         LakeUri,
-        typer.Argument(metavar="DESTINATION", help="lakefs://REPOSITORY/REF it would go into"),
+        typer.Argument(metavar="DESTINATION", help="lakefs://REPOSITORY/REF to merge it into"),
         Parser(read_ref),
         Completion(Kind.REF),
     ],
@@ -30,7 +30,7 @@ def find_merge_base(
 ) -> None:
     """Show the commit that a merge of two refs would start from.
 
-    It is their best common ancestor, as git merge-base defines it.
+    This is their best common ancestor, as git merge-base defines it.
 
     Examples:
         lakecli find-merge-base lakefs://demo/experiment lakefs://demo/main

@@ -24,18 +24,19 @@ def fs_cat(
     *,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Verify a large object too before any of it is written"),
+        typer.Option("--verify", help="Verify large objects, too, before writing any bytes"),
     ] = False,
     pre_sign: PreSign = False,
     at_op: AtOp = "",
 ) -> None:
-    """Write an object's bytes to standard output.
+    """Write the bytes of an object to standard output.
 
-    They are compared with the checksum. An object of up to 8 MiB, and with --verify any, is read
-    whole first, through a temporary file, and nothing of a damaged one is written. Of a larger one
-    the bytes are compared on the way: it ends in an error, but what was written is out by then. An
-    object outside the storage namespace is asked for first, and refused if it is not the one that
-    was imported. With --json the bytes are written as they are, and errors as JSON.
+    The bytes are compared with the object's checksum. An object of up to 8 MiB is verified before
+    any of it is written, through a temporary file; --verify does that for larger objects too.
+    Without it, the bytes of a larger object are verified while they are written, so a damaged
+    object ends in an error after its bytes were written. An object outside the storage namespace is
+    refused if it is not the one that was imported. With --json the bytes are written unchanged, and
+    errors as JSON.
 
     Examples:
         lakecli fs cat lakefs://demo/main/reports/2026.csv

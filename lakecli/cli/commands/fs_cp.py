@@ -15,10 +15,11 @@ def fs_cp(
 ) -> None:
     """Copy an object, or all objects below a path, to a branch of the same repository.
 
-    No data is copied, whatever the size: the new paths name the same bytes. The copies are
-    uncommitted changes of the branch. PATH may be of any ref. An object whose DEST is the whole
-    branch or ends in a slash keeps its own name below it; with -r the objects below PATH keep
-    their names below DEST.
+    No bytes are copied; the new paths refer to the same objects. The copies are uncommitted changes
+    of the destination branch. PATH may name any ref.
+
+    If DEST is a whole branch or ends in a slash, an object keeps its own name below DEST. With -r
+    the objects below PATH keep their names below DEST.
 
     Examples:
         lakecli fs cp lakefs://demo/main/a.csv lakefs://demo/main/archive/

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.objects import Download
 from lakecli.cli.context import Context
 from lakecli.cli.params import (
     AtOp,
@@ -49,7 +51,7 @@ def fs_download(
     path: PrefixUri,
     destination: Annotated[
         str,
-        typer.Argument(metavar="DEST", help="A file, or with -r a directory"),
+        typer.Argument(metavar="DEST", help="File or directory; default: the current directory"),
         Completion(Kind.FILE),
     ] = ".",
     *,
@@ -64,19 +66,17 @@ def fs_download(
 ) -> None:
     """Download an object, or all objects below a path.
 
-    Every file is compared with its checksum and gets the time it had when it was uploaded. It
-    appears under its name, over whatever had that name, only when it is complete. Large objects
-    come in parts, and the same command goes on where it was cut off; with -r, files that are
-    there already are not fetched again.
+    Each file is verified by its checksum, gets the modification time that was recorded at its
+    upload, and replaces an existing file only when it is complete. The same command continues an
+    interrupted download; with -r, files that are there already are not downloaded again.
 
-    An object goes to DEST, or under its own name into DEST where that is a directory or ends in a
-    slash. With -r the objects below PATH keep their names below the directory DEST; no path and
-    no symbolic link leads out of it. Where some fail, the others are downloaded, the failures are
-    listed, and the exit code is 3.
+    An object is written to DEST, or under its own name into DEST if that is a directory or ends in
+    a slash. With -r the objects below PATH keep their names below the directory DEST; nothing is
+    written outside DEST, not even through symbolic links. If some objects fail, the others are
+    downloaded, the failures are listed, and the exit code is 3.
 
-    --include and --exclude choose by patterns as in .gitignore, matched against the path below
-    PATH: * and ? stop at a slash, ** does not; *.csv matches at any depth, /raw/ a directory at
-    the top.
+    --include and --exclude take patterns as in .gitignore, relative to PATH: * and ? do not match a
+    slash, ** does; *.csv matches at any depth, /raw/ a directory at the top.
 
     Examples:
         lakecli fs download lakefs://demo/main/reports/2026.csv
@@ -86,8 +86,8 @@ def fs_download(
     """
     del pre_sign
     if not destination:
-        raise UsageError("the name of DEST is empty")
-    check_local(destination, hint="copy to a bucket: lakecli export PATH DEST")
+        raise UsageError("DEST is empty")
+    check_local(destination, hint="to copy to a bucket: lakecli export PATH DEST")
     if not recursive:
         path_of(path, hint="all objects: -r")
     from lakecli.repository.download import DownloadOptions
@@ -120,7 +120,7 @@ def _plan(
 
     plan = plan_download(repository, ref_of(uri), uri.path or b"", target=target, options=options)
     context.out.emit(plan_record(plan), text=lambda: plan_lines(plan))
-    raise_failures(context, plan.failures, verb="download", hint="all others would be complete")
+    raise_failures(context, plan.failures, verb="download", hint="all others would be downloaded")
 
 
 def _download_one(
@@ -138,7 +138,9 @@ def _download_one(
     target = Path(destination)
     if destination.endswith("/") or target.is_dir():
         if name in ("", ".", ".."):
-            raise UsageError(f"no file can have the name of {uri}", hint="name a file as DEST")
+            raise UsageError(
+                f"the name of {uri} is not a valid file name", hint="name a file as DEST"
+            )
         target /= name
     entry = download_object(repository, ref_of(uri), path, target=target, options=options)
     address, place = full_address(repository, entry), target.absolute()
@@ -163,15 +165,13 @@ def _download_tree(
     if report.excluded:
         counts["Excluded"] = report.excluded
     context.out.emit(
-        {
-            "downloaded": report.downloaded,
-            "unchanged": report.unchanged,
-            "excluded": report.excluded,
-            "failed": failed,
-            "size": report.size,
-            "destination": target.absolute(),
-            "failures": failure_records(report.failures),
-        },
+        pick(
+            Download,
+            report,
+            failed=failed,
+            destination=target.absolute(),
+            failures=failure_records(report.failures),
+        ),
         text=lambda: summary_lines("Download", counts, report.size),
     )
-    raise_failures(context, report.failures, verb="download", hint="all others are complete")
+    raise_failures(context, report.failures, verb="download", hint="all others were downloaded")

@@ -28,19 +28,19 @@ def fs_ls(
     *,
     recursive: Recursive = False,
     amount: Annotated[
-        int, typer.Option("--amount", min=0, metavar="N", help="How many to show; 0 for all")
+        int, typer.Option("--amount", min=0, metavar="N", help="Show at most N; 0 for all")
     ] = 0,
     after: Annotated[
-        str, typer.Option("--after", metavar="PATH", help="Show what follows this path")
+        str, typer.Option("--after", metavar="PATH", help="Start after this path")
     ] = "",
     at_op: AtOp = "",
 ) -> None:
     """List the objects whose paths begin with a prefix.
 
-    The prefix is taken as it is: data/2026 lists data/2026.csv and data/2026/ alike. Without -r,
-    what has a slash behind the prefix is shown as one common prefix, and names are shown from the
-    last slash of the prefix on. Of a plain branch, uncommitted changes are listed too;
-    BRANCH@ lists what is committed.
+    The prefix need not be a directory: data/2026 lists both data/2026.csv and data/2026/. Without
+    -r, paths with a slash after the prefix are grouped into one common prefix, and names are
+    relative to the last slash of the prefix. Uncommitted changes of a branch are included; write
+    BRANCH@ to list the committed objects only.
 
     Examples:
         lakecli fs ls lakefs://demo/main/

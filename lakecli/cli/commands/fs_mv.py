@@ -13,11 +13,12 @@ from lakecli.uri import ref_of
 def fs_mv(
     context: Context, source: BranchPathUri, destination: TargetUri, *, recursive: Recursive = False
 ) -> None:
-    """Move an object, or all objects below a path, on a branch or to another one.
+    """Move an object, or all objects below a path, to a branch of the same repository.
 
-    No data is copied, whatever the size. The new paths and the removal of the old ones are
-    uncommitted changes. An object whose DEST is the whole branch or ends in a slash keeps its own
-    name below it; with -r the objects below PATH keep their names below DEST.
+    No bytes are copied. The new paths and the removal of the old ones are uncommitted changes.
+
+    If DEST is a whole branch or ends in a slash, an object keeps its own name below DEST. With -r
+    the objects below PATH keep their names below DEST.
 
     Examples:
         lakecli fs mv lakefs://demo/main/a.csv lakefs://demo/main/b.csv

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.handoff import Presigned
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.params import Completion, Expires, Kind, Parser, Recursive, read_prefix
@@ -42,11 +44,11 @@ def fs_presign(
     expires: Expires = None,
     format_: Annotated[
         FormatName | None,
-        typer.Option("--format", help="With -r, how to write the manifest; by its suffix"),
+        typer.Option("--format", help="With -r, format of the manifest; default: by its suffix"),
     ] = None,
     manifest: Annotated[
         Path | None,
-        typer.Option("--manifest", metavar="FILE", help="With -r, write all URLs to a file"),
+        typer.Option("--manifest", metavar="FILE", help="With -r, write the URLs to this file"),
         Completion(Kind.FILE),
     ] = None,
     script: Annotated[
@@ -54,48 +56,49 @@ def fs_presign(
         typer.Option(
             "--script",
             metavar="FILE",
-            help="With -r, write a script that downloads all: Python's if FILE ends in .py",
+            help="With -r, write a script that downloads everything: Python if FILE ends in .py",
         ),
         Completion(Kind.FILE),
     ] = None,
     check: Annotated[
         Path | None,
         typer.Option(
-            "--check", metavar="MANIFEST", help="Tell what has ended or changed since a manifest"
+            "--check", metavar="MANIFEST", help="Show which URLs expired and which objects changed"
         ),
         Completion(Kind.FILE),
     ] = None,
     put: Annotated[
-        bool, typer.Option("--put", help="Print a URL that takes an object, see fs stage")
+        bool, typer.Option("--put", help="Print a URL for uploading an object; see fs stage")
     ] = False,
     inline: Annotated[
         bool,
-        typer.Option("--inline", help="Let browsers show every object, even HTML and scripts"),
+        typer.Option("--inline", help="Let browsers display every object, even HTML and scripts"),
     ] = False,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, metavar="N", help="With --put, how many")
+        int, typer.Option("--count", "-n", min=1, metavar="N", help="With --put, number of URLs")
     ] = 1,
 ) -> ExitCode | None:
-    """Print URLs that read objects without credentials, for a while.
+    """Print presigned URLs: they read objects without credentials, for a limited time.
 
-    Everybody who has a URL can read its object until it ends: at the time asked for, or earlier
-    where the store's signatures (seven days at most) or the credentials end. It is signed on this
-    machine; nothing is sent.
+    Anyone who has the URL can read the object until the URL expires: at the time asked for, or
+    earlier if the store limits signatures (seven days at most) or the credentials expire. URLs are
+    signed on this machine; no request is sent.
 
-    A browser shows text, CSV, JSON, PDF, images, sound and video. Of any other type, which it might
-    run (HTML, SVG, XML, scripts) or does not know, it saves the object; --inline shows these too.
+    Browsers display text, CSV, JSON, PDF, images, sound and video, and save all other types.
+    --inline lets them display HTML, SVG, XML and scripts too, which they may run.
 
-    With -r there is one for every object below PATH. They can be written to files that only you
-    can read: a manifest with sizes, checksums and ends (--manifest FILE, or --format alone to
-    print it), which may be a page for people who click, and a script that downloads and verifies
-    everything by sh and curl, or by Python alone (--script FILE). What fails is listed, the rest
-    is done, and the exit code is 3.
+    With -r, one URL is printed for each object below PATH. --manifest FILE writes the URLs with
+    sizes, checksums and expiry times to a file: JSON, CSV, input for curl or aria2, or a web page
+    with links, by the suffix of FILE or by --format; --format alone prints the manifest. --script
+    FILE writes a script that downloads and verifies everything, with sh and curl, or with Python if
+    FILE ends in .py. Only you can read these files. If some objects fail, the others are done, the
+    failures are listed, and the exit code is 3.
 
-    With --check, a manifest (JSON or CSV) is compared with what its ref has now. The exit code is
-    13 if any of its URLs has ended, or leads to something else than the ref does.
+    --check MANIFEST compares a JSON or CSV manifest with the current state of its ref. The exit
+    code is 13 if any URL has expired or its object differs from the ref.
 
-    With --put, the URL is one that somebody can send an object to, with curl -T FILE URL for
-    example. What came is taken in by fs stage.
+    With --put, the URL accepts an upload of one object, for example by `curl -T FILE URL`. `lakecli
+    fs stage --incoming` then adds the object to the branch.
 
     Examples:
         lakecli fs presign lakefs://demo/main/reports/2026.csv --expires 12h
@@ -121,7 +124,7 @@ def fs_presign(
 
         return check_manifest(context, check)
     if path is None:
-        raise UsageError("no PATH to sign URLs for", hint=f"{_PROGRAM} PATH")
+        raise UsageError("PATH is missing", hint=f"{_PROGRAM} PATH")
     if put:
         from lakecli.cli.handoff import presign_put
 
@@ -159,13 +162,13 @@ def _check_options(
         raise UsageError("-r, --check and --put exclude each other", hint="give one of them")
     if check and path is not None:
         raise UsageError(
-            "--check needs no PATH: the manifest says what it is of",
+            "--check takes no PATH; the manifest names it",
             hint=f"{_PROGRAM} --check MANIFEST",
         )
     if files and not recursive:
         raise UsageError("--format, --manifest and --script need -r")
     if inline and (check or put):
-        raise UsageError("--inline is about URLs that read objects")
+        raise UsageError("--inline is for URLs that read objects")
     if count != 1 and not put:
         raise UsageError("--count needs --put")
 
@@ -178,13 +181,13 @@ def _presign_one(
 
     name = path.path
     if not name:
-        raise UsageError(f"no object in {path}", hint=f"for all there are: {_PROGRAM} -r {path}")
+        raise UsageError(f"no object path in {path}", hint=f"for all objects: {_PROGRAM} -r {path}")
     repository = context.synced_repository(path)
     entry = stat(repository, ref_of(path), name)
     signed = presigned(context, repository, entry, name, expires, inline=inline)
     context.out.emit(
-        {"path": name, "url": signed.url, "expires_at": signed.expires_at},
+        pick(Presigned, signed, path=name),
         text=lambda: [signed.url],
     )
     if not context.out.json:
-        context.out.note(f"works until {local_date(signed.expires_at)}")
+        context.out.note(f"expires at {local_date(signed.expires_at)}")

@@ -26,15 +26,15 @@ def fs_rm(
             "-C",
             min=1,
             hidden=True,
-            help="Taken for the sake of lakectl's scripts",
+            help="Accepted for lakectl compatibility; has no effect",
         ),
     ] = 1,
 ) -> None:
     """Remove an object from a branch, or all objects at and below a path.
 
-    The removal is an uncommitted change of the branch; earlier commits keep the object. With -r,
-    data removes data and everything below data/, but not data.csv; --dry-run tells how much that
-    is. Where there is nothing to remove, a note says so and the exit code is 0.
+    The removal is an uncommitted change; earlier commits keep the object. With -r, data removes
+    data and everything below data/, but not data.csv. If there is nothing to remove, a note says so
+    and the exit code is 0.
 
     Examples:
         lakecli fs rm lakefs://demo/main/reports/2025.csv
@@ -63,9 +63,9 @@ def fs_rm(
     else:
         removed = int(rm(repository, branch, target))
     if not removed:
-        context.out.note(f"nothing at {path}, so nothing was removed")
+        context.out.note(f"nothing was removed: no object at {path}")
         if not recursive and is_directory(repository, branch, target):
-            context.out.hint("objects are below it; remove them all: -r")
+            context.out.hint("to remove all objects below it: -r")
     elif recursive:
         context.out.note(f"removed {removed} object{'s' if removed > 1 else ''}")
     context.out.emit({"removed": removed})

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import NO_METADATA, Metadata, PathUri
+from lakecli.cli.params import NO_METADATA, Metadata, NewPathUri
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines
 from lakecli.errors import UsageError
@@ -17,48 +17,58 @@ from lakecli.uri import ref_of
 
 def fs_stage(
     context: Context,
-    path: PathUri,
+    path: NewPathUri,
     *,
     incoming: Annotated[
         str | None,
-        typer.Option("--incoming", metavar="ID", help="Take in what came by fs presign --put"),
+        typer.Option(
+            "--incoming",
+            metavar="ID",
+            help="Stage the object that was sent to this fs presign --put link",
+        ),
     ] = None,
     location: Annotated[
         str | None,
-        typer.Option("--location", metavar="URI", help="Record an object that lies elsewhere"),
+        typer.Option(
+            "--location", metavar="URI", help="Stage an object outside the storage namespace"
+        ),
     ] = None,
     size: Annotated[
         int | None,
-        typer.Option("--size", min=0, metavar="BYTES", help="With --location, how large it is"),
+        typer.Option(
+            "--size", min=0, metavar="BYTES", help="With --location, the size of the object"
+        ),
     ] = None,
     checksum: Annotated[
         str | None,
-        typer.Option("--checksum", metavar="TEXT", help="With --location, its BLAKE3 or ETag"),
+        typer.Option(
+            "--checksum", metavar="TEXT", help="With --location, the BLAKE3 or ETag of the object"
+        ),
     ] = None,
     mtime: Annotated[
         int | None,
         typer.Option(
             "--mtime",
             metavar="SECONDS",
-            help="With --location, when it was written, in unix seconds; by default now",
+            help="With --location, its modification time in unix seconds; default: now",
         ),
     ] = None,
     content_type: Annotated[
         str | None,
         typer.Option(
-            "--content-type", metavar="TYPE", help="Instead of what the suffix of PATH implies"
+            "--content-type", metavar="TYPE", help="Content type; default: by the suffix of PATH"
         ),
     ] = None,
     metadata: Metadata = NO_METADATA,
 ) -> None:
-    """Stage an object whose bytes are in a bucket already.
+    """Add an object to a branch whose bytes are in a bucket already.
 
-    With --incoming, what somebody sent to a URL of fs presign --put becomes the object at PATH:
-    it is read once to learn its checksum, and copied by the store itself to where the
-    repository keeps its data. The same command again after a crash finishes.
+    With --incoming, the object that was sent to a URL of `lakecli fs presign --put` becomes the
+    object at PATH. It is read once to compute its checksum, and then copied inside the store to the
+    place of the repository's data. After an interruption, run the same command again.
 
-    With --location, the object stays where it is, outside the repository's storage namespace,
-    and nothing is read or copied: it is for whoever owns it to keep it there unchanged.
+    With --location, the branch refers to an object outside the repository's storage namespace.
+    Nothing is read or copied; if the object is changed or deleted there, it is lost here too.
 
     Examples:
         lakecli fs stage lakefs://demo/main/inbox/orders.csv --incoming ID
@@ -66,7 +76,7 @@ def fs_stage(
     """
     of_location = {"--size": size, "--checksum": checksum, "--mtime": mtime}
     if (incoming is None) == (location is None):
-        raise UsageError("one of --incoming and --location is needed, and not both")
+        raise UsageError("give either --incoming or --location")
     from lakecli.repository.core.address import full_address
 
     repository, branch, name = context.synced_repository(path), ref_of(path), path.path or b""
@@ -80,9 +90,7 @@ def fs_stage(
             repository, branch, name, incoming, content_type=content_type, metadata=metadata
         )
         if has_more:
-            context.out.warn(
-                "something else has come by the same link meanwhile, and is kept there"
-            )
+            context.out.warn("another object was sent to the same link meanwhile; it is kept there")
     else:
         assert location is not None
         if size is None or checksum is None or not checksum.strip():

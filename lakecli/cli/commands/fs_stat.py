@@ -25,10 +25,10 @@ def fs_stat(
     expires: Expires = None,
     at_op: AtOp = "",
 ) -> None:
-    """Show what is recorded of an object.
+    """Show size, checksum, times and metadata of an object.
 
-    Where it physically lies is shown as an address that needs credentials. With --pre-sign it is
-    a URL that works for everybody who has it, and when that ends.
+    The physical address is the URI of the bytes, which needs credentials. With --pre-sign a
+    presigned URL is shown instead, with its expiry time; anyone who has it can read the object.
 
     Examples:
         lakecli fs stat lakefs://demo/main/reports/2026.csv

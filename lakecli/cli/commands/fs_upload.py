@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.objects import Upload
 from lakecli.cli.context import Context
 from lakecli.cli.params import (
     NO_METADATA,
@@ -53,7 +55,7 @@ def fs_upload(
     context: Context,
     source: Annotated[
         str,
-        typer.Argument(metavar="SRC", help="A file, a directory with -r, or - for standard input"),
+        typer.Argument(metavar="SRC", help="File, directory (with -r), or - for standard input"),
         Completion(Kind.FILE),
     ],
     path: Annotated[
@@ -65,7 +67,7 @@ def fs_upload(
     source_option: Annotated[
         str | None,
         typer.Option(
-            "--source", "-s", metavar="SRC", help="What to upload; PATH is then the only argument"
+            "--source", "-s", metavar="SRC", help="SRC as an option; PATH is then the only argument"
         ),
         Completion(Kind.FILE),
     ] = None,
@@ -75,15 +77,15 @@ def fs_upload(
     content_type: Annotated[
         str | None,
         typer.Option(
-            "--content-type", metavar="TYPE", help="Instead of what the suffix of PATH implies"
+            "--content-type", metavar="TYPE", help="Content type; default: by the suffix of PATH"
         ),
     ] = None,
     metadata: Metadata = NO_METADATA,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Upload what symbolic links in a directory point to")
+        bool, typer.Option("--follow", help="Upload the targets of symbolic links")
     ] = False,
     skip: Annotated[
-        bool, typer.Option("--skip", help="Leave out symbolic links and special files")
+        bool, typer.Option("--skip", help="Skip symbolic links and special files")
     ] = False,
     include: Include = (),
     exclude: Exclude = (),
@@ -94,16 +96,15 @@ def fs_upload(
 ) -> None:
     """Upload a file, a directory or standard input to a branch.
 
-    What is uploaded is an uncommitted change of the branch. The same contents with the same type
-    and metadata again are no change, and bytes that the repository holds already are not sent.
+    Uploads are uncommitted changes of the branch. Uploading the same contents with the same type
+    and metadata again changes nothing, and bytes that the repository has already are not sent.
 
-    A file whose PATH is the whole branch or ends in a slash keeps its own name below it. With -r,
-    files keep their names below PATH; nothing on the branch is deleted, and a SRC that is a file is
-    uploaded as without -r.
+    If PATH is a whole branch or ends in a slash, a file keeps its own name below PATH. With -r, the
+    files of the directory SRC keep their names below PATH, and nothing on the branch is deleted; a
+    SRC that is a file is uploaded as without -r.
 
-    Symbolic links and special files below a directory are failures unless --follow or --skip is
-    given. Where some files fail, the others are uploaded, the failures are listed, and the exit
-    code is 3.
+    Below a directory, symbolic links and special files fail unless --follow or --skip is given. If
+    some files fail, the others are uploaded, the failures are listed, and the exit code is 3.
 
     Examples:
         lakecli fs upload report.csv lakefs://demo/main/reports/
@@ -118,15 +119,15 @@ def fs_upload(
             raise UsageError("SRC was given twice", hint="lakecli fs upload [-s] SRC PATH")
         source, path = source_option, source
     elif path is None:
-        raise UsageError("no PATH to upload to", hint="lakecli fs upload SRC PATH")
+        raise UsageError("PATH is missing", hint="lakecli fs upload SRC PATH")
     target = read_branch_prefix(path, context)
     if follow and skip:
         raise UsageError("--follow and --skip exclude each other", hint="give one of them")
     if not source:
-        raise UsageError("the name of SRC is empty")
-    check_local(source, hint="objects in a bucket: lakecli import --from URI --to PATH --copy")
+        raise UsageError("SRC is empty")
+    check_local(source, hint="for objects in a bucket: lakecli import --from URI --to PATH --copy")
     if source == STANDARD_INPUT and recursive:
-        raise UsageError("standard input is no directory", hint="leave out -r")
+        raise UsageError("standard input is not a directory", hint="leave out -r")
     from lakecli.repository.core.walk import LinkPolicy
     from lakecli.repository.upload import UploadOptions
 
@@ -153,12 +154,15 @@ def fs_upload(
         context.out.emit(plan_record(plan), text=lambda: plan_lines(plan))
         raise_failures(context, plan.failures, verb="upload", hint="all others would be staged")
         return
-    context.out.emit(_record(report), text=lambda: _lines(report))
+    failures = failure_records(report.failures)
+    context.out.emit(
+        pick(Upload, report, failed=len(failures), failures=failures), text=lambda: _lines(report)
+    )
     raise_failures(
         context,
         report.failures,
         verb="upload",
-        hint="the others are staged; repeat it once these are fixed, or see --follow and --skip",
+        hint="the others are staged; fix these and repeat the upload, or see --follow and --skip",
     )
 
 
@@ -181,7 +185,7 @@ def _upload_one(
 
     branch = ref_of(target)
     if source == STANDARD_INPUT:
-        path = path_of(target, hint="standard input has no name of its own: name the whole PATH")
+        path = path_of(target, hint="standard input has no name; give the whole PATH")
         stream = context.stdin.buffer
         entry = upload_stream(repository, branch, path, source=stream, options=options)
     else:
@@ -218,19 +222,8 @@ def _upload_tree(
     except BaseException:
         if report.uploaded or report.unchanged:
             done = report.uploaded + report.unchanged
-            context.out.note(f"{done} objects were staged before; the same command goes on there")
+            context.out.note(f"{done} objects are staged; run the same command to continue")
         raise
-
-
-def _record(report: UploadReport) -> dict[str, object]:
-    return {
-        "uploaded": report.uploaded,
-        "unchanged": report.unchanged,
-        "failed": len(report.failures),
-        "excluded": report.excluded,
-        "size": report.size,
-        "failures": failure_records(report.failures),
-    }
 
 
 def _lines(report: UploadReport) -> Iterator[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from lakecli.cli.answers.checks import Checked
 from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner
 from lakecli.cli.outside import place_lines, place_records
@@ -43,31 +45,26 @@ def fsck(
     repository: RepositoryUri,
     *,
     data: Annotated[
-        bool, typer.Option("--data", help="Read every data object and compare it with its name")
+        bool, typer.Option("--data", help="Read and verify the contents of every data object")
     ] = False,
     sample: Annotated[
         float | None,
-        typer.Option(
-            "--sample", metavar="PART", help="As --data, for a random part of them, such as 1%"
-        ),
+        typer.Option("--sample", metavar="PART", help="As --data, for a random sample such as 1%"),
         Parser(read_part),
     ] = None,
     external: Annotated[
         bool,
-        typer.Option(
-            "--external", help="Ask for every object outside the namespace whether it changed"
-        ),
+        typer.Option("--external", help="Check the objects outside the storage namespace, too"),
     ] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Heal what can be healed, and say what is lost")
+        bool, typer.Option("--repair", help="Repair what can be repaired, and list what is lost")
     ] = False,
     places: Annotated[
         Sequence[str],
         typer.Option(
             "--from",
             metavar="PLACE",
-            help="Look for lost objects in this directory or copy of the namespace too; may be "
-            "repeated",
+            help="With --repair, also look in this directory or copy of the namespace",
         ),
         Parser(read_texts, repeatable=True),
     ] = (),
@@ -76,28 +73,27 @@ def fsck(
     master: Master = "",
     conf: Conf = NO_CONF,
 ) -> None:
-    """Check that everything a repository refers to is there and is what it should be.
+    """Check that everything a repository refers to exists and is undamaged.
 
-    Every branch and tag, every commit they reach, its tree, and every data object in it: of the
-    right name, size and checksum; and in the storage namespace the shared refs and the commit
-    packs. The storage namespace is read, not the cache. Without --data the contents of data
-    objects are taken on trust. What is wrong is told line by line, with the paths and refs that
-    it hurts, and the exit code is 8. Nothing is changed.
+    fsck checks every branch and tag, every commit they reach, the lists of paths of these commits
+    (ranges and metaranges), and the name and size of every data object in them; and in the storage
+    namespace the shared branches, tags and commits. It reads the storage namespace, not the cache.
+    The contents of data objects are read and verified only with --data or --sample. Each problem is
+    listed with the affected paths, branches and tags, and the exit code is 8. Nothing is changed.
 
-    Objects outside the storage namespace are counted by place. With --external each of them that
-    may be read is asked for, one request each, and compared with what was recorded: size and ETag,
-    or for files size, time and BLAKE3. What changed or is gone is a problem.
+    Objects outside the storage namespace are counted by place. --external sends one request for
+    each of them that may be read, and compares the size and ETag with those recorded (for files:
+    size, time and BLAKE3). Changed and missing objects are problems.
 
-    With --repair, what can be healed is: objects that could not be read are read again, lost data
-    objects are uploaded again from files of more than 1 MiB that were uploaded from this machine
-    and still are what they were, or from any file below --from; ranges and metaranges come from
-    the cache; all of them from a copy of the namespace that --from names by its URI. Commits that
-    are missing here come from the commit packs, and missing packs are written from the commits
-    that are here. Damaged files in the cache are dropped. Then everything is checked again. What
-    is lost is told with the branches, tags and paths that it hurts, and with what to do. The exit
-    code is 0 where all was healed.
+    --repair restores what it can: unreadable objects are read again; lost data objects are uploaded
+    from files of more than 1 MiB that were uploaded from this machine and have not changed, or from
+    any file below --from; lists of paths come from the cache; and all of them from a copy of the
+    namespace, if --from gives its URI. Commits that are missing on this machine come from the
+    bucket, and the other way round. Damaged files in the cache are dropped. Then everything is
+    checked again. Unrecoverable objects are listed with the affected branches, tags and paths, and
+    with advice. The exit code is 0 if everything was repaired.
 
-    With --engine spark, data is hashed and ranges are read by Spark, with the same findings.
+    --engine spark reads and verifies on Spark, with the same findings.
 
     Examples:
         lakecli fsck lakefs://demo
@@ -114,10 +110,10 @@ def fsck(
     if repair and external:
         raise UsageError(
             "--repair and --external exclude each other",
-            hint="what changed outside the namespace can only be imported again",
+            hint="import objects that changed outside the namespace again",
         )
     if not repair and (places or dry_run):
-        raise UsageError("--from and --dry-run are about repairing", hint="add --repair")
+        raise UsageError("--from and --dry-run need --repair", hint="add --repair")
     opened = context.synced_repository(repository)
     reads = data or sample is not None
     with (
@@ -148,20 +144,22 @@ def fsck(
         else:
             counts = FsckCounts()
             findings = check(opened, counts=counts, thoroughness=how)
-            context.out.stream(findings, record=_finding_record, text=_finding_line)
+            context.out.stream(
+                findings, record=partial(_record, dry_run=dry_run), text=_finding_line
+            )
     outside = places_in(opened, counts.places)
     context.out.stream(
         [counts],
-        record=lambda found: {**_counts_record(found), "outside": place_records(outside)},
+        record=lambda found: _summary(found, outside),
         text=lambda found: "\n".join(_lines(found, outside)),
     )
     problem = summarise(counts)
     if problem is not None:
         if repair:
             problem.hint = (
-                "nothing was changed; without --dry-run what can be repaired is"
+                "nothing was changed; to repair, leave out --dry-run"
                 if dry_run
-                else "what is told as lost above says what to do"
+                else "each lost object above is followed by advice"
             )
         raise problem
 
@@ -174,13 +172,13 @@ def _repair(
     *,
     dry_run: bool,
 ) -> FsckCounts:
-    """Repair, tell everything, and return what the last check found."""
+    """Repair, list everything, and return the counts of the last check."""
     from lakecli.repository.check.fsck import fsck as check
     from lakecli.repository.repair.records import RepairCounts
     from lakecli.repository.repair.run import repair
 
     counts = RepairCounts()
-    told = repair(
+    results = repair(
         repository,
         lambda fresh: check(repository, counts=fresh, thoroughness=how),
         places=[place if "://" in place else os.path.abspath(place) for place in places],  # noqa: PTH100
@@ -188,7 +186,7 @@ def _repair(
         counts=counts,
     )
     context.out.stream(
-        told,
+        results,
         record=lambda item: _record(item, dry_run=dry_run),
         text=lambda item: _text(item, dry_run=dry_run),
     )
@@ -196,38 +194,46 @@ def _repair(
 
 
 def read_part(text: str, _context: Context) -> float:
-    """Read ``1%`` or ``0.01``.
+    """Read a part such as ``1%`` or ``0.01``.
 
     Raises:
-        UsageError: it is no part of a whole.
+        UsageError: the text is not a part of a whole.
     """
     try:
         part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         part = 0.0
     if not 0 < part <= 1:
-        raise UsageError(f"no part of a whole: {text!r}", hint="such as 1% or 0.01")
+        raise UsageError(f"not a part of a whole: {text!r}", hint="such as 1% or 0.01")
     return part
 
 
-def _record(item: Finding | Repaired | Lost, *, dry_run: bool) -> dict[str, object]:
+def _record(item: Finding | Repaired | Lost, *, dry_run: bool) -> Checked:
     from lakecli.repository.repair.records import Lost, Repaired
 
     if isinstance(item, Repaired):
         kind = "repairable" if dry_run else "repaired"
-        return {"type": kind, "kind": item.kind, "name": item.name, "how": item.how}
+        return Checked(type=kind, kind=item.kind, name=item.name, how=item.how)
     if isinstance(item, Lost):
-        return {
-            "type": "lost",
-            "kind": item.kind,
-            "name": item.name,
-            "what": item.what,
-            "hurt_refs": list(item.refs),
-            "hurt_paths": list(item.paths),
-            "hurt_path_count": item.path_count,
-            "advice": item.advice,
-        }
-    return _finding_record(item)
+        return Checked(
+            type="lost",
+            kind=item.kind,
+            name=item.name,
+            what=item.what,
+            hurt_refs=item.refs,
+            hurt_paths=item.paths,
+            hurt_path_count=item.path_count,
+            advice=item.advice,
+        )
+    return Checked(
+        type="finding",
+        kind=item.kind,
+        name=item.name,
+        what=item.what,
+        path=item.path,
+        ref=item.ref or None,
+        commit_id=item.commit_id,
+    )
 
 
 def _text(item: Finding | Repaired | Lost, *, dry_run: bool) -> str:
@@ -244,7 +250,7 @@ def _text(item: Finding | Repaired | Lost, *, dry_run: bool) -> str:
 def _lost_lines(lost: Lost) -> Iterator[str]:
     yield f"lost: {lost.kind} {one_line(lost.name)}: {one_line(lost.what)}"
     if lost.refs:
-        yield f"  hurts {', '.join(lost.refs)}"
+        yield f"  affects {', '.join(lost.refs)}"
     if lost.paths:
         yield from (f"  path {quote_path(path)}" for path in lost.paths[:SHOWN_PATHS])
         if len(lost.paths) > SHOWN_PATHS:
@@ -265,33 +271,22 @@ def _finding_line(finding: Finding) -> str:
     return ", ".join(parts)
 
 
-def _finding_record(finding: Finding) -> dict[str, object]:
-    return {
-        "type": "finding",
-        "kind": finding.kind,
-        "name": finding.name,
-        "what": finding.what,
-        "path": finding.path,
-        "ref": finding.ref or None,
-        "commit_id": finding.commit_id,
-    }
-
-
-def _counts_record(counts: FsckCounts) -> dict[str, object]:
-    return {
-        "type": "summary",
-        "refs": counts.refs,
-        "commits": counts.commits,
-        "metaranges": counts.metaranges,
-        "ranges": counts.ranges,
-        "entries": counts.entries,
-        "objects": counts.objects,
-        "bytes_hashed": counts.bytes_hashed,
-        "external": counts.external,
-        "external_asked": counts.external_asked,
-        "findings": counts.findings,
-        "damaged_refs": sorted(counts.damaged_refs),
-    }
+def _summary(counts: FsckCounts, outside: Sequence[Place]) -> Checked:
+    return Checked(
+        type="summary",
+        refs=counts.refs,
+        commits=counts.commits,
+        metaranges=counts.metaranges,
+        ranges=counts.ranges,
+        entries=counts.entries,
+        objects=counts.objects,
+        bytes_hashed=counts.bytes_hashed,
+        external=counts.external,
+        external_asked=counts.external_asked,
+        findings=counts.findings,
+        damaged_refs=sorted(counts.damaged_refs),
+        outside=place_records(outside),
+    )
 
 
 def _lines(counts: FsckCounts, outside: Sequence[Place]) -> Iterator[str]:
@@ -303,8 +298,8 @@ def _lines(counts: FsckCounts, outside: Sequence[Place]) -> Iterator[str]:
     if counts.external:
         asked, left = counts.external_asked, counts.external - counts.external_asked
         if asked:
-            yield f"Asked for: {asked} objects outside of the namespace"
+            yield f"Checked outside the namespace: {asked} objects"
         if left:
-            yield f"Not checked: {left} entries whose bytes lie outside of the namespace"
+            yield f"Not checked: {left} objects outside the namespace"
         yield from (f"  {line}" for line in place_lines(outside))
     yield f"Problems: {counts.findings}"

@@ -7,7 +7,7 @@ from lakecli.cli.params import RepositoryUri
 
 
 def gc_delete_config(context: Context, repository: RepositoryUri) -> None:
-    """Delete the retention rules: from now on, whatever branches and tags reach is kept.
+    """Delete the retention rules: keep whatever branches and tags reach.
 
     Examples:
         lakecli gc delete-config lakefs://demo

@@ -39,13 +39,15 @@ def gc_run(
         typer.Option(
             "--grace",
             metavar="TIME",
-            help="How old garbage has to be, and how long it stays condemned; default: gc.grace",
+            help="Minimum age of garbage, and delay until it is deleted; default: gc.grace",
         ),
         Parser(read_duration),
     ] = None,
     force_shared: Annotated[
         bool,
-        typer.Option("--force-shared", help="Collect although a lakeFS may work in the namespace"),
+        typer.Option(
+            "--force-shared", help="Collect even if a lakeFS server may use the namespace"
+        ),
     ] = False,
     yes: Yes = False,
     engine: Engine = EngineName.AUTO,
@@ -54,34 +56,35 @@ def gc_run(
     workers: Parallelism = None,
     no_progress: NoProgress = False,
 ) -> None:
-    """Find garbage, and delete it a grace period later.
+    """Find garbage, and delete it after a grace period.
 
-    Run it from time to time: each run takes one step, as far as time allows. The first one lists
-    what no branch, no tag and none of their recent positions reaches, and condemns it; nothing is
-    deleted. Once the grace period and one hour are over, the next run looks at everything that
-    came into use meanwhile, asks, and deletes the rest. Until the sweep begins, `lakecli gc undo`
-    takes it back. A sweep that was killed is finished by the same command, on any machine, 30
-    minutes after its last sign of life: so long it may still be under way. One that fails ends,
-    and the next run looks anew.
+    Garbage is what no branch, no tag and none of their recent positions reaches. Run this command
+    from time to time; each run takes one step. The first run condemns garbage: it records what is
+    garbage, and deletes nothing. A run after the grace period and one hour sweeps: it checks again
+    what is in use, asks, and deletes the rest. Until the sweep, `lakecli gc undo` cancels the
+    condemnation. If a sweep is killed, the same command on any machine finishes it, 30 minutes
+    after the sweep's last sign of life. If a sweep fails, the next run starts over.
 
-    The grace period that counts is the longer one of that of the run that condemned and that of
-    the run that sweeps. So give --grace to both, or set gc.grace.
+    The longer of the grace periods of the condemning and of the sweeping run counts. Give --grace
+    to both, or set gc.grace.
 
-    What counts as in use: all branches and tags in the bucket and where they stood in the last 30
-    days, by the dates of the bucket; what any clone uploaded or committed within the grace period;
-    and of this clone its branches, tags, uncommitted changes and operation log. Rules
-    (`lakecli gc set-config`) let commits lose their objects a number of days after another one
-    took their place on a branch; without rules, whatever is reached stays. Work that another clone
-    has not pushed for longer than the grace period may lose objects: pushing it finds that out.
+    In use are: all branches and tags in the bucket and their positions in the last 30 days, by the
+    clock of the bucket; whatever any clone uploaded or committed within the grace period; and the
+    branches, tags, uncommitted changes and operation log of this clone. With retention rules
+    (`lakecli gc set-config`), commits lose their objects a number of days after a newer commit
+    replaced them at the head of a branch; without rules, every commit that is reached keeps its
+    objects. Work that another clone has kept unpushed for longer than the grace period may lose
+    objects; its push reports that.
 
-    Only what lakecli wrote is deleted: data objects, ranges, metaranges, commit packs that others
-    replace, old moves in the reflog, what came by a link and was not staged, uploads that were
-    abandoned, leftovers of doctor. Where a lakeFS works in the same namespace it is refused.
+    Only objects that lakecli wrote are deleted: data, lists of paths (ranges and metaranges),
+    commit packs that others replace, old reflog entries, uploads by presigned URL that were never
+    staged, abandoned uploads, and leftovers of `lakecli doctor`. If a lakeFS server works in the
+    same namespace, gc run refuses to start.
 
-    Run it from the clone that holds unpushed work, or push first.
+    Run it in the clone that has unpushed work, or push first.
 
-    With --engine spark, Spark reads ranges and lists data objects. --engine auto takes it where a
-    master is named, or where the largest branch of this clone has 20,000,000 objects or more.
+    --engine spark reads lists of paths and lists data objects on Spark. --engine auto uses Spark if
+    a --master is given, or if the largest branch of this clone has 20,000,000 objects or more.
 
     Examples:
         lakecli gc run lakefs://demo --dry-run

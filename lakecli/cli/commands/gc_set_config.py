@@ -18,18 +18,24 @@ def gc_set_config(
     *,
     filename: Annotated[
         str,
-        typer.Option("--filename", "-f", metavar="FILE", help="Rules as JSON; - is standard input"),
+        typer.Option(
+            "--filename",
+            "-f",
+            metavar="FILE",
+            help="File with the rules as JSON; - for standard input",
+        ),
         Completion(Kind.FILE),
     ],
 ) -> None:
-    """Set the retention rules: for how long commits keep their objects, per branch.
+    """Set the retention rules: how long commits keep their objects, per branch.
 
-    The rules are lakeFS's: a number of days by default, and others for some branches. A commit
-    keeps its objects for so many days after another one took its place at the head of the branch;
-    heads and tags always keep theirs. Without rules, whatever branches and tags reach is kept.
-    They hold for all clones, from the next `lakecli gc run` on.
+    The rules are lakeFS's: a default number of days, and different numbers for some branches. A
+    commit keeps its objects for that number of days after a newer commit replaced it at the head of
+    the branch. Heads and tags always keep theirs. Without rules, every commit that branches and
+    tags reach keeps its objects. The rules hold for all clones from the next `lakecli gc run` on.
 
-    {"default_retention_days": 21, "branches": [{"branch_id": "main", "retention_days": 28}]}
+        {"default_retention_days": 21,
+         "branches": [{"branch_id": "main", "retention_days": 28}]}
 
     Examples:
         lakecli gc set-config lakefs://demo -f rules.json

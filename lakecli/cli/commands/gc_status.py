@@ -8,7 +8,7 @@ from lakecli.cli.params import RepositoryUri
 
 
 def gc_status(context: Context, repository: RepositoryUri) -> None:
-    """Show where garbage collection stands, and the commands that are possible now.
+    """Show the state of garbage collection, and the commands that are possible now.
 
     Examples:
         lakecli gc status lakefs://demo

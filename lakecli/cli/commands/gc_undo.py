@@ -19,20 +19,19 @@ def gc_undo(
         bool,
         typer.Option(
             "--force",
-            help="End an interrupted sweep, or replace a damaged state of the collection",
+            help="End an interrupted sweep, or replace a damaged state",
         ),
     ] = False,
 ) -> None:
-    """Take back what garbage collection has condemned.
+    """Cancel the condemnation of garbage.
 
-    Possible until the sweep begins; nothing was deleted till then. The next `lakecli gc run`
-    looks anew.
+    This is possible until the sweep begins; nothing has been deleted until then. The next `lakecli
+    gc run` starts over.
 
-    --force also ends a sweep that was interrupted, so that other commands can write again. What
-    the sweep deleted before cannot come back; `lakecli fsck` finds what misses it. A sweep that
-    may still be under way is not ended: wait 30 minutes after its last sign of life, which
-    `lakecli gc status` shows. Where the state itself is damaged, --force puts an idle one in its
-    place.
+    --force also ends an interrupted sweep, so that other commands can write again. Objects that the
+    sweep deleted cannot be restored; `lakecli fsck` lists what is missing. A sweep that may still
+    be running is not ended: wait 30 minutes after its last sign of life, which `lakecli gc status`
+    shows. If the recorded state of the collection is damaged, --force replaces it by an idle one.
 
     Examples:
         lakecli gc undo lakefs://demo
@@ -42,7 +41,7 @@ def gc_undo(
 
     opened = context.repository(repository)
     found = undo(opened, force=force, grace=context.settings.gc_grace)
-    lines = ["Taken back: nothing is condemned any more."]
+    lines = ["Cancelled: nothing is condemned any more."]
     if force:
-        lines.append(f"If a sweep had begun, look for what it deleted: lakecli fsck {opened.uri}")
+        lines.append(f"If a sweep had begun, see what is missing: lakecli fsck {opened.uri}")
     context.out.emit(status_record(found), text=lambda: lines)

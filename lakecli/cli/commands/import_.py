@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.objects import Imported
 from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner
 from lakecli.cli.messages import check_message
@@ -62,7 +64,7 @@ def import_(
         typer.Option(
             "--from",
             metavar="URI",
-            help="A directory, a prefix of a bucket, a manifest or an S3 Inventory",
+            help="Directory, prefix of a bucket, manifest or S3 Inventory",
         ),
         Completion(Kind.DIRECTORY),
     ] = "",
@@ -75,27 +77,27 @@ def import_(
     mode: Annotated[
         Mode,
         typer.Option(
-            "--mode", metavar="MODE", help="What is below PREFIX: replace it, or merge into it"
+            "--mode", metavar="MODE", help="Replace everything below PREFIX, or merge into it"
         ),
     ] = Mode.REPLACE,
     copy: Annotated[
         bool, typer.Option("--copy", help="Copy the bytes into the repository's namespace")
     ] = False,
     manifest: Annotated[
-        bool, typer.Option("--manifest", help="URI is a list of objects, whatever it is called")
+        bool, typer.Option("--manifest", help="URI is a manifest, whatever its suffix")
     ] = False,
     pin_versions: Annotated[
         bool,
         typer.Option("--pin-versions", help="Record the current version of each object (S3)"),
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Import what symbolic links in a directory point to")
+        bool, typer.Option("--follow", help="Import the targets of symbolic links")
     ] = False,
     skip: Annotated[
-        bool, typer.Option("--skip", help="Leave out symbolic links and special files")
+        bool, typer.Option("--skip", help="Skip symbolic links and special files")
     ] = False,
     allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Import an empty directory or prefix")
+        bool, typer.Option("--allow-empty", help="Allow an empty directory or prefix")
     ] = False,
     message: Message = "Import objects",
     allow_empty_message: Annotated[
@@ -115,36 +117,34 @@ def import_(
         bool, typer.Option("--merge", hidden=True, help="lakectl's old name of --mode merge")
     ] = False,
 ) -> None:
-    """Import objects that lie elsewhere, in one commit.
+    """Import existing objects in one commit, without copying them.
 
-    Everything below PREFIX is replaced by what the source lists, under the names that it has
-    there; without a PREFIX, everything on the branch. PREFIX means whole path components: `data`
-    is not the beginning of `database/`. With --mode merge, what the source lacks stays. A
-    directory or prefix without any object is refused, since a disk that is not mounted looks like
-    one; --allow-empty insists.
+    Everything below PREFIX is replaced by the objects of the source, which keep their names;
+    without a PREFIX, everything on the branch is replaced. PREFIX is a whole directory: `data` does
+    not include `database/`. With --mode merge, paths that the source lacks are kept. An empty
+    directory or prefix is refused, because an unmounted disk looks like one, unless --allow-empty
+    is given.
 
-    Bytes are not moved: entries point to where the objects are, with the source's own checksum
-    (the files of a directory are read once, to have one). Objects that are deleted or overwritten
-    there are lost here too; --copy takes the bytes into the repository.
+    The branch refers to the objects where they are, with the checksum of the source (files of a
+    directory are read once to compute it). If an object is deleted or overwritten there, it is lost
+    here too. --copy copies the bytes into the repository.
 
-    With --pin-versions each entry's address names the version that the object has now
+    With --pin-versions each entry names the object's current version
     (`s3://BUCKET/KEY?versionId=ID`), and reading, presigning and `fsck --external` use that
-    version: overwriting the object changes nothing here, only deleting the version does (lifecycle
-    rules may). This needs an S3 bucket with versioning enabled; other stores, directories,
-    manifests and buckets without versioning are refused. The import needs the permissions
-    s3:GetBucketVersioning and s3:ListBucketVersions, and whoever reads s3:GetObjectVersion.
-    Objects and versions are listed a thousand per request each, old versions and deletion markers
-    included.
-    The address is part of an entry's identity, so an object with another version counts as changed
-    even if its bytes are the same. The form is lakecli's own: lakeFS may not find these objects.
+    version: overwriting the object changes nothing here; only deleting that version does, which
+    lifecycle rules may do. It needs an S3 bucket with versioning enabled, the permissions
+    s3:GetBucketVersioning and s3:ListBucketVersions, and s3:GetObjectVersion for readers. Old
+    versions and deletion markers are listed too, a thousand per request. The address is part of an
+    entry's identity: an object with another version counts as changed even if its bytes are the
+    same. lakeFS may not find objects by such addresses.
 
-    A source is a directory; a prefix of a bucket; a manifest, which is a file of Parquet, CSV or
-    JSON lines with the columns path, physical_address, size and checksum, and perhaps mtime and
-    content_type; or the manifest.json of an S3 Inventory. A manifest is known by its suffix
-    (.parquet, .csv, .jsonl, .ndjson, and .gz after the last three), or by --manifest.
+    A source is a directory; a prefix of a bucket; a manifest, which is a Parquet, CSV or JSON lines
+    file with the columns path, physical_address, size and checksum, and optionally mtime and
+    content_type; or the manifest.json of an S3 Inventory. A manifest is recognised by its suffix
+    (.parquet, .csv, .jsonl or .ndjson, the last three also with .gz), or by --manifest.
 
-    The branch must have no uncommitted changes. Two objects for one path, or one that cannot be
-    read, and nothing is committed. The same command after an interruption goes on where it was.
+    The branch must have no uncommitted changes. If two objects have the same path, or one cannot be
+    read, nothing is committed. The same command continues an interrupted import.
 
     Examples:
         lakecli import --from s3://bucket/raw/ --to lakefs://demo/main/raw/
@@ -213,7 +213,7 @@ def _raise_failures(context: Context, report: ImportReport) -> None:
         context,
         [(failure.path, failure.why) for failure in failures],
         verb="import",
-        hint="nothing was committed; repeat the import once these are fixed"
+        hint="nothing was committed; fix these and repeat the import"
         + (", or see --follow and --skip" if _has_links(failures) else ""),
         count=report.failed,
     )
@@ -226,19 +226,14 @@ def _has_links(failures: list[Failure]) -> bool:
     )
 
 
-def _record(report: ImportReport) -> dict[str, object]:
-    tally = report.tally
-    return {
-        "objects": tally.objects,
-        "size": tally.size,
-        "added": tally.added,
-        "changed": tally.changed,
-        "removed": tally.removed,
-        "unchanged": tally.unchanged,
-        "failed": report.failed,
-        "failures": failure_records([(failure.path, failure.why) for failure in report.failures]),
-        "commit": None if report.commit is None else commit_record(report.commit),
-    }
+def _record(report: ImportReport) -> Imported:
+    return pick(
+        Imported,
+        report,
+        report.tally,
+        failures=failure_records([(failure.path, failure.why) for failure in report.failures]),
+        commit=None if report.commit is None else commit_record(report.commit),
+    )
 
 
 def _lines(report: ImportReport, target: LakeUri, *, is_dry: bool) -> Iterator[str]:

@@ -36,21 +36,22 @@ def log(
     *,
     amount: Amount = 0,
     limit: Annotated[
-        bool, typer.Option("--limit", help="Do not look whether there are more than --amount")
+        bool,
+        typer.Option("--limit", help="With --amount, do not report that there are more commits"),
     ] = False,
     after: Annotated[
-        str, typer.Option("--after", metavar="REF", help="Show what comes after this commit")
+        str, typer.Option("--after", metavar="REF", help="Start after this commit")
     ] = "",
     since: Annotated[
         datetime | None,
-        typer.Option("--since", metavar="TIME", help="Leave out what is older; as RFC 3339"),
+        typer.Option("--since", metavar="TIME", help="Only commits since this time, as RFC 3339"),
         Parser(read_time),
     ] = None,
     stop_at: Annotated[
-        str, typer.Option("--stop-at", metavar="REF", help="The last commit to show")
+        str, typer.Option("--stop-at", metavar="REF", help="Stop at this commit")
     ] = "",
     first_parent: Annotated[
-        bool, typer.Option("--first-parent", help="Of a merge, follow the first parent only")
+        bool, typer.Option("--first-parent", help="Follow only the first parent of merge commits")
     ] = False,
     no_merges: Annotated[bool, typer.Option("--no-merges", help="Leave out merge commits")] = False,
     objects: Annotated[
@@ -61,13 +62,13 @@ def log(
     prefixes: Annotated[
         Sequence[str],
         typer.Option(
-            "--prefixes", metavar="TEXT", help="Only commits that changed what begins with these"
+            "--prefixes", metavar="TEXT", help="Only commits that changed paths with these prefixes"
         ),
         Parser(read_list, repeatable=True),
     ] = (),
     show_meta_range_id: ShowMetarangeId = False,
     graph: Annotated[
-        bool, typer.Option("--graph", help="Draw how the commits hang together, one line for each")
+        bool, typer.Option("--graph", help="Draw the graph of commits, one line each")
     ] = False,
     dot: Annotated[
         bool, typer.Option("--dot", help="Write the history as a graph for Graphviz")
@@ -76,9 +77,9 @@ def log(
 ) -> None:
     """Show the history of a ref, newest commit first.
 
-    All of it, unless --amount or another option says otherwise. With --objects or --prefixes,
-    merge commits and the first commit are never shown; several paths are separated by commas, and
-    one that holds a comma is quoted.
+    The whole history is shown unless an option limits it. With --objects or --prefixes, merge
+    commits and the first commit are never shown. Separate several paths by commas; quote a path
+    that contains a comma.
 
     Examples:
         lakecli log lakefs://demo/main
@@ -138,7 +139,7 @@ def _check_forms(*, json: bool, graph: bool, dot: bool, metarange: bool) -> None
 
 def _paths(option: str, texts: Sequence[str]) -> list[bytes]:
     if "" in texts:
-        raise UsageError(f"{option} holds an empty path", hint=f"{option} a,b")
+        raise UsageError(f"{option} has an empty path", hint=f"{option} a,b")
     return [os.fsencode(text) for text in texts]
 
 

@@ -44,7 +44,7 @@ def merge(
     metadata: Metadata = NO_METADATA,
     strategy: Winner = None,
     squash: Annotated[
-        bool, typer.Option("--squash", help="Record the source's changes, but not its history")
+        bool, typer.Option("--squash", help="Commit the source's changes without its history")
     ] = False,
     allow_empty: Annotated[
         bool,
@@ -57,12 +57,12 @@ def merge(
 ) -> None:
     """Merge a ref into a branch.
 
-    What the source changed since both parted is changed on the branch, in one merge commit, at
-    once or not at all. Where both sides changed a path differently, that is a conflict: the paths
-    are listed and nothing is merged, unless --strategy decides. The branch must not have
+    All changes of the source since the common ancestor are applied to the branch in one merge
+    commit, or none are. A path that both sides changed differently is a conflict: conflicts are
+    listed and nothing is merged, unless --strategy chooses a side. The branch must have no
     uncommitted changes; those of the source are ignored.
 
-    With --dry-run, what would change is listed as lakecli diff does it, conflicts included.
+    --dry-run lists the changes as `lakecli diff` does, conflicts included.
 
     Examples:
         lakecli merge lakefs://demo/experiment lakefs://demo/main

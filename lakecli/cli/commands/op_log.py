@@ -7,10 +7,10 @@ from lakecli.cli.params import Amount, RepositoryUri
 
 
 def op_log(context: Context, repository: RepositoryUri, *, amount: Amount = 100) -> None:
-    """Show what was done in a repository on this machine, the last operation first.
+    """Show the operation log of a repository, newest operation first.
 
-    Each with its ID, its time, what it changed, and the command line. Operations are kept for 30
-    days; the log of a deleted repository is still there, under its name.
+    Each operation is listed with its ID, time, changes and command line. Operations are kept for 30
+    days on the machine that ran them. The log of a deleted repository is kept under its name.
 
     Examples:
         lakecli op log lakefs://demo

@@ -7,7 +7,7 @@ from lakecli.cli.params import RepositoryUri
 
 
 def op_redo(context: Context, repository: RepositoryUri) -> None:
-    """Do again what was undone last; the same as lakecli redo.
+    """Redo the last undone operation; the same as lakecli redo.
 
     Examples:
         lakecli op redo lakefs://demo

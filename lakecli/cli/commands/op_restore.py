@@ -14,11 +14,11 @@ def op_restore(
     remote: Remote = False,
     yes: Yes = False,
 ) -> None:
-    """Make a repository what it was right after an operation.
+    """Restore a repository to its state right after an operation.
 
-    Branches, tags and uncommitted changes, and the repository itself where it was deleted or
-    created since. That is one operation: a single undo takes it back. To look first, read with
-    --at-op.
+    Branches, tags and uncommitted changes are restored, and the repository itself if it was deleted
+    or created since. This is one operation, which a single undo takes back. To look at that state
+    first, give --at-op to a command that reads.
 
     Examples:
         lakecli log lakefs://demo/main --at-op 4f0c21aa83de
@@ -33,7 +33,7 @@ def op_restore(
     opened = context.synced(context.logged_repository(repository, operation=operation))
     wanted = find_operation(opened, operation).operation
     context.confirm(
-        f"make {repository} what it was after operation {wanted.id.hex()[:12]}", yes=yes
+        f"restore {repository} to its state after operation {wanted.id.hex()[:12]}", yes=yes
     )
     shared = remote or opened.syncs
     who = context.committer() if shared else ""
@@ -41,7 +41,7 @@ def op_restore(
     context.out.emit(
         operation_record(done, undone=False),
         text=lambda: [
-            f"Restored {repository} as of operation {wanted.id.hex()[:12]}",
+            f"Restored {repository} to its state after operation {wanted.id.hex()[:12]}",
             f"Changed: {changes_line(done)}",
         ],
     )

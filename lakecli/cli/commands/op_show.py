@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def op_show(
     context: Context, repository: RepositoryUri, operation: OperationId, *, amount: Amount = 100
 ) -> None:
-    """Show one operation: what it changed, and what was there before.
+    """Show one operation: what it changed, and the state before.
 
-    Refs with the commits they stood on, and the paths that it staged with what was staged there
-    before, as many as --amount says.
+    Branches and tags are shown with their commits before and after, and staged paths with what was
+    staged there before.
 
     Examples:
         lakecli op show lakefs://demo 4f0c21aa83de
@@ -43,7 +43,7 @@ def op_show(
         yield from operation_lines(logged.operation, undone=logged.undone)
         if paths:
             yield ""
-            yield "Staged, and what was staged there before"
+            yield "Staged paths, with what was staged there before"
         for branch, path, before in paths:
             yield f"  {branch}  {quote_path(path)}  {before}"
 

@@ -7,7 +7,7 @@ from lakecli.cli.params import Remote, RepositoryUri
 
 
 def op_undo(context: Context, repository: RepositoryUri, *, remote: Remote = False) -> None:
-    """Take back the last operation on a repository; the same as lakecli undo.
+    """Undo the last operation on a repository; the same as lakecli undo.
 
     Examples:
         lakecli op undo lakefs://demo

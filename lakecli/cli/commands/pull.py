@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.sharing import Damage, Pulled, RefUpdate
 from lakecli.cli.context import Context
 from lakecli.cli.params import DryRun, Message, RepositoryOrRefUri, Winner
 
@@ -19,20 +21,20 @@ def pull(
     *,
     strategy: Winner = None,
     ff_only: Annotated[
-        bool, typer.Option("--ff-only", help="Refuse what would need a merge")
+        bool, typer.Option("--ff-only", help="Refuse a pull that needs a merge")
     ] = False,
     message: Message = "",
     dry_run: DryRun = False,
 ) -> None:
-    """Bring a branch up to where it stands in the bucket.
+    """Update a branch from the bucket: fetch, then fast-forward or merge.
 
-    First everything is fetched. A branch without commits of its own then moves forward; what is
-    staged on it stays staged, unless the incoming commits changed one of those paths: then they
-    are listed and nothing moves. A branch with commits of its own is merged, which needs it to be
-    without uncommitted changes. Where both sides changed a path differently, that is a conflict:
-    the paths are listed and nothing moves, unless --strategy decides; the source is the bucket.
+    A branch without unpushed commits is fast-forwarded. Its uncommitted changes stay, unless the
+    new commits changed the same paths: then these paths are listed and the branch does not move. A
+    branch with unpushed commits is merged, and must have no uncommitted changes. A path that both
+    sides changed differently is a conflict: conflicts are listed and the branch does not move,
+    unless --strategy chooses a side; source-wins takes the bucket's.
 
-    A branch or a tag that is only in the bucket is made here.
+    A branch or tag that is only in the bucket is created here.
 
     Examples:
         lakecli pull lakefs://demo
@@ -40,10 +42,8 @@ def pull(
         lakecli pull lakefs://demo/main --dry-run
     """
     from lakecli.cli.sharing import (
-        damage_record,
         finish_interrupted,
         ref_of,
-        update_record,
     )
     from lakecli.model import MergeStrategy
     from lakecli.repository.pull import PullOptions
@@ -61,16 +61,14 @@ def pull(
     with context.out.progress("fetch") as progress:
         report = pull_branch(repository, ref_of(ref, repository), options, progress=progress)
     context.out.emit(
-        {
-            "repository": repository.uri,
-            "name": report.name,
-            "before": report.before,
-            "after": report.after,
-            "state": report.state,
-            "dry_run": dry_run,
-            "updated": [update_record(update) for update in report.fetched.updated],
-            "damaged": [damage_record(each) for each in report.fetched.damaged],
-        },
+        pick(
+            Pulled,
+            report,
+            repository=repository.uri,
+            dry_run=dry_run,
+            updated=[pick(RefUpdate, each) for each in report.fetched.updated],
+            damaged=[pick(Damage, each) for each in report.fetched.damaged],
+        ),
         text=lambda: [_line(report, dry_run=dry_run)],
     )
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.sharing import FailedRef, Pushed, PushedRef
 from lakecli.cli.context import Context
 from lakecli.cli.params import DryRun, RepositoryOrRefUri, ValueIfBare
 from lakecli.errors import UsageError
@@ -19,46 +21,45 @@ def push(
     context: Context,
     ref: RepositoryOrRefUri,
     *,
-    all_refs: Annotated[
-        bool, typer.Option("--all", help="Push every branch and every tag")
-    ] = False,
+    all_refs: Annotated[bool, typer.Option("--all", help="Push all branches and tags")] = False,
     delete: Annotated[
-        bool, typer.Option("--delete", "-d", help="Delete it in the bucket; what is here stays")
+        bool, typer.Option("--delete", "-d", help="Delete it in the bucket, not on this machine")
     ] = False,
     force_with_lease: Annotated[
         str | None,
         typer.Option(
             "--force-with-lease",
             metavar="[=COMMIT]",
-            help="Move it whatever it is, if it still stands where it was last seen, or on COMMIT",
+            help="Move it even backwards, unless somebody else moved it in the bucket",
         ),
         ValueIfBare(""),
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Move a branch or a tag in the bucket to where it stands here.
+    """Push the commits of a branch or tag to the bucket, and move it there.
 
-    Its commits are sent first; data, ranges and metaranges are in the bucket already, and it is
-    looked whether they are. Then the ref moves, at once or not at all. A branch moves forward only:
-    if the bucket has commits on it that are not here, nothing is moved, and lakecli pull merges. A
-    tag is made once. Staged changes stay here: only commits are shared.
+    Push verifies that the objects of these commits are in the bucket, sends the commits, and then
+    moves the branch or tag, in one atomic step. A branch only moves forward: if the bucket has
+    commits that are not here, push refuses, and `lakecli pull` merges them. A tag that is in the
+    bucket already is not moved. Uncommitted changes are not pushed.
 
-    With --force-with-lease (alone, or as --force-with-lease=COMMIT) a ref is moved back, or
-    elsewhere, if nobody has moved it since it was last fetched, or if it stands on COMMIT.
+    --force-with-lease moves a branch or tag backwards or elsewhere, provided that nobody has moved
+    it in the bucket since the last fetch, or, with --force-with-lease=COMMIT, that it is at COMMIT
+    there.
 
-    An interrupted push is finished, or reported, by the next command that talks to the bucket.
+    If a push is interrupted, the next command that uses the bucket finishes or reports it.
 
     Examples:
         lakecli push lakefs://demo/main
         lakecli push lakefs://demo --all
         lakecli push lakefs://demo/experiment --delete
     """
-    from lakecli.cli.sharing import finish_interrupted, pushed_record, ref_of
+    from lakecli.cli.sharing import finish_interrupted, ref_of
     from lakecli.repository import push as pushing
 
     if all_refs and (delete or ref.ref is not None or force_with_lease is not None):
         raise UsageError(
-            "--all takes a repository, and neither --delete nor --force-with-lease",
+            "--all takes a repository, without --delete and --force-with-lease",
             hint=f"lakecli push --all lakefs://{ref.repository}",
         )
     if delete and ref.ref is None:
@@ -82,15 +83,12 @@ def push(
     for failed in report.failed:
         context.out.warn(f"{failed.kind} {failed.name}: {failed.error.message}")
     context.out.emit(
-        {
-            "repository": repository.uri,
-            "dry_run": dry_run,
-            "refs": [pushed_record(each) for each in report.pushed],
-            "failed": [
-                {"kind": each.kind, "name": each.name, "error": each.error.message}
-                for each in report.failed
-            ],
-        },
+        Pushed(
+            repository=repository.uri,
+            dry_run=dry_run,
+            refs=[pick(PushedRef, each) for each in report.pushed],
+            failed=[pick(FailedRef, each, error=each.error.message) for each in report.failed],
+        ),
         text=lambda: _lines(report, dry_run=dry_run),
     )
     if report.failed:

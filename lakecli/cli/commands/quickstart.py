@@ -28,17 +28,16 @@ def quickstart(
     context: Context,
     directory: Annotated[
         str | None,
-        typer.Argument(metavar="DIR", help="A directory with files of yours"),
+        typer.Argument(metavar="DIR", help="Directory with files to use"),
         Completion(Kind.DIRECTORY),
     ] = None,
 ) -> None:
-    """Build a small lake out of real files, and show each command as it runs.
+    """Create a small repository from real files, and show each command as it runs.
 
-    Takes files of DIR, else files that are on this machine anyway: at most 300, and 20 MiB. They
-    are copied below lakecli's home, uploaded to a new repository there, committed, branched,
-    changed, compared, merged and tagged. The repository is left to play with. Run again, it makes
-    a second one under another name. Nothing outside of lakecli's home is changed; no network is
-    needed.
+    Uses up to 300 files or 20 MiB of DIR, or of Python's own library. The files are copied below
+    lakecli's home, uploaded to a new repository there, committed, changed on a branch, compared,
+    merged and tagged. The repository stays for you to try things. Each run creates another one.
+    Nothing outside lakecli's home is changed, and no network is used.
 
     Examples:
         lakecli quickstart

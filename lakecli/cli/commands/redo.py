@@ -7,10 +7,10 @@ from lakecli.cli.params import RepositoryUri
 
 
 def redo(context: Context, repository: RepositoryUri) -> None:
-    """Do again what was undone last.
+    """Redo the last undone operation.
 
-    As often as there were undos, until something else is done in the repository. In the bucket
-    nothing moves: push does that, or sync.
+    Repeat it for each undo, until another command changes the repository. Nothing moves in the
+    bucket; use push for that, unless sync is auto.
 
     Examples:
         lakecli redo lakefs://demo

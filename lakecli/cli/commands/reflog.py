@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.history import ReflogEntry
 from lakecli.cli.context import Context
 from lakecli.cli.params import Amount, BranchOrTagUri
 from lakecli.cli.text import local_date, one_line
@@ -24,18 +26,18 @@ def reflog(
     *,
     amount: Amount = 100,
     after: Annotated[
-        int | None, typer.Option("--after", min=0, metavar="N", help="Show what comes after this")
+        int | None, typer.Option("--after", min=0, metavar="N", help="Start after this number")
     ] = None,
 ) -> None:
     """Show how a branch or tag moved, newest move first.
 
-    Where it is shared, these are the moves in the bucket, as everybody sees them, on top of them
-    what this clone did since and has not pushed, and below what it did before the first of them;
-    otherwise what this clone did. It remembers that for 30 days, the bucket for good. The
-    number before each move makes a ref: main@{0} is where main went last, main@{2} where it stood
-    before its last two moves, and main@{2026-11-01} where it stood at a date.
+    A pushed branch or tag has a reflog in the bucket, which every clone sees; `lakecli gc run`
+    deletes entries of more than 30 days. Moves of this clone that are not pushed come first, and
+    moves from before the first push last; a clone keeps its own moves for 30 days. The number of
+    each line makes a ref: main@{0} is the current position, main@{2} the position before the last
+    two moves, and main@{2026-11-01} the position at a date.
 
-    Each line has where it went, when, what was done, and who did it.
+    Each line has the ref, the commit, the time, what was done, and who did it.
 
     Examples:
         lakecli reflog lakefs://demo/main
@@ -75,13 +77,6 @@ def _row(ref: str, move: LoggedMove, unpushed: bool) -> tuple[str, ...]:
     return (ref, move.after or "deleted", local_date(move.at), one_line(what), one_line(move.who))
 
 
-def _record(ref: str, move: LoggedMove, _unpushed: bool) -> dict[str, object]:
-    return {
-        "ref": ref,
-        "commit_id": move.after,
-        "before_commit_id": move.before,
-        "at": move.at,
-        "what": move.why,
-        "who": move.who,
-        "shared": move.shared,
-    }
+def _record(ref: str, move: LoggedMove, _unpushed: bool) -> ReflogEntry:
+    ids = {"commit_id": move.after, "before_commit_id": move.before}
+    return pick(ReflogEntry, move, ref=ref, what=move.why, **ids)

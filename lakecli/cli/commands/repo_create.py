@@ -25,22 +25,22 @@ def repo_create(
     ],
     *,
     default_branch: Annotated[
-        str, typer.Option("--default-branch", "-d", metavar="NAME", help="The first branch")
+        str, typer.Option("--default-branch", "-d", metavar="NAME", help="Name of the first branch")
     ] = "main",
     range_entries: Annotated[
         int,
         typer.Option(
             "--range-entries",
             metavar="N",
-            help="Entries in a range, about: a power of two from 16 on; cannot be changed later",
+            help="Average paths per range, a power of two from 16; cannot be changed later",
         ),
     ] = 8192,
 ) -> None:
     """Create a repository in a storage namespace.
 
-    The namespace is claimed for this repository alone, and gets a first commit on the default
-    branch. A directory is made where there is none; a bucket has to exist. If it was interrupted,
-    the same command again finishes it.
+    The namespace belongs to this repository alone. The default branch gets an empty first commit. A
+    directory is created if necessary; a bucket must exist. If the command is interrupted, run it
+    again to finish.
 
     Examples:
         lakecli repo create lakefs://demo local:///var/lake/demo

@@ -9,11 +9,11 @@ from lakecli.cli.text import one_line
 
 
 def repo_delete(context: Context, repository: RepositoryUri, *, yes: Yes = False) -> None:
-    """Delete a repository from this machine; the content of its namespace stays.
+    """Delete a repository from this machine; the objects in its namespace stay.
 
-    Its branches, tags, commits and uncommitted changes are forgotten here. Nothing is deleted
-    from the bucket or directory, which stays claimed by this repository. For 30 days undo brings
-    it back, with everything that was uncommitted.
+    Branches, tags, commits and uncommitted changes are removed from this machine. Nothing is
+    deleted from the bucket or directory, and it still belongs to this repository. `lakecli undo`
+    restores everything for 30 days.
 
     Examples:
         lakecli repo delete lakefs://demo
@@ -29,4 +29,4 @@ def repo_delete(context: Context, repository: RepositoryUri, *, yes: Yes = False
         repository_record(record),
         text=lambda: [f"Repository '{name}' deleted"],
     )
-    context.out.note(f"what it stored stays in {one_line(record.storage_namespace)}")
+    context.out.note(f"its objects stay in {one_line(record.storage_namespace)}")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.history import Resolved as ResolvedRecord
+from lakecli.cli.answers.history import Step
 from lakecli.cli.context import Context
 from lakecli.cli.params import AtOp, RefUris
 from lakecli.uri import ref_of
@@ -16,8 +19,8 @@ if TYPE_CHECKING:
 def rev_parse(context: Context, refs: RefUris, *, at_op: AtOp = "") -> None:
     """Show the commit ID that a ref expression names.
 
-    One line for each. With --json, one object for each: what the base of the expression is, and
-    where every modifier leads.
+    One line is printed for each ref. With --json, one object for each ref also shows the branch,
+    tag or commit that the expression starts from, and the commit after each modifier.
 
     Examples:
         lakecli rev-parse lakefs://demo/main
@@ -34,15 +37,13 @@ def rev_parse(context: Context, refs: RefUris, *, at_op: AtOp = "") -> None:
     )
 
 
-def _record(uri: LakeUri, resolved: Resolved) -> dict[str, object]:
-    return {
-        "uri": str(uri),
-        "commit_id": resolved.commit.id,
-        "kind": resolved.kind,
-        "base": resolved.name,
-        "base_commit_id": resolved.base_id,
-        "staging": resolved.staging,
-        "steps": [
-            {"modifier": step.modifier, "commit_id": step.commit_id} for step in resolved.steps
-        ],
-    }
+def _record(uri: LakeUri, resolved: Resolved) -> ResolvedRecord:
+    return pick(
+        ResolvedRecord,
+        resolved,
+        uri=str(uri),
+        commit_id=resolved.commit.id,
+        base=resolved.name,
+        base_commit_id=resolved.base_id,
+        steps=[pick(Step, step) for step in resolved.steps],
+    )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.history import BranchStatus as BranchRecord
+from lakecli.cli.answers.history import Move, Ref, Status
 from lakecli.cli.context import Context
 from lakecli.cli.params import AtOp, RepositoryOrBranchUri
 
@@ -18,18 +21,16 @@ if TYPE_CHECKING:
 
 
 def status(context: Context, branch: RepositoryOrBranchUri, *, at_op: AtOp = "") -> None:
-    """Show how branches differ from the bucket's, and what is not committed on them.
+    """Show unpushed commits and uncommitted changes, for one branch or all.
 
-    Of one branch, or of all. The bucket is not asked, unless sync is auto: it is compared with
-    where it stood at the last fetch, pull or push. Uncommitted changes are this clone's own: nobody
-    else sees them, and a push does not take them along.
+    Branches are compared with the bucket as of the last fetch, pull or push; the bucket itself is
+    not read unless sync is auto. Uncommitted changes exist on this machine only; push does not send
+    them.
 
     Examples:
         lakecli status lakefs://demo
         lakecli status lakefs://demo/main --json
     """
-    from lakecli.cli.records import ref_record
-    from lakecli.cli.sharing import move_record
     from lakecli.repository import status as states
 
     repository = context.synced_repository(branch, at_op=at_op)
@@ -40,14 +41,14 @@ def status(context: Context, branch: RepositoryOrBranchUri, *, at_op: AtOp = "")
     fetched_at = states.last_fetched(repository)
     missing = list(states.only_in_bucket(repository)) if branch.ref is None else []
     context.out.emit(
-        {
-            "repository": repository.uri,
-            "storage_namespace": repository.record.storage_namespace,
-            "fetched_at": fetched_at,
-            "branches": [_record(each) for each in found],
-            "only_in_bucket": [ref_record(name, commit_id) for name, commit_id in missing],
-            "pending": [move_record(each) for each in pending],
-        },
+        Status(
+            repository=repository.uri,
+            storage_namespace=repository.record.storage_namespace,
+            fetched_at=fetched_at,
+            branches=[pick(BranchRecord, each, each.distance) for each in found],
+            only_in_bucket=[Ref(name=name, commit_id=commit_id) for name, commit_id in missing],
+            pending=[pick(Move, each, each.intent) for each in pending],
+        ),
         text=lambda: _lines(found, missing, fetched_at, now=context.now()),
     )
 
@@ -59,21 +60,8 @@ def _finish(context: Context, repository: Repository) -> list[Finished]:
     try:
         return finish_interrupted(context, repository)
     except Unreachable as error:
-        context.out.warn(f"cannot find out what became of an interrupted push: {error.message}")
+        context.out.warn(f"cannot check an interrupted push: {error.message}")
         return []
-
-
-def _record(branch: BranchStatus) -> dict[str, object]:
-    return {
-        "name": branch.name,
-        "commit_id": branch.commit_id,
-        "upstream": branch.distance.upstream,
-        "ahead": branch.distance.ahead,
-        "behind": branch.distance.behind,
-        "added": branch.added,
-        "changed": branch.changed,
-        "removed": branch.removed,
-    }
 
 
 def _lines(
@@ -87,29 +75,20 @@ def _lines(
     from lakecli.cli.sharing import distance_text
 
     if fetched_at is None:
-        yield "The bucket was never fetched."
+        yield "Never fetched."
     else:
         age = max(0, int((now - fetched_at).total_seconds()))
-        yield f"The bucket was last fetched {human_seconds(age)} ago."
+        yield f"Last fetched {human_seconds(age)} ago."
     uncommitted = False
     for branch in branches:
-        distance = branch.distance
-        told = [
-            distance_text(
-                distance.upstream, distance.ahead, distance.behind, is_deleted=distance.is_deleted
-            )
-        ]
-        counts = {
-            "added": branch.added,
-            "changed": branch.changed,
-            "removed": branch.removed,
-        }
+        parts = [distance_text(branch.distance)]
+        counts = {"added": branch.added, "changed": branch.changed, "removed": branch.removed}
         staged = [f"{count} {what}" for what, count in counts.items() if count]
         if staged:
             uncommitted = True
-            told.append(f"uncommitted: {', '.join(staged)}")
-        yield f"{branch.name}: {'; '.join(told)}"
+            parts.append(f"uncommitted: {', '.join(staged)}")
+        yield f"{branch.name}: {'; '.join(parts)}"
     for name, _ in missing:
         yield f"{name}: only in the bucket"
     if uncommitted:
-        yield "Uncommitted changes are of this clone alone."
+        yield "Uncommitted changes exist on this machine only."

@@ -17,11 +17,9 @@ def tag_create(
     tag: TagUri,
     ref: RefUri,
     *,
-    force: Annotated[
-        bool, typer.Option("--force", "-f", help="Move the tag if it exists already")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Move the tag if it exists")] = False,
 ) -> None:
-    """Give a commit a name that stays.
+    """Create a tag: a name for a commit.
 
     Examples:
         lakecli tag create lakefs://demo/v1.0 lakefs://demo/main
@@ -31,6 +29,6 @@ def tag_create(
 
     made = tags.create(context.synced_repository(tag, ref), ref_of(tag), ref_of(ref), force=force)
     context.out.emit(
-        ref_record(made.name, made.commit_id),
+        ref_record(made),
         text=lambda: [f"Created tag '{made.name}' ({made.commit_id})"],
     )

@@ -9,7 +9,7 @@ from lakecli.uri import ref_of
 
 
 def tag_delete(context: Context, tag: TagUri, *, yes: Yes = False) -> None:
-    """Delete a tag; the commit it names stays.
+    """Delete a tag; its commit stays.
 
     Examples:
         lakecli tag delete lakefs://demo/v1.0
@@ -21,4 +21,4 @@ def tag_delete(context: Context, tag: TagUri, *, yes: Yes = False) -> None:
     tags.show(repository, name)
     context.confirm(f"delete tag '{name}'", yes=yes)
     deleted = tags.delete(repository, name)
-    context.out.emit(ref_record(deleted.name, deleted.commit_id))
+    context.out.emit(ref_record(deleted))

@@ -31,5 +31,5 @@ def tag_list(
         ("Tag", "Commit ID"),
         context.out.page(found, amount=amount, name=lambda item: item.name),
         row=lambda item: (item.name, item.commit_id),
-        record=lambda item: ref_record(item.name, item.commit_id),
+        record=ref_record,
     )

@@ -9,7 +9,7 @@ from lakecli.uri import ref_of
 
 
 def tag_show(context: Context, tag: TagUri, *, at_op: AtOp = "") -> None:
-    """Show a tag and the commit it names.
+    """Show the commit a tag points to.
 
     Examples:
         lakecli tag show lakefs://demo/v1.0
@@ -18,6 +18,6 @@ def tag_show(context: Context, tag: TagUri, *, at_op: AtOp = "") -> None:
 
     found = tags.show(context.synced_repository(tag, at_op=at_op), ref_of(tag))
     context.out.emit(
-        ref_record(found.name, found.commit_id),
+        ref_record(found),
         text=lambda: [f"{found.name} {found.commit_id}"],
     )

@@ -7,15 +7,15 @@ from lakecli.cli.params import Remote, RepositoryUri
 
 
 def undo(context: Context, repository: RepositoryUri, *, remote: Remote = False) -> None:
-    """Take back the last operation on a repository.
+    """Undo the last operation on a repository.
 
-    The newest one that is not undone: a commit, a merge, an upload, a deleted branch with its
-    uncommitted changes, even repo delete. Given again, it takes back the one before it; redo does
-    them again. The operation log says what there is; it goes back 30 days.
+    An operation is whatever a command changed: a commit, a merge, an upload, a deleted branch with
+    its uncommitted changes, even a deleted repository. Run undo again to undo the operation before
+    it, and redo to redo it. `lakecli op log` lists the operations of the last 30 days.
 
-    What was pushed is not taken back behind the others' backs: --remote moves the branch or tag
-    back in the bucket too, if it still stands there; that is implied where sync is auto. What a
-    clone, fetch or pull brought is taken back on this machine only.
+    A pushed branch or tag stays as it is in the bucket, unless --remote is given or sync is auto:
+    then it moves back there too, provided that nobody has moved it since. Undoing a clone, fetch or
+    pull affects this machine only.
 
     Examples:
         lakecli undo lakefs://demo

@@ -1,4 +1,4 @@
-"""What a completion script has to know of the command tree, as plain tables."""
+"""The command tree as plain tables, for completion scripts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
     from lakecli.cli.describe import CommandHelp, OptionHelp
 
-HEADER: Final = "Written by `python -m lakecli.cli.generate` from the command tree; do not edit."
-
 FILES: Final = {Kind.FILE: "file", Kind.DIRECTORY: "directory", Kind.NOTHING: "nothing"}
-"""Kinds that a script completes by itself; every other one is asked for."""
+"""Kinds that a script completes without running lakecli."""
 
 
 class Option(NamedTuple):
@@ -39,10 +37,10 @@ class Table(NamedTuple):
     """The command tree for a script.
 
     Attributes:
-        words: what may follow some words of a command, with summaries, by these words.
+        words: the words that may follow the first words of a command, with summaries.
         options: of each command.
-        arguments: what completes each argument of a command; the last one goes on for ever if
-            the command is in `endless`.
+        arguments: what completes each argument of a command; the last one is repeated if the
+            command is in `endless`.
         endless: commands whose last argument is repeatable.
         shared: options that every command takes.
     """
@@ -57,8 +55,8 @@ class Table(NamedTuple):
 def completer(kind: Kind | None, choices: Sequence[str] = ()) -> str:
     """Return what completes a value.
 
-    Either ``=`` and the fixed values, ``file``, ``directory`` or ``nothing``, or the kind that
-    ``lakecli __complete`` is asked for.
+    This is ``=`` followed by the fixed values; or ``file``, ``directory`` or ``nothing``; or the
+    kind for ``lakecli __complete``.
     """
     if kind is Kind.SETTING:
         return "=" + " ".join(key.name for key in KEYS)
@@ -85,7 +83,7 @@ def make_table(commands: Iterable[CommandHelp]) -> Table:
             endless.add(command.words)
     # `help` is no command: what it names has a page, and a group or a command may share its name.
     named = dict.fromkeys([*topic_names(), *(name for name, _ in table.words[""])])
-    table.words[""].append(("help", "Show the help of a command, or a topic"))
+    table.words[""].append(("help", "Show the help of a command or a topic"))
     table.options["help"] = []
     table.arguments["help"] = [completer(None, sorted(named))]
     for words in table.words.values():
@@ -99,8 +97,3 @@ def _options(options: Iterable[OptionHelp]) -> list[Option]:
         value = completer(option.kind, option.choices) if option.metavar else None
         found += [Option(flag, option.summary, value) for flag in option.flags]
     return sorted(found, key=lambda item: (item.flag.lstrip("-"), item.flag))
-
-
-def quoted(text: str) -> str:
-    """Return `text` in single quotes, for bash and zsh."""
-    return "'" + text.replace("'", "'\\''") + "'"

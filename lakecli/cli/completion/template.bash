@@ -1,23 +1,4 @@
-"""The completion script for bash.
-
-Readline splits the line at the characters of ``COMP_WORDBREAKS``, ``:`` among them, so a URI
-arrives in pieces, and what a candidate replaces is the last piece only. The script puts the words
-together again from the line itself, and cuts from every candidate what stays. It needs neither
-the bash-completion package nor a bash newer than 3.2.
-"""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
-
-from lakecli.cli.completion.table import HEADER, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lakecli.cli.completion.table import Option, Table
-
-_SCRIPT: Final = r"""# bash completion for lakecli -*- shell-script -*-
+# bash completion for lakecli -*- shell-script -*-
 # @HEADER@
 
 # What may follow the words $1, in REPLY.
@@ -144,49 +125,3 @@ _lakecli() {
 }
 
 complete -F _lakecli lakecli
-"""
-
-
-def bash_script(table: Table) -> str:
-    """Return the script."""
-    parts = {
-        "HEADER": HEADER,
-        "WORDS": _cases((words, [name for name, _ in row]) for words, row in table.words.items()),
-        "OPTIONS": _cases(
-            (words, [option.flag for option in row]) for words, row in table.options.items()
-        ),
-        "SHARED": " ".join(option.flag for option in table.shared),
-        "VALUES": "\n".join(_values(table)),
-        "ARGUMENTS": "\n".join(_arguments(table)),
-    }
-    script = _SCRIPT
-    for name, text in parts.items():
-        script = script.replace(f"@{name}@", text)
-    return script
-
-
-def _cases(rows: Iterable[tuple[str, list[str]]]) -> str:
-    return "\n".join(
-        f"    {quoted(words)}) REPLY={quoted(' '.join(row))} ;;" for words, row in rows
-    )
-
-
-def _values(table: Table) -> Iterator[str]:
-    def case(pattern: str, option: Option) -> str:
-        return f"    {pattern}) REPLY={quoted(option.value or '')} ;;"
-
-    for words, options in table.options.items():
-        for option in options:
-            if option.value is not None:
-                yield case(quoted(f"{words} {option.flag}"), option)
-    for option in table.shared:
-        if option.value is not None:
-            yield case(f"*{quoted(' ' + option.flag)}", option)
-
-
-def _arguments(table: Table) -> Iterator[str]:
-    for words, completers in table.arguments.items():
-        for number, completer in enumerate(completers, 1):
-            last = number == len(completers) and words in table.endless
-            pattern = f"{quoted(words + ' ')}*" if last else quoted(f"{words} {number}")
-            yield f"    {pattern}) REPLY={quoted(completer)} ;;"

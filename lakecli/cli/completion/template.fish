@@ -1,17 +1,4 @@
-"""The completion script for fish: one function that prints candidates with their descriptions."""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
-
-from lakecli.cli.completion.table import HEADER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.cli.completion.table import Option, Table
-
-_SCRIPT: Final = r"""# fish completion for lakecli
+# fish completion for lakecli
 # @HEADER@
 
 # Print what may follow the words $argv[1], with summaries; fails where nothing does.
@@ -108,62 +95,3 @@ function __lakecli_complete
 end
 
 complete --command lakecli --no-files --arguments '(__lakecli_complete)'
-"""
-
-
-def fish_script(table: Table) -> str:
-    """Return the script."""
-    parts = {
-        "HEADER": HEADER,
-        "WORDS": "\n".join(_case(words, _lines(row)) for words, row in table.words.items()),
-        "OPTIONS": "\n".join(
-            _case(words, _lines([(item.flag, item.summary) for item in row]))
-            for words, row in table.options.items()
-            if row
-        ),
-        "SHARED": _pairs([(item.flag, item.summary) for item in table.shared], indent=8),
-        "VALUES": "\n".join(_values(table)),
-        "ARGUMENTS": "\n".join(_arguments(table)),
-    }
-    script = _SCRIPT
-    for name, text in parts.items():
-        script = script.replace(f"@{name}@", text)
-    return script
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _pairs(rows: list[tuple[str, str]], *, indent: int) -> str:
-    blanks = " " * indent
-    return " \\\n".join(f"{blanks}{_quoted(name)} {_quoted(summary)}" for name, summary in rows)
-
-
-def _lines(rows: list[tuple[str, str]]) -> str:
-    return f"printf '%s\\t%s\\n' \\\n{_pairs(rows, indent=16)}"
-
-
-def _case(words: str, body: str) -> str:
-    return f"        case {_quoted(words)}\n            {body}"
-
-
-def _values(table: Table) -> Iterator[str]:
-    def case(pattern: str, option: Option) -> str:
-        return _case(pattern, f"echo {_quoted(option.value or '')}")
-
-    for words, options in table.options.items():
-        for option in options:
-            if option.value is not None:
-                yield case(f"{words} {option.flag}", option)
-    for option in table.shared:
-        if option.value is not None:
-            yield case(f"* {option.flag}", option)
-
-
-def _arguments(table: Table) -> Iterator[str]:
-    for words, completers in table.arguments.items():
-        for number, completer in enumerate(completers, 1):
-            last = number == len(completers) and words in table.endless
-            pattern = f"{words} *" if last else f"{words} {number}"
-            yield _case(pattern, f"echo {_quoted(completer)}")

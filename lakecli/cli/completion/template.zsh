@@ -1,17 +1,4 @@
-"""The completion script for zsh: usable from ``$fpath`` and by ``source`` alike."""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
-
-from lakecli.cli.completion.table import HEADER, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.cli.completion.table import Option, Table
-
-_SCRIPT: Final = r"""#compdef lakecli
+#compdef lakecli
 # @HEADER@
 
 # What may follow the words $1, in reply; fails where nothing does.
@@ -113,59 +100,3 @@ if [[ $funcstack[1] == _lakecli ]]; then
 else
     compdef _lakecli lakecli
 fi
-"""
-
-
-def zsh_script(table: Table) -> str:
-    """Return the script."""
-    parts = {
-        "HEADER": HEADER,
-        "WORDS": "\n".join(
-            _case(quoted(words), [_described(*item) for item in row])
-            for words, row in table.words.items()
-        ),
-        "OPTIONS": "\n".join(
-            _case(quoted(words), [_described(item.flag, item.summary) for item in row])
-            for words, row in table.options.items()
-        ),
-        "SHARED": "\n".join(
-            f"        {_described(item.flag, item.summary)}" for item in table.shared
-        ),
-        "VALUES": "\n".join(_values(table)),
-        "ARGUMENTS": "\n".join(_arguments(table)),
-    }
-    script = _SCRIPT
-    for name, text in parts.items():
-        script = script.replace(f"@{name}@", text)
-    return script
-
-
-def _described(name: str, summary: str) -> str:
-    """Return ``name:summary``, quoted; `_describe` splits at the first bare colon."""
-    return quoted(name.replace(":", "\\:") + ":" + summary)
-
-
-def _case(pattern: str, row: list[str]) -> str:
-    lines = "".join(f"\n        {item}" for item in row)
-    return f"    ({pattern}) reply=({lines}\n    ) ;;"
-
-
-def _values(table: Table) -> Iterator[str]:
-    def case(pattern: str, option: Option) -> str:
-        return f"    ({pattern}) REPLY={quoted(option.value or '')} ;;"
-
-    for words, options in table.options.items():
-        for option in options:
-            if option.value is not None:
-                yield case(quoted(f"{words} {option.flag}"), option)
-    for option in table.shared:
-        if option.value is not None:
-            yield case(f"*{quoted(' ' + option.flag)}", option)
-
-
-def _arguments(table: Table) -> Iterator[str]:
-    for words, completers in table.arguments.items():
-        for number, completer in enumerate(completers, 1):
-            last = number == len(completers) and words in table.endless
-            pattern = f"{quoted(words + ' ')}*" if last else quoted(f"{words} {number}")
-            yield f"    ({pattern}) REPLY={quoted(completer)} ;;"

@@ -1,0 +1,100 @@
+"""JSON answers about garbage collection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TypedDict
+
+
+class Garbage(TypedDict):
+    """Garbage of one kind.
+
+    Attributes:
+        kind: data, range, metarange, pack, reflog, incoming, doctor or upload.
+        prefix: prefix of the keys.
+        why: why it is garbage.
+        size: size in bytes.
+    """
+
+    kind: str
+    prefix: str
+    why: str
+    objects: int
+    size: int
+
+
+class CollectionState(TypedDict):
+    """The state of garbage collection.
+
+    Attributes:
+        phase: idle, condemned or sweeping.
+        epoch: number of condemnations so far.
+        grace_seconds: grace period in seconds.
+        since: time when the phase began, by the store's clock.
+        sweep_at: time from which garbage can be deleted.
+        resume_at: time from which an interrupted sweep can be finished or ended.
+    """
+
+    phase: str
+    epoch: int
+    grace_seconds: int
+    since: datetime | None
+    sweep_at: datetime | None
+    resume_at: datetime | None
+
+
+class Collection(CollectionState):
+    """The result of a run of garbage collection.
+
+    Attributes:
+        phase: idle, condemned or sweeping.
+        epoch: number of condemnations so far.
+        grace_seconds: grace period in seconds.
+        since: time when the phase began, by the store's clock.
+        sweep_at: time from which garbage can be deleted.
+        resume_at: time from which an interrupted sweep can be finished or ended.
+        action: condemned, found nothing, waits or swept.
+        dry_run: whether nothing was done because of --dry-run.
+        objects: number of garbage objects.
+        size: bytes of the garbage objects.
+        spared: number of condemned objects that are in use again.
+        garbage: garbage by kind.
+        commits: number of commits that keep their objects; 0 if there was no search.
+        ranges: number of distinct ranges of these commits.
+        entries: number of entries in these ranges.
+        lost: ranges and metaranges that unpushed commits need and that are gone.
+    """
+
+    action: str
+    dry_run: bool
+    objects: int
+    size: int
+    spared: int
+    garbage: Sequence[Garbage]
+    commits: int
+    ranges: int
+    entries: int
+    lost: Sequence[str]
+
+
+class RetentionRule(TypedDict):
+    """The retention of one branch.
+
+    Attributes:
+        branch_id: name of the branch.
+    """
+
+    branch_id: str
+    retention_days: int
+
+
+class RetentionRules(TypedDict):
+    """How long commits keep their objects.
+
+    Attributes:
+        branches: branches with a retention of their own, by name.
+    """
+
+    default_retention_days: int
+    branches: Sequence[RetentionRule]

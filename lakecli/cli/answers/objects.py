@@ -1,0 +1,287 @@
+"""JSON answers about objects, and moving them in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import NotRequired, TypedDict
+
+from lakecli.cli.answers.history import Commit
+from lakecli.model import CommitId
+
+
+class Entry(TypedDict):
+    """An object.
+
+    Attributes:
+        size: size in bytes.
+        checksum: BLAKE3 in 64 hex digits if lakecli uploaded it, else an ETag.
+        modified_at: time of the upload.
+        metadata: metadata; ::lakefs::client-mtime is the modification time of the file, in unix
+            seconds.
+        physical_address: URI of its bytes.
+    """
+
+    path: bytes | str
+    size: int
+    checksum: str
+    modified_at: datetime
+    content_type: str
+    metadata: Mapping[str, str]
+    physical_address: str
+
+
+class PresignedEntry(Entry):
+    """An object with a presigned URL.
+
+    Attributes:
+        size: size in bytes.
+        checksum: BLAKE3 in 64 hex digits if lakecli uploaded it, else an ETag.
+        modified_at: time of the upload.
+        metadata: metadata; ::lakefs::client-mtime is the modification time of the file, in unix
+            seconds.
+        physical_address: URI of its bytes.
+        url: URL that reads the object; keep it secret.
+        expires_at: time when the URL expires.
+    """
+
+    url: str
+    expires_at: datetime
+
+
+class Listed(TypedDict):
+    """An object or a common prefix.
+
+    Attributes:
+        type: object, or common_prefix, which has only a path.
+        size: size in bytes.
+        checksum: BLAKE3 in 64 hex digits if lakecli uploaded it, else an ETag.
+        modified_at: time of the upload.
+        metadata: metadata; ::lakefs::client-mtime is the modification time of the file, in unix
+            seconds.
+        physical_address: URI of its bytes.
+    """
+
+    type: str
+    path: bytes | str
+    size: NotRequired[int]
+    checksum: NotRequired[str]
+    modified_at: NotRequired[datetime]
+    content_type: NotRequired[str]
+    metadata: NotRequired[Mapping[str, str]]
+    physical_address: NotRequired[str]
+
+
+class DownloadedEntry(Entry):
+    """An object that was downloaded.
+
+    Attributes:
+        size: size in bytes.
+        checksum: BLAKE3 in 64 hex digits if lakecli uploaded it, else an ETag.
+        modified_at: time of the upload.
+        metadata: metadata; ::lakefs::client-mtime is the modification time of the file, in unix
+            seconds.
+        physical_address: URI of its bytes.
+        destination: absolute path of the file.
+    """
+
+    destination: Path
+
+
+class Failure(TypedDict):
+    """An object that failed.
+
+    Attributes:
+        path: path of the object; for an upload, of the file.
+        error: the reason.
+    """
+
+    path: bytes | str
+    error: str
+
+
+class _Failures(TypedDict):
+    """Objects that were left out or failed.
+
+    Attributes:
+        excluded: number of objects left out by --include and --exclude.
+        failed: number of objects that failed.
+        size: bytes of all objects that did not fail.
+        failures: the objects that failed.
+    """
+
+    excluded: int
+    failed: int
+    size: int
+    failures: Sequence[Failure]
+
+
+class Upload(_Failures):
+    """The result of a recursive upload.
+
+    Attributes:
+        excluded: number of objects left out by --include and --exclude.
+        failed: number of objects that failed.
+        size: bytes of all objects that did not fail.
+        failures: the objects that failed.
+        uploaded: number of new or changed objects.
+        unchanged: number of objects that were there already.
+    """
+
+    uploaded: int
+    unchanged: int
+
+
+class Download(_Failures):
+    """The result of a recursive download.
+
+    Attributes:
+        excluded: number of objects left out by --include and --exclude.
+        failed: number of objects that failed.
+        size: bytes of all objects that did not fail.
+        failures: the objects that failed.
+        downloaded: number of objects.
+        unchanged: number of objects whose file was there already.
+        destination: absolute path of the directory.
+    """
+
+    downloaded: int
+    unchanged: int
+    destination: Path
+
+
+class TransferPlan(TypedDict):
+    """What an upload or download would do.
+
+    Attributes:
+        new: number of objects that are not there yet.
+        new_size: their bytes.
+        changed: number of objects that would replace another one.
+        changed_size: their bytes.
+        unchanged: number of objects that are there already.
+        unchanged_size: their bytes.
+        excluded: number of objects left out by --include and --exclude.
+        excluded_size: their bytes.
+        failed: number of objects that would fail.
+        failures: the objects that failed.
+    """
+
+    new: int
+    new_size: int
+    changed: int
+    changed_size: int
+    unchanged: int
+    unchanged_size: int
+    excluded: int
+    excluded_size: int
+    failed: int
+    failures: Sequence[Failure]
+
+
+class Imported(TypedDict):
+    """The result of an import.
+
+    Attributes:
+        objects: number of objects of the source.
+        size: their bytes.
+        added: number of new paths on the branch.
+        changed: number of paths with another object.
+        removed: number of paths that the source lacks.
+        unchanged: number of unchanged paths.
+        failed: number of objects that failed; if any, nothing is committed.
+        failures: the first objects that failed.
+        commit: the new commit; null with --dry-run or if objects failed.
+    """
+
+    objects: int
+    size: int
+    added: int
+    changed: int
+    removed: int
+    unchanged: int
+    failed: int
+    failures: Sequence[Failure]
+    commit: Commit | None
+
+
+class Export(TypedDict):
+    """The result of an export.
+
+    Attributes:
+        commit_id: the commit that was exported.
+        since_commit_id: with --since, the commit of the earlier export.
+        since_was_exported: whether the destination has a report of the earlier export.
+        destination: URI of the destination.
+        uncommitted: whether the branch has uncommitted changes.
+        new: number of objects that were not there.
+        new_size: their bytes.
+        changed: number of objects that replaced another one.
+        changed_size: their bytes.
+        copied_by_store: number of both that the store copied itself.
+        unchanged: number of objects that were there already.
+        unchanged_size: their bytes.
+        deleted: number of objects that the earlier ref had and this one lacks.
+        deleted_size: their bytes.
+        without_metadata: number of objects whose metadata the destination does not support.
+        failed: number of objects that failed.
+        failures: the objects that failed, at most 10000.
+        status: path of the report below the destination.
+        dry_run: whether nothing was done because of --dry-run.
+    """
+
+    commit_id: CommitId
+    since_commit_id: CommitId | None
+    since_was_exported: bool | None
+    destination: str
+    uncommitted: bool
+    new: int
+    new_size: int
+    changed: int
+    changed_size: int
+    copied_by_store: int
+    unchanged: int
+    unchanged_size: int
+    deleted: int
+    deleted_size: int
+    without_metadata: int
+    failed: int
+    failures: Sequence[Failure]
+    status: str | None
+    dry_run: bool
+
+
+class Removed(TypedDict):
+    """The result of a removal.
+
+    Attributes:
+        removed: number of objects.
+    """
+
+    removed: int
+
+
+class RemovalPlan(TypedDict):
+    """What a removal would do.
+
+    Attributes:
+        objects: number of objects that would be removed.
+        size: their bytes.
+    """
+
+    objects: int
+    size: int
+
+
+class Rearranged(TypedDict):
+    """The result of a copy or a move.
+
+    Attributes:
+        source: URI of the source.
+        destination: URI of the destination.
+        objects: number of objects copied or moved.
+    """
+
+    source: str
+    destination: str
+    objects: int

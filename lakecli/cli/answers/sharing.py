@@ -1,0 +1,171 @@
+"""JSON answers about clone, fetch, push and pull."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from lakecli.model import CommitId
+
+
+class RefUpdate(TypedDict):
+    """A branch or tag that moved in the bucket.
+
+    Attributes:
+        kind: branch or tag.
+        name: name of the branch or tag.
+        before: its commit in the bucket at the last fetch; null if it was not there.
+        after: its commit there now; null if it was deleted.
+        change: new, moved, forced, deleted, incomplete or differs.
+    """
+
+    kind: str
+    name: str
+    before: CommitId | None
+    after: CommitId | None
+    change: str
+
+
+class Damage(TypedDict):
+    """A record in the bucket that was left out because it is damaged.
+
+    Attributes:
+        kind: branch, tag, pack or commit.
+        name: name of the branch or tag, or ID of the pack or commit.
+        key: key of the object in the storage namespace.
+        what: what is wrong.
+    """
+
+    kind: str
+    name: str
+    key: str
+    what: str
+
+
+class Fetched(TypedDict):
+    """The result of a fetch.
+
+    Attributes:
+        repository: URI of the repository.
+        refs: number of branches and tags in the bucket.
+        commits: number of new commits.
+        packs: number of commit packs that were read.
+        updated: branches and tags that moved since the last fetch.
+        damaged: records that were left out because they are damaged.
+    """
+
+    repository: str
+    refs: int
+    commits: int
+    packs: int
+    updated: Sequence[RefUpdate]
+    damaged: Sequence[Damage]
+
+
+class OutsidePlace(TypedDict):
+    """A place outside the storage namespace where objects are.
+
+    Attributes:
+        place: bucket or directory.
+        objects: number of objects there, as far as counted.
+        allowed: whether this machine may read them.
+    """
+
+    place: str
+    objects: int
+    allowed: bool
+
+
+class Cloned(TypedDict):
+    """A new clone.
+
+    Attributes:
+        repository: URI of the repository.
+        storage_namespace: URI of the storage namespace.
+        commits: number of commits that are new on this machine.
+        left_out: branches and tags of the bucket that were not cloned, and why.
+        outside: places of objects outside the storage namespace.
+        damaged: records that were left out because they are damaged.
+    """
+
+    repository: str
+    storage_namespace: str
+    default_branch: str
+    branches: int
+    tags: int
+    commits: int
+    left_out: Sequence[RefUpdate]
+    outside: Sequence[OutsidePlace]
+    damaged: Sequence[Damage]
+
+
+class PushedRef(TypedDict):
+    """A branch or tag that was pushed.
+
+    Attributes:
+        kind: branch or tag.
+        name: name of the branch or tag.
+        before: its commit in the bucket before; null if it was not there.
+        after: its commit there now; null if it was deleted.
+        state: created, updated, forced, deleted, up to date or behind.
+    """
+
+    kind: str
+    name: str
+    before: CommitId | None
+    after: CommitId | None
+    state: str
+
+
+class FailedRef(TypedDict):
+    """A branch or tag that was not pushed.
+
+    Attributes:
+        kind: branch or tag.
+        name: name of the branch or tag.
+        error: the reason.
+    """
+
+    kind: str
+    name: str
+    error: str
+
+
+class Pushed(TypedDict):
+    """The result of a push.
+
+    Attributes:
+        repository: URI of the repository.
+        dry_run: whether nothing was moved because of --dry-run.
+        refs: branches and tags that are in the bucket as on this machine.
+        failed: branches and tags that were refused.
+    """
+
+    repository: str
+    dry_run: bool
+    refs: Sequence[PushedRef]
+    failed: Sequence[FailedRef]
+
+
+class Pulled(TypedDict):
+    """The result of a pull.
+
+    Attributes:
+        repository: URI of the repository.
+        name: name of the branch or tag.
+        before: its commit on this machine before; null if it was not there.
+        after: its commit now; for a merge with --dry-run, the commit that would be merged.
+        state: created, fast-forward, merged, up to date, ahead or tag.
+        dry_run: whether nothing was moved because of --dry-run.
+        updated: branches and tags that moved since the last fetch.
+        damaged: records that were left out because they are damaged.
+    """
+
+    repository: str
+    name: str
+    before: CommitId | None
+    after: CommitId
+    state: str
+    dry_run: bool
+    updated: Sequence[RefUpdate]
+    damaged: Sequence[Damage]
