@@ -272,11 +272,13 @@ class Matrix:
             return False
         found, *alone = (refs(each.state) for each in (met, one, other))
         begin = refs(self._beginning(meeting.situation, sync=meeting.sync))
-        return all(
-            found.get(ref) in [each.get(ref) for each in alone if each.get(ref) != begin.get(ref)]
-            or found.get(ref) == begin.get(ref) == alone[0].get(ref) == alone[1].get(ref)
-            for ref in set(begin).union(found, *alone)
-        )
+        if alone[1] == begin:
+            return False  # the second one moves nothing that the first one reads
+        for ref in set(begin).union(found, *alone):
+            moved = [tree.get(ref) for tree in alone if tree.get(ref) != begin.get(ref)]
+            if len(moved) > 1 or found.get(ref) != (*moved, begin.get(ref))[0]:
+                return False
+        return True
 
     def _beginning(self, situation: str, *, sync: bool) -> str:
         self.begin(situation)
