@@ -33,6 +33,7 @@ from lakecli.pipeline.errors_as_json import dump_error, load_error
 from lakecli.pipeline.gc.marks import Marks
 from lakecli.pipeline.gc.rules import find_rules
 from lakecli.pipeline.imports.packed import pack_result, unpack_result
+from lakecli.proto.varint import Malformed
 from lakecli.remote.collection import iter_expired, iter_keeps, look, read_state
 from lakecli.remote.commit_data import decode_commit
 from lakecli.remote.packs import read_pack
@@ -40,7 +41,6 @@ from lakecli.remote.records import parse_moves, parse_ref
 from lakecli.repository.core.namespace import describe, owner_of
 from lakecli.repository.handoff.manifest import read_manifest
 from lakecli.sstable import directory, reader
-from lakecli.sstable.errors import Malformed
 from lakecli.sstable.reader import BytesSource, Table
 from tests.support.forge import Namespace
 from tests.support.forgeries import DOCUMENTS, VALUES

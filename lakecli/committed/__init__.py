@@ -2,8 +2,8 @@
 
 ::
 
-    plain        the messages inside values, as lakecli writes them, read without protobuf
-    values       what a record's value holds: an identity and an entry
+    values       the value of a record: an identity and an entry, decoded
+    encode       entries encoded: one at a time, or columns of them
     splitter     where a range ends: a function of the keys alone
     metaranges   a parsed metarange: the ranges of one tree, in key order
     cache        SSTables of a bucket kept as files of this machine
@@ -11,7 +11,6 @@
     points       point reads of open ranges, shared between threads
     lru_cache    what was used last, up to a size
     store        `TreeStore`: opens and writes tables by their ID
-    bulk         many entries encoded at once
     naming       the ID that a table must have
     keys         intervals of keys; ranges: the records of one range
     writer       `TreeWriter`: the one way a tree comes to be, and why trees are canonical

@@ -11,12 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakecli.committed.encode import identify
 from lakecli.committed.metaranges import decode_range_record
 from lakecli.committed.naming import name_of_table
 from lakecli.committed.ranges import is_ours
 from lakecli.committed.splitter import Splitter
 from lakecli.committed.store import check_kind, parse_metarange
-from lakecli.committed.values import decode_entry, identify, identity_of
+from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import IntegrityError
 from lakecli.identity import frame_int, frame_map, frame_str, h
 from lakecli.layout import sstable_key

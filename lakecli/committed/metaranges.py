@@ -1,12 +1,8 @@
 """A metarange: one snapshot of a repository, as the ranges that make it up.
 
 It is an SSTable with a record for each range: the key is the range's last key, the identity the
-64 hex characters of its ID, the data a RangeData message::
-
-    1 min_key         bytes
-    2 max_key         bytes
-    3 estimated_size  uint64     we write the exact size of the file
-    4 count           int64
+64 hex characters of its ID, the data a `lakecli.proto.messages.RangeData`. We write the exact
+size of the file as its ``estimated_size``.
 
 Its property ``lakecli.tree`` says by which rule and N its ranges were cut, see `splitter`. lakeFS's
 metaranges have none: their ranges end elsewhere and are never spliced into ours.
@@ -21,9 +17,10 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lakecli.committed.plain import Shape, read_plain
 from lakecli.committed.values import MalformedValue, decode_value, encode_value
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
+from lakecli.proto.messages import RANGE_DATA
+from lakecli.proto.varint import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +31,6 @@ _TREE = re.compile(rb"1;n=([0-9]{1,18})")
 _ID = re.compile(rb"[0-9a-f]{64}")
 _ID_FRAME = b"\x80\x01"
 """The length of an identity of 64 bytes."""
-_RANGE_DATA = Shape(numbers={3, 4}, strings={1, 2})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +62,15 @@ def decode_tree_property(value: bytes | None) -> int | None:
 
 def encode_range_record(record: RangeRecord) -> bytes:
     """Return the value that stands for a range in a metarange."""
-    from lakecli.proto import messages
-
-    message = messages.RangeData(
-        min_key=record.min_key,
-        max_key=record.max_key,
-        estimated_size=record.size,
-        count=record.count,
+    data = RANGE_DATA.encode(
+        {
+            "min_key": record.min_key,
+            "max_key": record.max_key,
+            "estimated_size": record.size,
+            "count": record.count,
+        }
     )
-    return encode_value(record.id.encode(), message.SerializeToString())
+    return encode_value(record.id.encode(), data)
 
 
 def decode_range_record(value: bytes) -> RangeRecord:
@@ -83,25 +79,16 @@ def decode_range_record(value: bytes) -> RangeRecord:
     Raises:
         MalformedValue: it stands for none.
     """
-    data = decode_value(value)[1]
-    fields = read_plain(data, _RANGE_DATA)
-    if fields is None:
-        return _decode_any(value, data)
-    strings, numbers = fields.strings.get, fields.numbers.get
-    return RangeRecord(
-        range_id_of(value), strings(1, b""), strings(2, b""), numbers(3, 0), numbers(4, 0)
-    )
-
-
-def _decode_any(value: bytes, data: bytes) -> RangeRecord:
-    from lakecli.proto import messages
-
     try:
-        message = messages.RangeData.FromString(data)
-    except messages.DecodeError:
+        message = RANGE_DATA.decode(decode_value(value)[1])
+    except Malformed:
         raise MalformedValue("no range") from None
     return RangeRecord(
-        range_id_of(value), message.min_key, message.max_key, message.estimated_size, message.count
+        range_id_of(value),
+        message["min_key"],
+        message["max_key"],
+        message["estimated_size"],
+        message["count"],
     )
 
 

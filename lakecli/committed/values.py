@@ -1,29 +1,23 @@
-"""What a record's value holds: lakeFS's framing around an identity and an ``Entry`` message.
+"""The values of records: an identity, and the data it stands for, framed as lakeFS does.
 
 For the framing see `lakecli.sstable.framing`. In a range the identity is 32 raw bytes and the data
-an Entry::
+a `lakecli.proto.messages.Entry`; `encode` writes them. The identity of an entry that was read is
+opaque: entries that lakeFS wrote keep theirs.
 
-    1 address         string                relative to the storage namespace, or a full URI
-    2 last_modified   {1 seconds, 2 nanos}
-    3 size            int64
-    4 e_tag           string                the checksum
-    5 metadata        map<string, string>   sorted by key when we write
-    6 address_type    0 deprecated, 1 relative, 2 full
-    7 content_type    string
-
-An identity that is read is opaque: entries written by lakeFS keep theirs.
+Reading ranges spends its time here, so entries in the usual form are decoded field by field. The
+codec of `lakecli.proto` decodes every other form, and decides what is damaged.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
-from lakecli.committed.plain import Shape, read_plain
-from lakecli.errors import UsageError
-from lakecli.identity import DIGEST_SIZE, entry_identity
-from lakecli.layout import is_content_address
-from lakecli.model import CLIENT_METADATA_PREFIX, Entry
+from lakecli.identity import DIGEST_SIZE
+from lakecli.model import Entry
+from lakecli.proto import messages
+from lakecli.proto.varint import CONTINUES, Malformed, decode_varint
 from lakecli.sstable.framing import MalformedValue, decode_value, encode_value, read_component
 
 if TYPE_CHECKING:
@@ -33,31 +27,39 @@ __all__ = [
     "MalformedValue",
     "decode_entry",
     "decode_value",
-    "encode_entry",
     "encode_value",
-    "identify",
     "identities_of",
     "identity_of",
 ]
 
-_DIGEST_FRAME = 2 * DIGEST_SIZE
+_DIGEST_FRAME: Final = 2 * DIGEST_SIZE
 """The one byte that announces an identity of 32 bytes, 0x40."""
 
-_DATA_START = 1 + DIGEST_SIZE
+_DATA_START: Final = 1 + DIGEST_SIZE
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_CACHED: Final = 1 << 12
+"""Times of which the decoded form is kept."""
 
-_ENTRY = Shape(numbers={3, 6}, strings={1, 2, 4, 5, 7}, repeated={5})
-_TIMESTAMP = Shape(numbers={1, 2}, strings=())
-_PAIR = Shape(numbers=(), strings={1, 2})
+_LENGTH_SIZE: Final = 5
+"""Bytes of a length inside a message, at most."""
 
-_RELATIVE = 1
-_FULL = 2
+# The tags of an entry's fields, and of a metadata pair's.
+_ADDRESS: Final = 0x0A
+_LAST_MODIFIED: Final = 0x12
+_SIZE: Final = 0x18
+_E_TAG: Final = 0x22
+_METADATA: Final = 0x2A
+_ADDRESS_TYPE: Final = 0x30
+_CONTENT_TYPE: Final = 0x3A
+_KEY: Final = 0x0A
+_VALUE: Final = 0x12
 
 
 def identity_of(value: bytes) -> bytes:
     """Return the identity of a value.
 
     Raises:
-        MalformedValue: it is not framed as it should be.
+        MalformedValue: the framing is damaged.
     """
     if value[:1] == b"\x40" and len(value) > _DATA_START:
         return value[1:_DATA_START]
@@ -68,7 +70,7 @@ def identities_of(values: Sequence[bytes]) -> list[bytes]:
     """Return the identities of many values, the usual 32-byte ones at the cost of a slice.
 
     Raises:
-        MalformedValue: one is not framed as it should be.
+        MalformedValue: the framing of a value is damaged.
     """
     try:
         return [
@@ -79,115 +81,121 @@ def identities_of(values: Sequence[bytes]) -> list[bytes]:
         raise MalformedValue("an empty value") from None
 
 
-def identify(entry: Entry) -> bytes:
-    """Return the identity of an entry as lakecli computes it."""
-    address = entry.physical_address
-    return entry_identity(
-        size=entry.size,
-        checksum=entry.checksum,
-        metadata={
-            key: text
-            for key, text in entry.metadata.items()
-            if not key.startswith(CLIENT_METADATA_PREFIX)
-        },
-        content_type=entry.content_type,
-        address="" if is_content_address(address, entry.checksum) else address,
-    )
-
-
-def encode_entry(entry: Entry) -> bytes:
-    """Return the whole value that records an entry: its identity and its message.
-
-    Raises:
-        UsageError: some text of it is not UTF-8, which a message cannot hold.
-    """
-    from lakecli.proto import messages
-
-    address = entry.physical_address
-    try:
-        message = messages.Entry(
-            address=address,
-            last_modified=messages.Timestamp(seconds=int(entry.modified_at.timestamp())),
-            size=entry.size,
-            e_tag=entry.checksum,
-            metadata=[
-                messages.Pair(key=key, value=entry.metadata[key])
-                for key in sorted(entry.metadata, key=str.encode)
-            ],
-            address_type=_FULL if "://" in address else _RELATIVE,
-            content_type=entry.content_type,
-        )
-    except UnicodeEncodeError as error:
-        raise _not_text(entry, error.object) from None
-    return encode_value(identify(entry), message.SerializeToString())
-
-
-def _not_text(entry: Entry, text: str) -> UsageError:
-    fields = {
-        "physical address": entry.physical_address,
-        "checksum": entry.checksum,
-        "content type": entry.content_type,
-    }
-    what = next((name for name, value in fields.items() if value == text), "metadata")
-    return UsageError(
-        f"the {what} is not valid text: {text!r}",
-        hint="only paths may hold bytes that are not UTF-8",
-    )
-
-
 def decode_entry(value: bytes) -> Entry:
     """Return the entry that a value records.
 
     Raises:
         MalformedValue: it records none.
     """
-    data = decode_value(value)[1]
-    return _read_plain_entry(data) or _read_any_entry(data)
+    return _decode_usual(value) or _decode_any(value)
 
 
-def _read_plain_entry(data: bytes) -> Entry | None:
-    """Return the entry of a message that looks as lakecli writes them, or ``None``."""
-    fields = read_plain(data, _ENTRY)
-    if fields is None:
-        return None
-    strings = fields.strings
-    modified_at = read_plain(strings.get(2, b""), _TIMESTAMP)
+def _decode_usual(  # noqa: C901, PLR0911, PLR0912, PLR0915 - reading spends its time here
+    value: bytes,
+) -> Entry | None:
+    """Return the entry of a value in the form that lakecli and lakeFS write, or ``None``.
+
+    The identity has 32 bytes, fields ascend, pairs of metadata are short and have a key and a
+    value.
+    """
+    address = checksum = content_type = ""
+    modified_at = _EPOCH
+    size = 0
     metadata: dict[str, str] = {}
     try:
-        for pair in fields.repeated.get(5, ()):
-            parts = read_plain(pair, _PAIR)
-            if parts is None:
-                return None
-            metadata[parts.strings.get(1, b"").decode()] = parts.strings.get(2, b"").decode()
-        if modified_at is None:
+        length, at = value[_DATA_START], _DATA_START + 1
+        if length >= CONTINUES:
+            length, at = decode_varint(value, _DATA_START)
+        end = at + (length >> 1)
+        if value[0] != _DIGEST_FRAME or length & 1 or end > len(value):
             return None
-        return Entry(
-            strings.get(1, b"").decode(),
-            fields.numbers.get(3, 0),
-            strings.get(4, b"").decode(),
-            _time(modified_at.numbers.get(1, 0)),
-            strings.get(7, b"").decode(),
-            metadata,
-        )
-    except UnicodeDecodeError:
+        data = value[at:end] + b"\0"  # no field has this tag, so each ends before another byte
+        end -= at
+
+        at, tag = 0, data[0]
+        if tag == _ADDRESS:
+            length, start = data[1], 2
+            if length >= CONTINUES:
+                length, start = decode_varint(data, 1, max_size=_LENGTH_SIZE)
+            at = start + length
+            address = data[start:at].decode()
+            tag = data[at]
+        if tag == _LAST_MODIFIED:
+            length, start = data[at + 1], at + 2
+            if length >= CONTINUES:
+                return None
+            at = start + length
+            modified_at = _decode_time(data[start:at])
+            tag = data[at]
+        if tag == _SIZE:
+            size, at = data[at + 1], at + 2
+            if size >= CONTINUES:
+                size, at = decode_varint(data, at - 1)
+            tag = data[at]
+        if tag == _E_TAG:
+            length, start = data[at + 1], at + 2
+            if length >= CONTINUES:
+                length, start = decode_varint(data, at + 1, max_size=_LENGTH_SIZE)
+            at = start + length
+            checksum = data[start:at].decode()
+            tag = data[at]
+        while tag == _METADATA:
+            _, length, key_tag, key_length = data[at : at + 4]
+            start = at + 4
+            middle = start + key_length
+            value_tag, value_length = data[middle : middle + 2]
+            stop = middle + 2 + value_length
+            if (
+                key_tag != _KEY
+                or value_tag != _VALUE
+                or stop - at - 2 != length
+                or (length | key_length | value_length) >= CONTINUES
+            ):
+                return None
+            metadata[data[start:middle].decode()] = data[middle + 2 : stop].decode()
+            at = stop
+            tag = data[at]
+        if tag == _ADDRESS_TYPE:
+            if data[at + 1] >= CONTINUES:
+                return None
+            at += 2
+            tag = data[at]
+        if tag == _CONTENT_TYPE:
+            length, start = data[at + 1], at + 2
+            if length >= CONTINUES:
+                length, start = decode_varint(data, at + 1, max_size=_LENGTH_SIZE)
+            at = start + length
+            content_type = data[start:at].decode()
+        if at != end or size >> 63:
+            return None
+    except (IndexError, ValueError, Malformed, MalformedValue):
         return None
+    return Entry(address, size, checksum, modified_at, content_type, metadata)
 
 
-def _read_any_entry(data: bytes) -> Entry:
-    from lakecli.proto import messages
-
+def _decode_any(value: bytes) -> Entry:
+    data = decode_value(value)[1]
     try:
-        message = messages.Entry.FromString(data)
-    except messages.DecodeError:
+        message = messages.ENTRY.decode(data)
+    except Malformed:
         raise MalformedValue("no entry") from None
     return Entry(
-        message.address,
-        message.size,
-        message.e_tag,
-        _time(message.last_modified.seconds),
-        message.content_type,
-        {pair.key: pair.value for pair in message.metadata},
+        message["address"],
+        message["size"],
+        message["e_tag"],
+        _time(messages.seconds_of(message["last_modified"])),
+        message["content_type"],
+        messages.map_of(message["metadata"]),
     )
+
+
+@lru_cache(_CACHED)
+def _decode_time(data: bytes) -> datetime:
+    if data[:1] == b"\x08":
+        seconds, end = decode_varint(data, 1)
+        if end == len(data) and not seconds >> 63:
+            return _time(seconds)
+    return _time(messages.TIMESTAMP.decode(data)["seconds"])
 
 
 def _time(seconds: int) -> datetime:

@@ -1,28 +1,67 @@
-"""The message classes of ``graveler.proto``, built from its compiled descriptor.
+"""The messages inside lakeFS's ranges, metaranges and refs dumps.
 
-protoc's own Python output ties a program to the protobuf release that wrote it and imports five
-more modules at every start; the descriptor and these two public calls do neither. Regenerate
-``graveler.desc`` with ``python -m tests.support.compile_proto``; ``messages.pyi`` is kept by hand.
+They are lakeFS's ``catalog.Entry``, ``committed.RangeData`` and ``graveler.CommitData``. The fields
+are numbered in their order, from 1.
 """
 
-from pathlib import Path
+from __future__ import annotations
 
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message import DecodeError
-from google.protobuf.message_factory import GetMessageClass
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["CommitData", "DecodeError", "Entry", "Pair", "RangeData", "Timestamp"]
+from lakecli.proto.codec import BYTES, INT32, INT64, TEXT, UINT64, Message
 
-_POOL = DescriptorPool()
-_POOL.AddSerializedFile(Path(__file__).with_name("graveler.desc").read_bytes())
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+TIMESTAMP: Final = Message(seconds=INT64, nanos=INT32)
+
+PAIR: Final = Message(key=TEXT, value=TEXT)
+"""An item of a ``map<string, string>``, which on the wire is a repeated message."""
+
+ENTRY: Final = Message(
+    address=TEXT,  # relative to the storage namespace, or a full URI
+    last_modified=TIMESTAMP,
+    size=INT64,
+    e_tag=TEXT,  # the checksum
+    metadata=[PAIR],  # sorted by key when we write
+    address_type=INT32,  # 0 deprecated, 1 relative, 2 full
+    content_type=TEXT,
+)
+
+RANGE_DATA: Final = Message(
+    min_key=BYTES,
+    max_key=BYTES,
+    estimated_size=UINT64,  # in bytes; we write the exact size of the file
+    count=INT64,
+)
+
+COMMIT_DATA: Final = Message(
+    id=TEXT,
+    committer=TEXT,
+    message=TEXT,
+    creation_date=TIMESTAMP,
+    meta_range_id=TEXT,
+    metadata=[PAIR],
+    parents=[TEXT],
+    version=INT32,  # 1: the main parent is the first; 0: the last
+    generation=INT32,
+)
 
 
-def _message(name: str):  # noqa: ANN202 - messages.pyi types what this makes
-    return GetMessageClass(_POOL.FindMessageTypeByName(f"lakecli.graveler.{name}"))
+def pairs_of(items: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return a map as lakecli writes it, sorted by the bytes of its keys.
+
+    Raises:
+        UnicodeEncodeError: a key is not UTF-8.
+    """
+    return [{"key": key, "value": items[key]} for key in sorted(items, key=str.encode)]
 
 
-Timestamp = _message("Timestamp")
-Pair = _message("Pair")
-Entry = _message("Entry")
-RangeData = _message("RangeData")
-CommitData = _message("CommitData")
+def map_of(pairs: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return pairs as a map; of several with the same key, the last one wins."""
+    return {pair["key"]: pair["value"] for pair in pairs}
+
+
+def seconds_of(timestamp: Mapping[str, Any] | None) -> int:
+    """Return the unix seconds of a timestamp, 0 if it is absent."""
+    return timestamp["seconds"] if timestamp else 0

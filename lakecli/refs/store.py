@@ -1,8 +1,8 @@
 """Branches, tags and commits of a repository in the local store, as of one transaction.
 
 Keys are the repository's 16 UUID bytes and then the name, or the commit's 32 raw ID bytes. Values
-are compact JSON with times as unix seconds: quicker to start than protobuf, and what a later
-version adds to a branch or tag survives being rewritten by this one.
+are compact JSON with times as unix seconds: quick to load, and what a later version adds to a
+branch or tag survives being rewritten by this one.
 """
 
 from __future__ import annotations

@@ -7,17 +7,16 @@ is the first one.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from lakecli.errors import Refused
 from lakecli.identity import commit_id
 from lakecli.ids import CommitId, MalformedId, MetarangeId
 from lakecli.layout import MAX_COMMIT_SIZE, MAX_MESSAGE_SIZE
 from lakecli.model import Commit
+from lakecli.proto.messages import COMMIT_DATA, map_of, pairs_of, seconds_of
+from lakecli.proto.varint import Malformed
 from lakecli.sstable.framing import MalformedValue, decode_value, encode_value
-
-if TYPE_CHECKING:
-    from lakecli.proto.messages import CommitData
 
 _VERSION: Final = 1
 _SHOWN: Final = 64
@@ -38,8 +37,6 @@ def encode_commit(commit: Commit) -> bytes:
         TooLong: its message, or all of it, exceeds what is read.
         NotText: its message, committer or metadata are not UTF-8.
     """
-    from lakecli.proto import messages
-
     size = len(commit.message.encode("utf-8", "surrogateescape"))
     if size > MAX_MESSAGE_SIZE:
         raise TooLong(
@@ -47,19 +44,18 @@ def encode_commit(commit: Commit) -> bytes:
             hint=f"commit anew with a message of {MAX_MESSAGE_SIZE:,} bytes at most",
         )
     try:
-        message = messages.CommitData(
-            id=commit.id,
-            committer=commit.committer,
-            message=commit.message,
-            creation_date=messages.Timestamp(seconds=int(commit.created_at.timestamp())),
-            meta_range_id=commit.metarange_id,
-            metadata=[
-                messages.Pair(key=key, value=commit.metadata[key])
-                for key in sorted(commit.metadata, key=str.encode)
-            ],
-            parents=commit.parents,
-            version=_VERSION,
-            generation=commit.generation,
+        data = COMMIT_DATA.encode(
+            {
+                "id": commit.id,
+                "committer": commit.committer,
+                "message": commit.message,
+                "creation_date": {"seconds": int(commit.created_at.timestamp())},
+                "meta_range_id": commit.metarange_id,
+                "metadata": pairs_of(commit.metadata),
+                "parents": commit.parents,
+                "version": _VERSION,
+                "generation": commit.generation,
+            }
         )
     except UnicodeEncodeError as error:
         raise NotText(
@@ -67,7 +63,6 @@ def encode_commit(commit: Commit) -> bytes:
             f"{error.object!r}",
             hint="commit anew with a message, committer and metadata in UTF-8",
         ) from None
-    data = message.SerializeToString()
     if len(data) > MAX_COMMIT_SIZE:
         raise TooLong(
             f"commit {commit.id} cannot be shared, it has {len(data):,} bytes",
@@ -82,48 +77,47 @@ def decode_commit(key: bytes, value: bytes) -> Commit:
     Raises:
         MalformedValue: there is none, its ID is another, or a field of it is no such field.
     """
-    from lakecli.proto import messages
-
     identity, data = decode_value(value)
     if len(data) > MAX_COMMIT_SIZE:
         raise MalformedValue(f"the commit at {key[:_SHOWN]!r} has {len(data):,} bytes")
     try:
-        message = messages.CommitData.FromString(data)
-        commit = _commit(message)
+        commit = _commit(COMMIT_DATA.decode(data))
     except MalformedId as error:
         raise MalformedValue(f"the commit at {key[:_SHOWN]!r} names {error.message}") from None
-    except (messages.DecodeError, ValueError, OverflowError, OSError):
+    except (Malformed, ValueError, OverflowError, OSError):
         raise MalformedValue(f"no commit at {key[:_SHOWN]!r}") from None
     if not commit.id.encode("ascii") == key == identity:
         raise MalformedValue(f"the commit at {key[:_SHOWN]!r} is {commit.id}")
     return commit
 
 
-def _commit(message: CommitData) -> Commit:
-    metadata = {pair.key: pair.value for pair in message.metadata}
-    if message.generation < 1:
-        raise ValueError(f"generation {message.generation}")
+def _commit(fields: dict[str, Any]) -> Commit:
+    metadata = map_of(fields["metadata"])
+    seconds = seconds_of(fields["creation_date"])
+    message, generation = fields["message"], fields["generation"]
+    if generation < 1:
+        raise ValueError(f"generation {generation}")
     # Checked before anything is computed of them, or believed.
-    if len(message.message.encode()) > MAX_MESSAGE_SIZE:
+    if len(message.encode()) > MAX_MESSAGE_SIZE:
         raise ValueError("a message that is too long")
-    parents = tuple([CommitId(parent) for parent in message.parents])
-    metarange_id = MetarangeId(message.meta_range_id)
+    parents = tuple([CommitId(parent) for parent in fields["parents"]])
+    metarange_id = MetarangeId(fields["meta_range_id"])
     return Commit(
         id=CommitId(
             commit_id(
-                committer=message.committer,
-                message=message.message,
+                committer=fields["committer"],
+                message=message,
                 metarange_id=metarange_id,
-                created_at=message.creation_date.seconds,
+                created_at=seconds,
                 metadata=metadata,
                 parents=parents,
             )
         ),
         parents=parents,
         metarange_id=metarange_id,
-        message=message.message,
-        committer=message.committer,
-        created_at=datetime.fromtimestamp(message.creation_date.seconds, UTC),
+        message=message,
+        committer=fields["committer"],
+        created_at=datetime.fromtimestamp(seconds, UTC),
         metadata=metadata,
-        generation=message.generation,
+        generation=generation,
     )

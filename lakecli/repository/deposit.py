@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from lakecli.committed.values import encode_entry
+from lakecli.committed.encode import encode_entry
 from lakecli.errors import LostRace
 from lakecli.repository.core.gate import claim_values
 from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager

@@ -10,7 +10,8 @@ from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from lakecli.committed.values import decode_entry, encode_entry, identity_of
+from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.kv import file_hashes
 from lakecli.layout import data_digest, data_key

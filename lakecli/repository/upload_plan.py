@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from lakecli.committed.values import encode_entry
+from lakecli.committed.encode import encode_entry
 from lakecli.repository.core.walk import size_of, walk
 from lakecli.repository.transfer.ingest import FileChanged, SpecialFile
 from lakecli.repository.transfer.selection import Plan

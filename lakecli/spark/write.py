@@ -259,7 +259,7 @@ def _additions(
     repository: Repository, prefix: bytes, files: Sequence[tuple[str, str, int, int]]
 ) -> list[tuple[bytes, bytes]]:
     """Return path and encoded entry of each file, in path order."""
-    from lakecli.committed.values import encode_entry
+    from lakecli.committed.encode import encode_entry
     from lakecli.model import Entry
     from lakecli.repository.transfer.content_types import content_type_of
 

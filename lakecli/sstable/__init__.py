@@ -5,9 +5,10 @@
     format      the layout of the file and its constants
     writer      makes a file; reader: reads one; source: where its bytes are
     block       one block; index: of the blocks; properties: of the table; directory: finds these
-    framing     lakeFS's framing of values; varint: numbers
+    framing     lakeFS's framing of values
     errors      what can be wrong
 
 `format` describes the file, `writer.TableWriter` makes one, `reader.Table` reads one through a
-`source`; `block` and `index` are their parts. Imports nothing of lakecli but ``errors``.
+`source`; `block` and `index` are their parts. Imports nothing of lakecli but ``errors``
+and ``proto.varint``.
 """

@@ -13,7 +13,7 @@ from operator import lt
 from struct import Struct, pack
 from typing import TYPE_CHECKING
 
-from lakecli.sstable.errors import Malformed
+from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint, encode_varint
 from lakecli.sstable.format import (
     BLOCK_TRAILER_SIZE,
     CHECKSUM_MASK_DELTA,
@@ -27,7 +27,6 @@ from lakecli.sstable.format import (
     STORED_RAW,
     STORED_SNAPPY,
 )
-from lakecli.sstable.varint import CONTINUES, decode_uvarint, encode_uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -104,7 +103,7 @@ def payload_of(stored: bytes) -> bytes:
         raise Malformed(f"a block of unknown type {kind}")
     if stored[0] >= CONTINUES and stored[1] >= CONTINUES:
         # The claimed size is allocated before anything is decompressed; up to 16 KiB it may lie.
-        size, _ = decode_uvarint(payload, 0)
+        size, _ = decode_canonical_varint(payload, 0)
         if size > MAX_BLOCK_SIZE or size > len(payload) * MAX_SNAPPY_RATIO:
             raise Malformed(f"a compressed block that claims {size} bytes")
     try:
@@ -116,7 +115,7 @@ def payload_of(stored: bytes) -> bytes:
 def payload_size(stored: bytes) -> int:
     """Return the size of a stored block's payload when it is uncompressed."""
     if stored[-BLOCK_TRAILER_SIZE] == STORED_SNAPPY:
-        return decode_uvarint(stored, 0)[0]
+        return decode_canonical_varint(stored, 0)[0]
     return len(stored) - BLOCK_TRAILER_SIZE
 
 
@@ -272,9 +271,9 @@ def _wide_header(payload: bytes, position: int) -> tuple[int, int, int, int]:
         if size < CONTINUES:
             return shared, unshared, size, position + 4
         return shared, unshared, size + ((payload[position + 4] - 1) << 7), position + 5
-    shared, position = decode_uvarint(payload, position)
-    unshared, position = decode_uvarint(payload, position)
-    size, position = decode_uvarint(payload, position)
+    shared, position = decode_canonical_varint(payload, position)
+    unshared, position = decode_canonical_varint(payload, position)
+    size, position = decode_canonical_varint(payload, position)
     return shared, unshared, size, position
 
 
@@ -323,9 +322,9 @@ def encode_pairs(pairs: Iterable[tuple[bytes, bytes]], *, restart_interval: int)
             shared = shared_prefix_size(last, key)
         entry = b"".join(
             (
-                encode_uvarint(shared),
-                encode_uvarint(len(key) - shared),
-                encode_uvarint(len(value)),
+                encode_varint(shared),
+                encode_varint(len(key) - shared),
+                encode_varint(len(value)),
                 key[shared:],
                 value,
             )

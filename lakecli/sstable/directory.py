@@ -9,8 +9,9 @@ from itertools import islice
 from operator import lt
 from typing import TYPE_CHECKING
 
+from lakecli.proto.varint import Malformed, decode_canonical_varint
 from lakecli.sstable.block import decode_pairs, payload_of, verify
-from lakecli.sstable.errors import CorruptTable, Malformed, UnknownTableFormat
+from lakecli.sstable.errors import CorruptTable, UnknownTableFormat
 from lakecli.sstable.format import (
     BLOCK_TRAILER_SIZE,
     CHECKSUM_CRC32C,
@@ -28,7 +29,6 @@ from lakecli.sstable.format import (
     VERSION,
 )
 from lakecli.sstable.index import decode_index
-from lakecli.sstable.varint import decode_uvarint
 
 if TYPE_CHECKING:
     from lakecli.sstable.source import Source
@@ -153,8 +153,8 @@ def _decode_footer(tail: _Tail) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def _decode_handle(data: bytes, position: int, *, end: int) -> tuple[tuple[int, int], int]:
     """Decode the handle of a block that lies before `end`; return it and the position after it."""
-    offset, position = decode_uvarint(data, position)
-    size, position = decode_uvarint(data, position)
+    offset, position = decode_canonical_varint(data, position)
+    size, position = decode_canonical_varint(data, position)
     if offset + size + BLOCK_TRAILER_SIZE > end:
         raise Malformed(f"a handle that points at offset {offset}, {size} bytes")
     return (offset, size), position
@@ -165,7 +165,7 @@ def _number(properties: dict[str, bytes], name: str) -> int:
     value = properties.get(name)
     if value is None:
         raise Malformed(f"no property {name}")
-    number, end = decode_uvarint(value, 0)
+    number, end = decode_canonical_varint(value, 0)
     if end != len(value):
         raise Malformed(f"a property {name} of the wrong size")
     return number

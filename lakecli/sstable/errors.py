@@ -31,7 +31,3 @@ class UnknownTableFormat(CorruptTable):
         self.hint = (
             "it is damaged, or a newer program wrote it: update lakecli, or run lakecli fsck"
         )
-
-
-class Malformed(Exception):
-    """Bytes that do not follow the format; the reader turns it into a `CorruptTable`."""

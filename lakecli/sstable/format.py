@@ -85,8 +85,6 @@ MIN_STORED_SIZE: Final = BLOCK_TRAILER_SIZE + 2
 MAX_SNAPPY_RATIO: Final = 22
 """No Snappy stream grows more than this: three bytes make at most 64."""
 
-MAX_UVARINT_SIZE: Final = 10
-
 PROPERTIES_BLOCK: Final = b"rocksdb.properties"
 """The name of the properties block in the metaindex."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import NamedTuple
 
+from lakecli.proto.varint import CONTINUES, Malformed, encode_varint
 from lakecli.sstable.block import decode_pairs, encode_restarts, seal, shared_prefix_size
-from lakecli.sstable.errors import Malformed
 from lakecli.sstable.format import (
     BLOCK_TRAILER_SIZE,
     EMPTY_BLOCK_SIZE,
@@ -20,7 +20,6 @@ from lakecli.sstable.format import (
     RECORD_TRAILER,
     SEPARATOR_TRAILER,
 )
-from lakecli.sstable.varint import CONTINUES, encode_uvarint
 
 
 def separator(last: bytes, following: bytes | None) -> bytes:
@@ -62,7 +61,7 @@ def _successor(last: bytes) -> bytes:
 
 def encode_handle(offset: int, size: int) -> bytes:
     """Encode a block handle."""
-    return encode_uvarint(offset) + encode_uvarint(size)
+    return encode_varint(offset) + encode_varint(size)
 
 
 class _Level:
@@ -81,8 +80,8 @@ class _Level:
 
     def add(self, key: bytes, offset: int, size: int) -> None:
         """Add the handle of a block."""
-        handle = encode_uvarint(offset) + encode_uvarint(size)
-        entry = b"\0%b%c%b%b" % (encode_uvarint(len(key)), len(handle), key, handle)
+        handle = encode_varint(offset) + encode_varint(size)
+        entry = b"\0%b%c%b%b" % (encode_varint(len(key)), len(handle), key, handle)
         self.entries.append(entry)
         self.last_key = key
         self.size_estimate += len(entry) + 4
@@ -92,7 +91,7 @@ class _Level:
         estimate = self.size_estimate
         if estimate <= INDEX_PARTITION_THRESHOLD or not self.entries:
             return False
-        header_size = 1 + len(encode_uvarint(len(key))) + 4 + 4
+        header_size = 1 + len(encode_varint(len(key))) + 4 + 4
         return (
             estimate >= INDEX_PARTITION_SIZE
             or estimate + len(key) + INDEX_HANDLE_GUESS + header_size > INDEX_PARTITION_SIZE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.proto.varint import encode_varint
 from lakecli.sstable.block import encode_pairs
 from lakecli.sstable.format import (
     INDEX_PARTITIONS,
@@ -11,7 +12,6 @@ from lakecli.sstable.format import (
     INDEX_TWO_LEVEL,
     INDEX_TYPE,
 )
-from lakecli.sstable.varint import encode_uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ _ONE_RESTART = 2**31 - 1
 _FIXED = {
     "rocksdb.block.based.table.prefix.filtering": b"0",
     "rocksdb.block.based.table.whole.key.filtering": b"0",
-    "rocksdb.column.family.id": encode_uvarint(2**31 - 1),
+    "rocksdb.column.family.id": encode_varint(2**31 - 1),
     "rocksdb.comparator": b"leveldb.BytewiseComparator",
     "rocksdb.compression": b"Snappy",
     "rocksdb.compression_options": (
@@ -58,7 +58,7 @@ def encode_properties(user: Mapping[str, bytes], numbers: Mapping[str, int]) -> 
     merged = {
         **_FIXED,
         **user,
-        **{name: encode_uvarint(number) for name, number in numbers.items()},
+        **{name: encode_varint(number) for name, number in numbers.items()},
         INDEX_TYPE: index_type.to_bytes(4, "little"),
     }
     pairs = sorted((name.encode("utf-8", "surrogateescape"), merged[name]) for name in merged)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import decode_records, find_value, payload_of, verify
 from lakecli.sstable.directory import read_directory
-from lakecli.sstable.errors import CorruptTable, Malformed, UnknownTableFormat
+from lakecli.sstable.errors import CorruptTable, UnknownTableFormat
 from lakecli.sstable.source import BytesSource, FileSource, Source
 
 if TYPE_CHECKING:

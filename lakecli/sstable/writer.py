@@ -9,6 +9,7 @@ from itertools import islice
 from operator import lt
 from typing import TYPE_CHECKING
 
+from lakecli.proto.varint import encode_varint, small_varints
 from lakecli.sstable.block import codec, encode_pairs, encode_restarts, payload_size, seal
 from lakecli.sstable.format import (
     BLOCK_CUT_MASK,
@@ -31,7 +32,6 @@ from lakecli.sstable.format import (
 )
 from lakecli.sstable.index import IndexWriter, encode_handle, separator
 from lakecli.sstable.properties import encode_properties
-from lakecli.sstable.varint import encode_uvarint, small_uvarints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -201,7 +201,7 @@ class TableWriter:
     def _encode(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Encode records into blocks. Building a table spends its time in this loop."""
         crc32c, _, _ = codec()
-        small = small_uvarints()
+        small = small_varints()
         join = b"".join
         integer = int.from_bytes
         restarts = self._restarts
@@ -243,7 +243,7 @@ class TableWriter:
                 )
             except IndexError:
                 sizes = (shared, length - shared + KEY_TRAILER_SIZE, len(value))
-                record = join((*map(encode_uvarint, sizes), key[shared:], RECORD_TRAILER, value))
+                record = join((*map(encode_varint, sizes), key[shared:], RECORD_TRAILER, value))
             add_record(record)
             entries += 1
             size += len(record)

@@ -46,6 +46,7 @@ STAT: Final = "lakecli fs stat"
 COPY: Final = "cp -r + sync"
 RCLONE: Final = "rclone copy"
 SPARK_PARQUET: Final = "Spark on the same rows in Parquet"
+PROTOBUF: Final = "protobuf"
 ONE_MILLION: Final = "the same ratio at one million"
 
 CLAIMS: Final = {
@@ -111,6 +112,9 @@ CLAIMS: Final = {
     # Garbage collection, marking 20 commits of 500,000 entries that share most ranges.
     "gc mark": Claim(Bound.AT_LEAST, 250_000, "entries/s"),
     "gc mark, reads of a range": Claim(Bound.AT_MOST, 1, "reads"),
+    # Encoding and decoding of entries, against the same work by protobuf's C code.
+    "encode_entry": Claim(Bound.AT_MOST, 0.6, "x", PROTOBUF),
+    "decode_entry": Claim(Bound.AT_MOST, 0.85, "x", PROTOBUF),
     # Point reads in one process, at one million entries.
     "point reads": Claim(Bound.AT_LEAST, 100_000, "reads/s"),
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
 
-from lakecli.committed.values import encode_entry
+from lakecli.committed.encode import encode_entry
 from lakecli.identity import frame_int, frame_map, frame_str
 from lakecli.layout import data_key
 from lakecli.model import Entry

@@ -11,7 +11,7 @@ import pytest
 import lakecli
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.committed.values import encode_entry
+from lakecli.committed.encode import encode_entry
 from lakecli.errors import LakeError, Refused
 from lakecli.filesystem import LakeFileSystem
 from lakecli.identity import h

@@ -11,10 +11,10 @@ import pytest
 from lakecli import layout
 from lakecli.committed.apply import apply
 from lakecli.committed.cache import SstableCache
+from lakecli.committed.encode import encode_entry
 from lakecli.committed.lru_cache import LruCache
 from lakecli.committed.scan import find, iter_ranges, scan
 from lakecli.committed.store import MisnamedTable, TreeStore
-from lakecli.committed.values import encode_entry
 from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE, Entry
 from lakecli.objectstore.base import ANY

@@ -12,9 +12,10 @@ import pytest
 from lakecli.committed.apply import apply
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
+from lakecli.committed.encode import encode_entry
 from lakecli.committed.metaranges import TREE_PROPERTY, RangeRecord, encode_range_record
 from lakecli.committed.scan import iter_ranges, scan
-from lakecli.committed.values import encode_entry, encode_value, identity_of
+from lakecli.committed.values import encode_value, identity_of
 from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.model import EMPTY_TREE, Entry, MetarangeId, RangeId

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from lakecli.committed.apply import apply
+from lakecli.committed.encode import encode_entry
 from lakecli.committed.scan import iter_ranges
-from lakecli.committed.values import encode_entry, identity_of
+from lakecli.committed.values import identity_of
 from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.model import EMPTY_TREE, Entry

@@ -17,6 +17,7 @@ from lakecli.committed.metaranges import (
 )
 from lakecli.committed.values import MalformedValue, decode_value, encode_value
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
+from tests.proto import oracle
 
 ID = RangeId("0123456789abcdef" * 4)
 
@@ -54,6 +55,18 @@ def test_a_record_is_the_bytes_that_lakefs_writes() -> None:
 def test_what_is_no_id_never_becomes_a_key(name: bytes) -> None:
     with pytest.raises(MalformedValue, match="a range without an ID"):
         decode_range_record(encode_value(name, b""))
+
+
+@given(records)
+def test_a_record_is_encoded_as_protobuf_encodes_it(record: RangeRecord) -> None:
+    message = {
+        "min_key": record.min_key,
+        "max_key": record.max_key,
+        "estimated_size": record.size,
+        "count": record.count,
+    }
+    value = encode_value(ID.encode(), oracle.encode("RangeData", message))
+    assert encode_range_record(record) == value
 
 
 @pytest.mark.parametrize("data", [b"\x0a\x05a", b"\xff", b"\x0f"])

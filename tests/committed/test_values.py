@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.committed import values
+from lakecli.committed.encode import encode_entry, identify
 from lakecli.committed.values import (
     MalformedValue,
     decode_entry,
     decode_value,
-    encode_entry,
     encode_value,
-    identify,
     identities_of,
     identity_of,
 )
 from lakecli.errors import UsageError
 from lakecli.identity import h
 from lakecli.layout import data_key
-from lakecli.model import Entry
-from lakecli.proto import messages
+from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.sstable import framing
+from tests.proto import oracle
 
 CHECKSUM = h(b"hello").hex()
 HELLO = Entry(
@@ -48,7 +48,7 @@ entries = st.builds(
         timezones=st.just(UTC),
     ).map(lambda at: at.replace(microsecond=0)),
     content_type=texts,
-    metadata=st.dictionaries(texts, texts, max_size=4),
+    metadata=st.dictionaries(texts | texts.map(CLIENT_METADATA_PREFIX.__add__), texts, max_size=4),
 )
 
 
@@ -91,6 +91,25 @@ def test_identities_of_reports_an_empty_value() -> None:
         identities_of([encode_value(h(b"a"), b""), b""])
 
 
+@given(entries)
+def test_an_entry_is_encoded_as_protobuf_encodes_it(entry: Entry) -> None:
+    identity, data = decode_value(encode_entry(entry))
+    assert identity == identify(entry)
+    message = {
+        "address": entry.physical_address,
+        "last_modified": {"seconds": int(entry.modified_at.timestamp())},
+        "size": entry.size,
+        "e_tag": entry.checksum,
+        "metadata": [
+            {"key": key, "value": entry.metadata[key]}
+            for key in sorted(entry.metadata, key=str.encode)
+        ],
+        "address_type": 2 if "://" in entry.physical_address else 1,
+        "content_type": entry.content_type,
+    }
+    assert data == oracle.encode("Entry", message)
+
+
 def test_an_entry_is_the_bytes_that_lakefs_writes() -> None:
     entry = Entry("data/x", 5, "c", HELLO.modified_at, "text/plain", {"k": "v"})
     identity, data = decode_value(encode_entry(entry))
@@ -123,16 +142,16 @@ def test_metadata_is_sorted_by_the_bytes_of_its_keys() -> None:
 def test_entries_of_other_writers_are_read(
     entry: Entry, nanos: int, address_type: int, tail: bytes
 ) -> None:
-    message = messages.Entry(
-        address=entry.physical_address,
-        last_modified=messages.Timestamp(seconds=int(entry.modified_at.timestamp()), nanos=nanos),
-        size=-entry.size,
-        e_tag=entry.checksum,
-        metadata=[messages.Pair(key=key, value=text) for key, text in entry.metadata.items()],
-        address_type=address_type,
-    )
+    message = {
+        "address": entry.physical_address,
+        "last_modified": {"seconds": int(entry.modified_at.timestamp()), "nanos": nanos},
+        "size": -entry.size,
+        "e_tag": entry.checksum,
+        "metadata": [{"key": key, "value": text} for key, text in entry.metadata.items()],
+        "address_type": address_type,
+    }
     unknown = b"\x40\x05" + b"\x49" + b"12345678" + b"\x55" + b"1234" + b"\x9a\x06\x01x"
-    data = message.SerializeToString() + unknown
+    data = oracle.encode("Entry", message) + unknown
     expected = Entry(
         entry.physical_address,
         -entry.size,
@@ -143,16 +162,111 @@ def test_entries_of_other_writers_are_read(
     assert decode_entry(encode_value(b"any", data) + tail) == expected
 
 
-PIECES = [b"\x0a", b"\x12", b"\x18", b"\x2a", b"\x0d", b"\x09", b"\x02", b"\x08", b"\x80", b"ab"]
+FIELDS = [
+    b"\x0a\x03a/b",
+    b"\x0a\x83\x00a/b",  # a padded length
+    b"\x0a\x83\x80\x80\x80\x80\x00a/b",  # padded more than is allowed
+    b"\x0a\x80\x01" + b"p" * 128,
+    b"\x0a\x01\xff",  # an address that is not UTF-8
+    b"\x12\x06\x08\x80\xe2\xcf\xaa\x06",
+    b"\x12\x04\x08\x05\x10\x07",  # with nanoseconds
+    b"\x12\x04\x10\x07\x08\x05",
+    b"\x12\x00",
+    b"\x12\x80\x08\x08" + bytes(1023),  # a length of two bytes, and padding that is none
+    b"\x12\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",  # before 1970
+    b"\x12\x0a\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f",  # of no year
+    b"\x18\x05",
+    b"\x18\x85\x00",  # padded
+    b"\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",  # negative
+    b"\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f",  # of more than 64 bits
+    b"\x22\x01c",
+    b"\x2a\x06\x0a\x01k\x12\x01v",
+    b"\x2a\x06\x12\x01v\x0a\x01k",  # the value before the key
+    b"\x2a\x08\x0a\x01k\x12\x01v\x1a\x00",  # with an unknown field
+    b"\x2a\x86\x00\x0a\x01k\x12\x01v",
+    b"\x2a\x07\x0a\x81\x00k\x12\x01v",
+    b"\x2a\x00",
+    b"\x2a\x03\x0a\x01k",
+    b"\x2a\x03\x0a\x05k",  # a key that runs past its pair
+    b"\x2a\x05\x0a\x01k\x12\x01v",  # a value that does
+    b"\x30\x01",
+    b"\x30\x81\x00",
+    b"\x3a\x04text",
+    b"\x40\x05",  # unknown
+    b"\x0d1234",  # of fixed width, where a text should be
+    b"\x82\x01\x01x",  # number 16
+    b"\x0b\x0c",  # a group
+    b"\x0a\x05ab",  # runs past the message, or swallows what follows
+    b"\x18",
+    b"\0",
+]
 
 
-@given(st.binary(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join))
-def test_arbitrary_bytes_are_an_entry_or_a_clear_error(data: bytes) -> None:
+def protobuf_entry(data: bytes) -> Entry | None:
+    """Return the entry that protobuf reads, if there is one of a year that exists."""
     try:
-        found = decode_entry(encode_value(b"i", data))
+        message = oracle.decode("Entry", data)
+        seconds = (message["last_modified"] or {"seconds": 0})["seconds"]
+        modified_at = datetime.fromtimestamp(seconds, UTC)
+    except (oracle.DecodeError, ValueError, OverflowError, OSError):
+        return None
+    return Entry(
+        message["address"],
+        message["size"],
+        message["e_tag"],
+        modified_at,
+        message["content_type"],
+        {pair["key"]: pair["value"] for pair in message["metadata"]},
+    )
+
+
+@given(
+    st.lists(st.sampled_from(FIELDS), max_size=8).map(b"".join)
+    | st.lists(st.sampled_from(FIELDS), max_size=8).map(sorted).map(b"".join)
+    | st.binary(max_size=60),
+    st.sampled_from([b"", b"\0", b"\x12\x00"]),
+)
+def test_an_entry_is_read_as_protobuf_reads_it(data: bytes, tail: bytes) -> None:
+    expected = protobuf_entry(data)
+    for identity in (h(b"i"), b"any"):
+        value = encode_value(identity, data) + tail
+        if expected is None:
+            with pytest.raises(MalformedValue):
+                decode_entry(value)
+        else:
+            assert decode_entry(value) == expected
+            assert decode_entry(encode_entry(expected)) == expected
+
+
+@given(entries, st.data())
+def test_a_damaged_value_is_an_error_or_what_protobuf_reads(
+    entry: Entry, choice: st.DataObject
+) -> None:
+    value = encode_entry(entry)
+    at = choice.draw(st.integers(0, len(value) - 1))
+    byte = bytes((choice.draw(st.integers(0, 255)),))
+    damaged = choice.draw(
+        st.sampled_from(
+            [value[:at], value[:at] + byte + value[at + 1 :], value[:at] + value[at + 1 :]]
+        )
+    )
+    try:
+        expected = protobuf_entry(decode_value(damaged)[1])
     except MalformedValue:
-        return
-    assert decode_entry(encode_entry(found)) == found
+        expected = None
+    if expected is None:
+        with pytest.raises(MalformedValue):
+            decode_entry(damaged)
+    else:
+        assert decode_entry(damaged) == expected
+
+
+def test_the_usual_form_is_decoded_without_the_codec(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(values, "_decode_any")
+    known = replace(HELLO, metadata={CLIENT_MTIME: "1772366400", "größe": "\0"})
+    long = replace(HELLO, physical_address="s3://b/" + "p" * 1000, size=2**40, metadata={})
+    for entry in (known, long):
+        assert decode_entry(encode_entry(entry)) == entry
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from blake3 import blake3
 
 import lakecli
 from lakecli.cli.context import system_now
-from lakecli.committed.values import encode_entry
+from lakecli.committed.encode import encode_entry
 from lakecli.errors import ErrorKind
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.filesystem.failures import LakeFileError

@@ -26,7 +26,6 @@ LIBRARIES = (
     "blake3",
     "cramjam",
     "google_crc32c",
-    "google.protobuf.message",
     "platformdirs",
     "pathspec",
     "tomlkit",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lakecli.committed.encode import encode_entry
 from lakecli.committed.store import TreeStore
-from lakecli.committed.values import encode_entry
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore

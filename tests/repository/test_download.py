@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.committed.values import encode_entry
+from lakecli.committed.encode import encode_entry
 from lakecli.errors import IntegrityError, NotFound, Unreachable, UsageError
 from lakecli.identity import h
 from lakecli.layout import data_key

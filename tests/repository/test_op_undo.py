@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.committed.values import encode_entry
+from lakecli.committed.encode import encode_entry
 from lakecli.errors import AlreadyExists, LostRace, NotFound, NothingToDo, Refused
 from lakecli.kv.env import Table
 from lakecli.refs.store import RefStore

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli import layout
-from lakecli.committed.values import encode_entry
+from lakecli.committed.encode import encode_entry
 from lakecli.errors import ErrorKind, OutcomeUnknown, PermissionDenied, Unreachable
 from lakecli.kv import operations as log
 from lakecli.kv.intents import IntentStore

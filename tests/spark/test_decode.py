@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakecli.committed.values import MalformedValue, encode_entry, encode_value
+from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import MalformedValue, encode_value
 from lakecli.model import Entry
 from lakecli.spark import decode
 

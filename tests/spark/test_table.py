@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.committed.values import encode_entry
+from lakecli.committed.encode import encode_entry
 from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.model import Entry
 from lakecli.objectstore.uri import is_local

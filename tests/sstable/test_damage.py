@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.errors import ErrorKind
+from lakecli.proto.varint import Malformed, decode_canonical_varint, encode_varint
 from lakecli.sstable.block import encode_pairs, encode_restarts, find_value, seal
-from lakecli.sstable.errors import Malformed
 from lakecli.sstable.format import FOOTER_SIZE
 from lakecli.sstable.index import encode_handle
 from lakecli.sstable.properties import encode_properties
 from lakecli.sstable.reader import CorruptTable, Table, UnknownTableFormat, decode_block
-from lakecli.sstable.varint import decode_uvarint, encode_uvarint
 from tests.sstable.tables import build, many_records, open_bytes
 
 if TYPE_CHECKING:
@@ -64,11 +63,11 @@ def handles_of(data: bytes) -> dict[str, tuple[int, int]]:
     """Return where the blocks of a file lie, trailers excluded."""
     table = open_bytes(data)
     footer = data[-FOOTER_SIZE:]
-    metaindex_at, position = decode_uvarint(footer, 1)
-    metaindex_size, position = decode_uvarint(footer, position)
-    index_at, position = decode_uvarint(footer, position)
-    index_size, position = decode_uvarint(footer, position)
-    data_size, _ = decode_uvarint(table.properties["rocksdb.data.size"], 0)
+    metaindex_at, position = decode_canonical_varint(footer, 1)
+    metaindex_size, position = decode_canonical_varint(footer, position)
+    index_at, position = decode_canonical_varint(footer, position)
+    index_size, position = decode_canonical_varint(footer, position)
+    data_size, _ = decode_canonical_varint(table.properties["rocksdb.data.size"], 0)
     properties_at = index_at + index_size + 5
     first = table.stored_block(0)
     handles = {
@@ -133,7 +132,7 @@ def finish(data: bytes, partitions: bytes, index: bytes, numbers: dict[str, int]
 
 def entry(shared: int, key: bytes, value: bytes) -> bytes:
     sizes = (shared, len(key), len(value))
-    return b"".join(map(encode_uvarint, sizes)) + key + value
+    return b"".join(map(encode_varint, sizes)) + key + value
 
 
 GOOD_BLOCK = seal(entry(0, b"k" + TRAILER, b"v") + encode_restarts([0]), compress=False)
@@ -281,7 +280,7 @@ def block_with(*entries: bytes, restarts: list[int] | None = None) -> bytes:
         (sealed(b"12345678", kind=7), "unknown type 7"),
         (sealed(b"\x08not snappy", kind=1), "not Snappy"),
         (sealed(b"\xff\xff\xff\xff\x0f" + b"\0" * 90, kind=1), "claims 4294967295 bytes"),
-        (sealed(encode_uvarint(1 << 62) + b"\0" * 90, kind=1), "claims 4611686018427387904"),
+        (sealed(encode_varint(1 << 62) + b"\0" * 90, kind=1), "claims 4611686018427387904"),
         (b"1234", "too short"),
     ],
 )

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.proto.varint import decode_canonical_varint, encode_varint
 from lakecli.sstable.block import decode_records, encode_restarts, payload_of, seal
 from lakecli.sstable.reader import FileSource, Table
-from lakecli.sstable.varint import decode_uvarint, encode_uvarint
 from lakecli.sstable.writer import TableWriter
 from tests.sstable.tables import Record, build, open_bytes
 from tests.support.lakefs_files import DIRECTORY
@@ -76,7 +76,7 @@ def test_all_records_and_properties_read(directory: Path, name: str) -> None:
     records, properties = read(directory / name)
     assert len(records) == NUMBERS[name]["rocksdb.num.entries"]
     for number, expected in NUMBERS[name].items():
-        assert decode_uvarint(properties[number], 0)[0] == expected
+        assert decode_canonical_varint(properties[number], 0)[0] == expected
     for text, value in TEXTS[name].items():
         assert properties[text] == value
     assert records[-1][0] == properties["max_key"]
@@ -137,7 +137,7 @@ def encode_block(keys: list[bytes], values: list[bytes]) -> bytes:
         if at % 16 == 0:
             restarts.append(len(out))
         sizes = (shared, len(key) - shared + 8, len(value))
-        out += b"".join(map(encode_uvarint, sizes)) + key[shared:] + b"\1" + bytes(7) + value
+        out += b"".join(map(encode_varint, sizes)) + key[shared:] + b"\1" + bytes(7) + value
         last = key
     return out + encode_restarts(restarts)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import google_crc32c
 import pytest
 
+from lakecli.proto.varint import decode_canonical_varint
 from lakecli.sstable.block import payload_of, payload_size
 from lakecli.sstable.index import separator
 from lakecli.sstable.reader import Block
-from lakecli.sstable.varint import decode_uvarint
 from lakecli.sstable.writer import TableWriter
 from tests.sstable.tables import build, many_records, open_bytes
 
@@ -17,7 +17,7 @@ WHOLE = b"\x01" + bytes(7)
 
 
 def number(value: bytes) -> int:
-    decoded, end = decode_uvarint(value, 0)
+    decoded, end = decode_canonical_varint(value, 0)
     assert end == len(value)
     return decoded
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from lakecli.committed.values import encode_entry
+from lakecli.committed.encode import encode_entry
 from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.model import Entry

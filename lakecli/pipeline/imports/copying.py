@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from blake3 import blake3
 
-from lakecli.committed.values import encode_entry
+from lakecli.committed.encode import encode_entry
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.layout import data_key
 from lakecli.model import CLIENT_MTIME, Entry

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from blake3 import blake3
 
-from lakecli.committed.bulk import Columns, encode_external
+from lakecli.committed.encode import Columns, encode_external
 from lakecli.committed.metaranges import NO_RANGES
 from lakecli.committed.values import identity_of
 from lakecli.errors import LakeError

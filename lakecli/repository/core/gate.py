@@ -22,7 +22,8 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, cast
 
-from lakecli.committed.values import decode_entry, encode_entry
+from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
 from lakecli.layout import data_digest, sstable_key
 from lakecli.objectstore.base import BucketNotFound

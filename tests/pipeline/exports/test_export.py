@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.committed.values import encode_entry
+from lakecli.committed.encode import encode_entry
 from lakecli.errors import (
     NotFound,
     PartialFailure,

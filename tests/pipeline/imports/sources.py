@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lakecli.committed.values import encode_entry
+from lakecli.committed.encode import encode_entry
 from lakecli.model import Entry
 from lakecli.pipeline.imports.part import Part
 from lakecli.pipeline.imports.rows import Failures, Rows

@@ -1,3 +1,5 @@
+"""Entries in columns are encoded as they are one by one."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime
@@ -6,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.committed.bulk import Columns, encode_external
-from lakecli.committed.values import encode_entry
+from lakecli.committed.encode import Columns, encode_entry, encode_external
 from lakecli.model import Entry
 
 TEXTS = st.text(max_size=300) | st.integers(0, 20_000).map(lambda size: "x" * size)
@@ -23,7 +24,9 @@ def one_by_one(row: tuple[str, int, str, int, str]) -> bytes:
 
 
 @given(st.lists(ROWS, max_size=5))
-def test_it_is_what_protobuf_makes(rows: list[tuple[str, int, str, int, str]]) -> None:
+def test_columns_give_the_same_values_as_single_entries(
+    rows: list[tuple[str, int, str, int, str]],
+) -> None:
     columns = Columns(
         [f"s3://b/{address}".encode() for address, *_ in rows],
         [size for _, size, *_ in rows],
@@ -36,14 +39,14 @@ def test_it_is_what_protobuf_makes(rows: list[tuple[str, int, str, int, str]]) -
 
 @pytest.mark.parametrize("shift", range(0, 63, 7))
 @pytest.mark.parametrize("off", [-1, 0, 1])
-def test_lengths_at_the_edges(shift: int, off: int) -> None:
+def test_numbers_at_the_edges_of_varints_give_the_same_values(shift: int, off: int) -> None:
     size = max(0, (1 << shift) + off)
     row = ("k" * (size % 40_000), size, "c" * (size % 300), size % 2**37, "")
     columns = Columns([f"s3://b/{row[0]}".encode()], [row[1]], [row[2].encode()], [row[3]])
     assert encode_external(columns) == [one_by_one(row)]
 
 
-def test_many_times_and_types() -> None:
+def test_more_times_and_types_than_are_cached_give_the_same_values() -> None:
     rows = [("a", 1, "c", n, f"t/{n}") for n in range(40_000)]
     columns = Columns(
         [b"s3://b/a"] * len(rows),

@@ -1,0 +1,71 @@
+"""Unsigned varints: seven bits a byte, the lowest first, the top bit set on all but the last."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+MAX_VARINT_SIZE: Final = 10
+"""Bytes of a number of 64 bits, at most."""
+
+CONTINUES: Final = 0x80
+"""The top bit: another byte follows. A number below this is encoded as one byte, itself."""
+
+_ONE_BYTE: Final = [bytes((value,)) for value in range(CONTINUES)]
+_ENDLESS: Final = "a number that does not end, or is longer than it should be"
+
+
+class Malformed(Exception):
+    """Bytes that do not follow the format; readers turn it into an error that names the file."""
+
+
+def encode_varint(value: int) -> bytes:
+    """Encode a number of at most 64 bits."""
+    if value < CONTINUES:
+        return _ONE_BYTE[value]
+    if value < 1 << 14:
+        return bytes((value & 0x7F | CONTINUES, value >> 7))
+    if value < 1 << 21:
+        return bytes((value & 0x7F | CONTINUES, value >> 7 & 0x7F | CONTINUES, value >> 14))
+    low = (value & 0x7F | CONTINUES, value >> 7 & 0x7F | CONTINUES, value >> 14 & 0x7F | CONTINUES)
+    return bytes(low) + encode_varint(value >> 21)
+
+
+@cache
+def small_varints() -> list[bytes]:
+    """Return the encoded forms of the numbers below 4,096, made on first use: a loop's table."""
+    return [encode_varint(value) for value in range(1 << 12)]
+
+
+def decode_varint(
+    data: bytes, position: int, *, max_size: int = MAX_VARINT_SIZE
+) -> tuple[int, int]:
+    """Decode the number at `position`, padded or not; return it and the position after it.
+
+    The tenth byte is taken whole, so the number may exceed 64 bits.
+
+    Raises:
+        Malformed: the number does not end within `data`, or not within `max_size` bytes.
+    """
+    value = shift = 0
+    for byte in data[position : position + max_size]:
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < CONTINUES:
+            return value, position
+        shift += 7
+    raise Malformed(_ENDLESS)
+
+
+def decode_canonical_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Decode the number at `position`; return it and the position after it.
+
+    Every number has one form, so that no bit of it can flip unnoticed.
+
+    Raises:
+        Malformed: the number does not end within `data`, or not within 64 bits, or is padded.
+    """
+    value, end = decode_varint(data, position)
+    if value >> 64 or (end - position > 1 and data[end - 1] == 0):
+        raise Malformed(_ENDLESS)
+    return value, end
