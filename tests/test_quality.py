@@ -52,10 +52,13 @@ def test_every_package_has_its_place_in_the_layers() -> None:
     assert present - {"__init__", "__main__"} == placed
 
 
-PACKAGES = sorted(
-    path.parent.relative_to(PROJECT / "lakecli").as_posix()
-    for path in (PROJECT / "lakecli").rglob("__init__.py")
-)
+PACKAGES = [
+    *sorted(
+        path.parent.relative_to(PROJECT / "lakecli").as_posix()
+        for path in (PROJECT / "lakecli").rglob("__init__.py")
+    ),
+    "../tests/support",
+]
 
 LISTED_ELSEWHERE = {
     "cli/commands": "every file is a row of `tree.COMMANDS`; `test_documented` compares them",

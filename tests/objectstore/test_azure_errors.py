@@ -28,7 +28,7 @@ from lakecli.objectstore.base import (
 from lakecli.objectstore.capabilities import renew
 from lakecli.objectstore.streams import PART_SIZE
 from lakecli.retry import Retries
-from tests.objectstore.errors_contract import ErrorContract, ErrorTable, Failure
+from tests.objectstore.errors_contract import ErrorContract, ErrorTable, Failure, methods
 from tests.support.azurite import ACCOUNT, KEY, connection_string
 from tests.support.servers import Answer, StubServer
 
@@ -295,6 +295,7 @@ def test_directories_are_no_objects(store: AzureStore, server: StubServer) -> No
 def test_deleting_an_absent_object_succeeds(store: AzureStore, server: StubServer) -> None:
     server.answers = [batch_answer((202, ""), (404, "BlobNotFound"))]
     store.delete(["a", "gone"])
+    assert methods(server) == ["POST"]  # and raised nothing
 
 
 def test_copies_that_take_their_time(

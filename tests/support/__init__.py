@@ -1,0 +1,25 @@
+"""Servers, builders and helpers for the tests.
+
+::
+
+    azurite                      Azure's emulator, as a server and over TLS
+    gcs, gcs_server, gcs_parts   Google Cloud Storage as a server that is as strict as the real one
+    servers, moto_server         S3 servers, and a stub that gives any answer
+    spark                        one Spark session for all tests of a process
+    flaky, proxies               proxies that fail, delay or change requests
+    counting, faulty             stores that count requests, and that fail as a test says
+    stores                       transactions on a local store that are rolled back
+    lakes, clones                lakes with clocks and IDs that repeat; clones of one namespace
+    demo, golden, terminal       the command line: a repository, recorded runs, a pseudo-terminal
+    command_lines, schemas       a line for every command; the schemas of its JSON
+    crashes                      commands whose process is killed at a named step
+    disk                         what a disk holds after a power cut
+    forge, forgeries             namespaces written byte for byte by an attacker
+    jail                         buckets in memory, and a record of what a command touched
+    graphs                       commit graphs from a line of text
+    collection                   states of garbage collection
+    recorded_progress            a `Progress` that adds up what was reported
+    partners, signing            a partner with curl or Python; a namespace that signs URLs offline
+    lakefs_files                 files that lakeFS wrote
+    tools                        programs that a test needs
+"""
