@@ -47,7 +47,7 @@ def create(
         AlreadyExists: the name or the namespace is taken.
         NotFound: the bucket does not exist.
     """
-    from lakecli.objectstore.registry import open_store, prepare_namespace
+    from lakecli.objectstore.registry import prepare_namespace
     from lakecli.objectstore.uri import normalise
 
     check_branch_name(default_branch)
@@ -56,7 +56,7 @@ def create(
     record = _intend(lake, name, uri, default_branch=default_branch, range_entries=range_entries)
     lake.runtime.on_step("claim")
     region = prepare_namespace(uri)
-    namespace.claim(open_store(uri, region=region), record)
+    namespace.claim(lake.runtime.open_store(uri, region), record)
     lake.runtime.on_step("register")
     return _register(lake, records.with_region(record, region))
 

@@ -17,6 +17,7 @@ from lakecli.objectstore.registry import open_store
 from lakecli.repository import repo
 from lakecli.repository.core.places import remember
 from lakecli.repository.core.stager import stage_entry
+from tests.support.lakes import serve, through
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def counting(bucket: str, fs: LakeFileSystem) -> Iterator[Counting]:
     with lakes.lake(fs.home) as held:
         repo.create(held.lake, "cloud", f"s3://{bucket}/lake")
         repository = held.repository("cloud")
-        repository.__dict__["store"] = counting = Counting(repository.store)
+        counting = Counting(through(repository).store)
+        serve(repository, counting)
         yield counting
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lakecli.committed.encode import encode_entry
-from lakecli.committed.store import TreeStore
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
@@ -14,7 +13,7 @@ from lakecli.repository.core.read import read_object
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
 from lakecli.repository.stat import stat
-from tests.support.lakes import entry_of, make_repository, open_lake, unclaimed
+from tests.support.lakes import entry_of, make_repository, open_lake, through, unclaimed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,17 +55,18 @@ def path_of(number: int) -> bytes:
     return b"tables/events/day=%03d/part-%08d.parquet" % (number % 365, number)
 
 
-def use(repository: Repository, store: MemoryStore) -> None:
-    """Let a repository's namespace be this bucket, with nothing cached."""
-    trees = TreeStore(store, cache=None, range_entries=DEFAULT_RANGE_ENTRIES)
-    repository.__dict__.update(store=store, trees=trees)
+def use(repository: Repository, store: MemoryStore, cache: Path) -> Repository:
+    """Return a handle to a repository in this bucket, with nothing cached."""
+    made = through(repository, store)
+    made.lake.home = made.lake.home._replace(cache=cache)
+    return made
 
 
 def test_reading_one_object_takes_few_requests_and_little_of_each(tmp_path: Path) -> None:
     store = CountingStore()
     with open_lake(tmp_path) as lake:
         repository = make_repository(lake, tmp_path, range_entries=DEFAULT_RANGE_ENTRIES)
-        use(repository, store)
+        repository = use(repository, store, tmp_path / "cache 1")
         wanted = entry_of(b"what is wanted")
         store.put(data_key(wanted.checksum), b"what is wanted", ANY)
         value = encode_entry(wanted)
@@ -74,7 +74,7 @@ def test_reading_one_object_takes_few_requests_and_little_of_each(tmp_path: Path
         Stager(repository, "main", kind="test").write(unclaimed([(path, value) for path in paths]))
         commit(repository, "main", message="many", committer="me")
 
-        use(repository, store)
+        repository = use(repository, store, tmp_path / "cache 2")
         store.requests = store.answered = 0
         entry = stat(repository, "main", path_of(77_777))
         assert b"".join(read_object(repository, entry)) == b"what is wanted"

@@ -27,6 +27,7 @@ from lakecli.repository.core.lake import Home
 from lakecli.repository.sharing.shareable import CannotShare, ensure_shareable
 from lakecli.retry import REF_MOVES, Retries
 from tests.support.faulty import NOW, FaultyStore, denied
+from tests.support.lakes import serve, through
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -263,9 +264,9 @@ def test_a_namespace_that_is_not_ours_any_more(
 def with_store(repository: Repository, **settings: Any) -> FaultyStore:
     """Give a repository a store in memory, claimed by it."""
     store = FaultyStore(**settings)
-    document = repository.store.get("_lakecli/repository.json")
+    document = through(repository).store.get("_lakecli/repository.json")
     MemoryStore(store.bucket, "ns/").put("_lakecli/repository.json", document, ANY)
-    repository.__dict__["store"] = store
+    serve(repository, store)
     return store
 
 

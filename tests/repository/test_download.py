@@ -25,7 +25,7 @@ from lakecli.repository.download import (
 )
 from lakecli.repository.transfer.destination import NoRoom
 from lakecli.repository.upload import UploadOptions, upload_stream, upload_tree
-from tests.support.lakes import unclaimed
+from tests.support.lakes import serve, through, unclaimed
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ THREADS = DownloadOptions(parallelism=4)
 @pytest.fixture(params=["local", "bucket"])
 def anywhere(request: pytest.FixtureRequest, repository: Repository) -> Repository:
     if request.param == "bucket":
-        repository.__dict__["store"] = MemoryStore()
+        serve(repository, MemoryStore())
     return repository
 
 
@@ -253,7 +253,7 @@ def test_a_store_that_is_gone_ends_it(repository: Repository, tmp_path: Path) ->
         def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
             raise Unreachable("down")
 
-    repository.__dict__["store"] = Down()
+    repository = through(repository, Down())
     with pytest.raises(Unreachable, match="down"):
         download_tree(repository, "main", b"t", target=tmp_path / "t", options=THREADS)
     assert not (tmp_path / "t").exists()
@@ -261,7 +261,7 @@ def test_a_store_that_is_gone_ends_it(repository: Repository, tmp_path: Path) ->
 
 def test_a_namespace_that_is_gone_ends_it(repository: Repository, tmp_path: Path) -> None:
     put(repository, {b"t/%d" % number: b"%d" % number for number in range(9)})
-    repository.__dict__["store"] = MemoryStore(missing=True)
+    repository = through(repository, MemoryStore(missing=True))
     with pytest.raises(NotFound, match="bucket"):
         download_tree(repository, "main", b"t", target=tmp_path / "t")
 

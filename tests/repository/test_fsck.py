@@ -116,7 +116,7 @@ def test_entries_are_counted_from_metaranges(repository: Repository, namespace: 
     sole_object(namespace, "range").unlink()
     assert count_entries(repository) == 40
     sole_object(namespace, "metarange").unlink()
-    repository.__dict__.pop("trees")
+    repository.forget_trees()
     assert count_entries(repository) is None
 
 

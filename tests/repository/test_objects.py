@@ -25,7 +25,7 @@ from lakecli.repository.ls import ls
 from lakecli.repository.presign import presign
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_stream
-from tests.support.lakes import entry_of, make_repository, open_lake, stage
+from tests.support.lakes import entry_of, make_repository, open_lake, serve, stage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -175,7 +175,7 @@ def test_a_broken_connection_is_taken_up_where_it_broke(
     monkeypatch.setattr(reading, "RANGE", 100_000)
     data = b"0123456789" * 200_000  # what is one piece is read by one call
     store = Breaking(after=123_456)
-    repository.__dict__["store"] = store
+    serve(repository, store)
     entry = upload(repository, b"x", data)
     store.ranges.clear()  # uploading reads the state of garbage collection
     assert b"".join(read_object(repository, entry)) == data
@@ -184,7 +184,7 @@ def test_a_broken_connection_is_taken_up_where_it_broke(
 
 def test_a_connection_that_never_was_is_an_error(repository: Repository) -> None:
     store = Breaking(after=0)
-    repository.__dict__["store"] = store
+    serve(repository, store)
     entry = upload(repository, b"x", b"data" * reading.PIECE)
     store.ranges.clear()  # as above
     with pytest.raises(Unreachable):
@@ -206,7 +206,7 @@ class Signing(MemoryStore):
 
 def test_presigning_names_type_and_file(repository: Repository) -> None:
     store = Signing()
-    repository.__dict__["store"] = store
+    serve(repository, store)
     upload(repository, b"reports/2026.csv", b"a,b")
     entry, url = presign(repository, "main", b"reports/2026.csv", expires_in=timedelta(hours=2))
     assert (url.url, entry.size) == ("https://signed", 3)

@@ -18,6 +18,7 @@ from lakecli.repository.download import DownloadOptions, download_object, downlo
 from lakecli.repository.transfer.destination import Destination, NoRoom, State, UnsafeName
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.retry import PARTS, RetryPolicy
+from tests.support.lakes import serve
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def store(repository: Repository) -> Store:
     made = Store()
-    repository.__dict__["store"] = made
+    serve(repository, made)
     upload_stream(repository, "main", b"sub/x", source=io.BytesIO(DATA), options=UploadOptions())
     return made
 

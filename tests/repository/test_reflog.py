@@ -23,7 +23,7 @@ from lakecli.repository.undo.log import repository_at
 from lakecli.repository.undo.undo import redo, undo
 from lakecli.retry import REF_MOVES, Retries
 from tests.support.faulty import FaultyStore, unreachable
-from tests.support.lakes import START, read, stage
+from tests.support.lakes import START, read, stage, through
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -87,7 +87,7 @@ def test_a_branch_that_was_never_shared(repository: Repository) -> None:
     first = stood(repository, "main")
     ids = [make(repository, day) for day in (1, 2, 3)]
     store = FaultyStore(errors=dict.fromkeys(("get", "head", "list"), unreachable()))
-    repository.__dict__["store"] = store
+    repository = through(repository, store)
     moves = list(iter_reflog(repository, "main"))
     assert [move.after for move in moves] == [*ids[::-1], first]
     assert [move.before for move in moves] == [*ids[1::-1], first, None]
@@ -205,7 +205,8 @@ def test_a_branch_that_only_the_bucket_has(repository: Repository) -> None:
 
 def test_older_moves_are_read_from_the_bucket_once(repository: Repository) -> None:
     ids = [make(repository, 1), make(repository, 2)]
-    repository.__dict__["store"] = store = FaultyStore()
+    store = FaultyStore()
+    repository = through(repository, store)
     count = 70
     for number in range(count):
         at = START + timedelta(days=10 + number)
@@ -227,7 +228,8 @@ def test_older_moves_are_read_from_the_bucket_once(repository: Repository) -> No
 
 def test_a_gap_between_two_fetches(repository: Repository) -> None:
     ids = [make(repository, 1), make(repository, 2)]
-    repository.__dict__["store"] = store = FaultyStore()
+    store = FaultyStore()
+    repository = through(repository, store)
     for number in range(80):
         seen = number in (3, 79)
         share(repository, ids[number % 2], at=START + timedelta(days=10 + number), seen=seen)
@@ -243,7 +245,8 @@ def test_a_gap_between_two_fetches(repository: Repository) -> None:
 def test_a_new_branch_resolves_nothing_in_its_write_transaction(repository: Repository) -> None:
     """Or everybody on this machine would wait for the bucket."""
     ids = [make(repository, 1), make(repository, 2)]
-    repository.__dict__["store"] = store = FaultyStore()
+    store = FaultyStore()
+    repository = through(repository, store)
     for number in range(40):
         at = START + timedelta(days=10 + number)
         share(repository, ids[number % 2], at=at, seen=number == 39)
@@ -272,13 +275,12 @@ def test_as_of_an_operation(repository: Repository) -> None:
     ids = [make(repository, 1), make(repository, 2)]
     with repository.lake.kv.read() as txn:
         (latest, *_) = iter_operations(txn, repository.key)
-    repository.__dict__["store"] = FaultyStore()
+    bucket = through(repository, FaultyStore())
     for number in range(50):
-        share(repository, ids[0], at=START + timedelta(days=1.5, hours=number), seen=False)
-        share(repository, ids[1], at=START + timedelta(days=1.6, hours=number), seen=number == 49)
+        share(bucket, ids[0], at=START + timedelta(days=1.5, hours=number), seen=False)
+        share(bucket, ids[1], at=START + timedelta(days=1.6, hours=number), seen=number == 49)
     make(repository, 9)
-    then = repository_at(repository, latest.id.hex())
-    then.__dict__["store"] = repository.store
+    then = repository_at(bucket, latest.id.hex())
     moves = list(iter_reflog(then, "main"))
     assert (moves[0].after, moves[0].shared) == (ids[1], False)
     assert all(move.at <= latest.at for move in moves)

@@ -23,7 +23,15 @@ from lakecli.repository.repair.run import repair
 from lakecli.repository.upload import UploadOptions, upload_tree
 from tests.repository.test_fsck import flip, kind_of, remove, truncate, zero
 from tests.support.faulty import FaultyStore
-from tests.support.lakes import entry_of, make_repository, open_lake, read, stage, stage_entries
+from tests.support.lakes import (
+    entry_of,
+    make_repository,
+    open_lake,
+    read,
+    stage,
+    stage_entries,
+    through,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -187,18 +195,16 @@ def test_a_lost_tree(repository: Repository, history: Path, kind: str) -> None:
     assert f"branch create lakefs://demo/rescued -s lakefs://demo/{old.id}" in told.advice
 
 
-def in_a_bucket(repository: Repository, namespace: Path) -> FaultyStore:
+def in_a_bucket(repository: Repository, namespace: Path) -> tuple[Repository, FaultyStore]:
     """Have the repository's objects in a store that is no directory, so that there is a cache."""
     store = FaultyStore()
     for info in repository.store.list():
         store.put(info.key, repository.store.get(info.key), ANY)
-    repository.store = store
-    repository.__dict__.pop("trees", None)
-    return store
+    return through(repository, store), store
 
 
 def test_tables_come_from_the_cache(repository: Repository, history: Path) -> None:
-    store = in_a_bucket(repository, history)
+    repository, store = in_a_bucket(repository, history)
     expected = read(repository, "main")  # caches all it reads
     read(repository, "v1")
     lost = [path.name for path in (history / SSTABLES).iterdir() if path.name != "dummy"]
@@ -218,7 +224,7 @@ def test_tables_come_from_the_cache(repository: Repository, history: Path) -> No
 
 
 def test_damaged_copies_leave_the_cache(repository: Repository, history: Path) -> None:
-    in_a_bucket(repository, history)
+    repository, _ = in_a_bucket(repository, history)
     expected = read(repository, "main")
     directory = repository.lake.home.cache / repository.record.uuid
     broken = max(directory.iterdir())
@@ -361,7 +367,7 @@ def test_the_description_is_written_again(repository: Repository, history: Path)
 def test_what_reads_again_is_no_loss(repository: Repository, history: Path) -> None:
     from lakecli.errors import Unreachable
 
-    store = in_a_bucket(repository, history)
+    repository, store = in_a_bucket(repository, history)
     fails = [True]
     open_ = store.open
 

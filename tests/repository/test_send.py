@@ -25,7 +25,7 @@ from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.send import Section, SectionReader, read_contents
 from lakecli.repository.upload import UploadOptions, upload_file, upload_tree
 from lakecli.retry import PARTS, RetryPolicy
-from tests.support.lakes import checksums, read
+from tests.support.lakes import checksums, read, serve
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Bucket(MemoryStore):
 @pytest.fixture
 def store(repository: Repository) -> Bucket:
     made = Bucket()
-    repository.__dict__["store"] = made
+    serve(repository, made)
     return made
 
 

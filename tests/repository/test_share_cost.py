@@ -16,7 +16,7 @@ from lakecli.repository.fetch import fetch
 from lakecli.repository.push import PushOptions, push
 from tests.support.clones import Clones, make_commit, synced
 from tests.support.counting import CountingStore
-from tests.support.lakes import stage
+from tests.support.lakes import stage, through
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,18 +31,17 @@ ME = PushOptions(who="Me <me@example.com>")
 def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
     """Two clones that have shared before, on a bucket that counts."""
     with Clones.make(tmp_path, "one", "two") as made:
-        one, two = made.repositories
         bucket = MemoryBucket()
-        for each in made.repositories:
-            files = each.store
-            each.__dict__["store"] = CountingStore(bucket)
+        files = made.repositories[0].store
+        repositories = tuple(through(each, CountingStore(bucket)) for each in made.repositories)
+        one, two = repositories
         for info in files.list():
             one.store.put(info.key, files.get(info.key), ANY)
         make_commit(one, b"a")
         push(one, "main", options=ME)
         fetch(two)
         make_commit(two, b"b", "main")
-        yield made.repositories
+        yield repositories
 
 
 def sent(repository: Repository) -> dict[str, int]:

@@ -14,6 +14,7 @@ from lakecli.repository.core.lake import Repository
 from lakecli.repository.sharing import shareable
 from lakecli.repository.sharing.shareable import CannotShare, ClockOff, ensure_shareable
 from tests.support.faulty import FaultyStore, denied, unreachable
+from tests.support.lakes import serve
 
 if TYPE_CHECKING:
     from tests.support.lakes import Ticking
@@ -28,7 +29,7 @@ class SignedStore(FaultyStore):
 
 def with_store(repository: Repository, store: FaultyStore | None = None, **settings: Any) -> Any:
     made = FaultyStore(**settings) if store is None else store
-    repository.__dict__["store"] = made
+    serve(repository, made)
     return made
 
 

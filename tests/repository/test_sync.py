@@ -17,7 +17,7 @@ from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import Clones, synced
-from tests.support.lakes import checksums, read, stage
+from tests.support.lakes import checksums, read, stage, through
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -289,25 +289,26 @@ def test_what_nobody_asked_for_is_not_undone(clones: tuple[Repository, ...]) -> 
 class Refusing:
     """A store that lets nobody write, whatever it says to that."""
 
-    def __init__(self, inner: ObjectStore, error: LakeError) -> None:
+    def __init__(self, inner: ObjectStore) -> None:
         self._inner = inner
-        self._error = error
+        self.error: LakeError | None = None
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("put", "put_new"):
-            raise self._error
+        if self.error is not None and name in ("put", "put_new"):
+            raise self.error
         return getattr(self._inner, name)
 
 
 @pytest.mark.parametrize("kind", [PermissionDenied, Unreachable])
 def test_a_ref_that_cannot_be_sent_keeps_nobody_from_going_on(
-    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch, kind: type[LakeError]
+    clones: tuple[Repository, ...], kind: type[LakeError]
 ) -> None:
     ada, bob, _ = clones
     put(ada, {b"a": b"1"}, "first")
-    with command(bob) as synced_bob, monkeypatch.context() as patch:
-        error = kind("not now", hint="wait and repeat the command")
-        patch.setitem(synced_bob.__dict__, "store", Refusing(synced_bob.store, error))
+    store = Refusing(bob.store)
+    bob = through(bob, store)
+    with command(bob) as synced_bob:
+        store.error = kind("not now", hint="wait and repeat the command")
         branch.create(synced_bob, "dev", source="main")
         with pytest.raises(kind, match="branch dev moved here, not yet in the bucket") as told:
             raise_at_end(synced_bob)
@@ -323,6 +324,7 @@ def test_a_ref_that_cannot_be_sent_keeps_nobody_from_going_on(
             assert [type(each) for each in again.catch_up().unsent] == [kind]
         again.finish()  # it did nothing that would have to be sent
         assert notes(synced_bob)
+        store.error = None
     # While it was refused, nothing was lost; now it goes there.
     with command(bob) as synced_bob:
         assert not notes(synced_bob)

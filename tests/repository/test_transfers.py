@@ -19,7 +19,7 @@ from lakecli.repository.upload import UploadOptions, upload_tree
 from tests.support import crashes
 from tests.support.azurite import ACCOUNT, new_container
 from tests.support.gcs import GcsServer, new_gcs_bucket
-from tests.support.lakes import Numbered, checksums, open_lake, read
+from tests.support.lakes import Numbered, checksums, open_lake, read, serve, through
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class WatchedStore:
 def do(lake: Lake, killer: Killer, command: str, log: Path, parallelism: int) -> None:
     directory = log.parent
     repository = lake.repository("demo")
-    repository.__dict__["store"] = WatchedStore(repository.store, Watch(log, killer))
+    serve(repository, WatchedStore(through(repository).store, Watch(log, killer)))
     if command == "upload":
         upload = UploadOptions(parallelism=parallelism, part_size=PART_SIZE)
         report = upload_tree(repository, "main", b"", source=directory / "source", options=upload)

@@ -33,7 +33,7 @@ from lakecli.repository.upload import (
     upload_stream,
     upload_tree,
 )
-from tests.support.lakes import checksums, make_repository, open_lake, read
+from tests.support.lakes import checksums, make_repository, open_lake, read, serve
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ THREADS = UploadOptions(parallelism=4)
 def anywhere(request: pytest.FixtureRequest, repository: Repository) -> Repository:
     """A repository in a directory, and one in a bucket."""
     if request.param == "bucket":
-        repository.__dict__["store"] = MemoryStore()
+        serve(repository, MemoryStore())
     return repository
 
 
@@ -401,7 +401,7 @@ def many(tmp_path: Path, count: int = 100) -> Path:
 
 
 def test_single_objects_may_fail(repository: Repository, tmp_path: Path) -> None:
-    repository.__dict__["store"] = Failing(Unreachable("busy"), after=10, times=3)
+    serve(repository, Failing(Unreachable("busy"), after=10, times=3))
     report = upload_tree(repository, "main", b"", source=many(tmp_path), options=PLAIN)
     assert [why for _, why in report.failures] == ["busy"] * 3
     assert report.uploaded == len(read(repository, "main")) == 97
@@ -412,7 +412,7 @@ def test_single_objects_may_fail(repository: Repository, tmp_path: Path) -> None
 def test_a_store_that_is_gone_ends_it(
     repository: Repository, tmp_path: Path, options: UploadOptions, error: Exception
 ) -> None:
-    repository.__dict__["store"] = Failing(error, after=0)
+    serve(repository, Failing(error, after=0))
     with pytest.raises(type(error)) as raised:
         upload_tree(repository, "main", b"", source=many(tmp_path), options=options)
     assert raised.value is error
@@ -421,7 +421,7 @@ def test_a_store_that_is_gone_ends_it(
 
 def test_what_arrived_before_the_end_is_kept(repository: Repository, tmp_path: Path) -> None:
     source = many(tmp_path)
-    repository.__dict__["store"] = Failing(Unreachable("down"), after=40)
+    serve(repository, Failing(Unreachable("down"), after=40))
     report = UploadReport()
     with pytest.raises(Unreachable):
         upload_tree(repository, "main", b"", source=source, options=PLAIN, report=report)

@@ -82,7 +82,6 @@ def synced(repository: Repository, who: str) -> Synced:
     new_id = repository.lake.runtime.new_id
     mover = SharedMover(new_id(), who=lambda: who, sleep=lambda _seconds: None)
     handle = Repository(repository.lake, repository.record, mover=mover)
-    handle.__dict__["store"] = repository.store
     handle.notices = repository.notices
     return Synced(handle, mover)
 

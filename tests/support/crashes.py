@@ -17,10 +17,10 @@ import signal
 import traceback
 from collections import Counter
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from lakecli.errors import LakeError
-from tests.support.lakes import Numbered, Ticking, open_lake
+from tests.support.lakes import Numbered, Ticking, open_lake, serve, through
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +83,7 @@ class Killer:
 
     def watch(self, repository: Repository) -> None:
         """Make every writing call to the store two steps, before and after it."""
-        repository.__dict__["store"] = _Watched(repository.store, self)
+        serve(repository, cast("Any", _Watched(through(repository).store, self)))
 
 
 class _Watched:

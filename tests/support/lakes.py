@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakecli.committed.encode import encode_entry
 from lakecli.identity import h
@@ -14,7 +14,7 @@ from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import repo
 from lakecli.repository.core import housekeeping
-from lakecli.repository.core.lake import Home, Lake, Runtime
+from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
 from lakecli.repository.core.stager import Stager
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.core.lake import Repository
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -66,6 +65,28 @@ def open_lake(
 def make_repository(lake: Lake, directory: Path, *, range_entries: int = 16) -> Repository:
     """Create a repository in a directory, with ranges small enough that there are many."""
     return repo.create(lake, "demo", str(directory / "namespace"), range_entries=range_entries)
+
+
+def through(repository: Repository, store: ObjectStore | None = None, **runtime: Any) -> Repository:
+    """Return a handle to the same repository that has opened nothing yet.
+
+    Args:
+        repository: the repository.
+        store: its storage namespace from now on, in place of the one that its record names.
+        runtime: fields of the runtime to replace.
+    """
+    lake = repository.lake
+    if store is not None:
+        runtime["open_store"] = lambda _uri, _region: store
+    changed = Lake(lake.home, lake.kv, lake.runtime._replace(**runtime))
+    return Repository(changed, repository.record, mover=repository.mover)
+
+
+def serve(repository: Repository, store: ObjectStore) -> None:
+    """Make a store the namespace of a repository that has not opened its own yet."""
+    assert repository.store_in_use is None
+    lake = repository.lake
+    lake.runtime = lake.runtime._replace(open_store=lambda _uri, _region: store)
 
 
 def entry_of(contents: bytes, *, at: datetime = START) -> Entry:

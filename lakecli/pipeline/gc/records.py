@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.remote.collection import DEFAULT_GRACE
-from lakecli.repository.core.gc_guard import elapsed
+from lakecli.repository.core.clock import elapsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,43 +1,52 @@
-"""This machine's clock, held against the store's wherever a command that writes dates asked it.
+"""Clocks: this machine's compared with the store's, and one that measures elapsed time.
 
-Commits, moves and operations are dated by this machine. The store's clock is in each of its
-responses, so comparing the two takes no request; a store that is a directory has this machine's.
+Commits, moves and operations are dated by this machine. Each response of a store has the store's
+time, so the comparison takes no request; a directory has this machine's clock.
 """
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
+
+from lakecli.repository.core.notice import Notice
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 CLOCK_LIMIT: Final = timedelta(hours=1)
-"""How far apart the clocks of a machine and of a store may be that share a history of dates."""
+"""The largest accepted difference between the clocks of this machine and of the store."""
+
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 CLOCK_FIX: Final = "set the clock of this machine, for example with `timedatectl set-ntp true`"
 
 
+def elapsed() -> float:
+    """Return seconds that only grow, by a clock that goes on while the machine is asleep."""
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
+
+
 def notify_clock(repository: Repository) -> None:
-    """Leave a notice where this machine's clock is far from that of a store that has answered."""
+    """Add a notice if this machine's clock is wrong, compared with a store that has answered."""
     store = repository.store_in_use
     if store is None:
         return
     from lakecli.objectstore.dates import store_time
-    from lakecli.repository.core.notice import Notice
 
     there = store_time(store)
     if there is None:
         return
     ahead = there - repository.lake.runtime.clock()
     if abs(ahead) > CLOCK_LIMIT:
-        message = f"{wrong_by(ahead)}; what this command dates is dated wrong for everybody"
+        message = f"{wrong_by(ahead)}; the dates that this command writes are wrong for everybody"
         if not any(notice.hint == CLOCK_FIX for notice in repository.notices):
             repository.notify(Notice(message, CLOCK_FIX))
 
 
 def wrong_by(ahead: timedelta) -> str:
-    """Say in words how far the store's clock is ahead of this machine's."""
+    """Describe how far the store's clock is ahead of this machine's."""
     side = "behind" if ahead > timedelta(0) else "ahead of"
     return f"this machine's clock is {_shown(abs(ahead))} {side} that of the store"
 

@@ -18,7 +18,6 @@ Nothing but `lakecli.repository.core.gate`, uploads and the writing of trees cal
 from __future__ import annotations
 
 import os
-import time
 from datetime import timedelta
 from threading import Lock
 from time import sleep
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakecli.errors import LostRace, PermissionDenied
 from lakecli.objectstore.base import ObjectNotFound
+from lakecli.repository.core.clock import elapsed
 from lakecli.retry import SWEEPS, Retries
 
 if TYPE_CHECKING:
@@ -40,14 +40,6 @@ B = TypeVar("B")
 
 PARALLELISM: Final = 16
 """Objects looked at, or given a new time, at once."""
-
-
-_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-
-
-def elapsed() -> float:
-    """Return seconds that only ever grow, by a clock that goes on while the machine is asleep."""
-    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
 
 def random_id() -> bytes:

@@ -1,19 +1,20 @@
-"""A lake: all repositories this user has on this machine, behind one local store.
+"""A lake: the repositories of one home, in one local store.
 
-`Lake.open` is the library's front door. Everything that is not a function of its arguments comes
-in here: where things lie, the clock, the source of random IDs, and the words that the operation
-log records.
+`Lake.open` is the entry point of the library. Everything that is not a function of its arguments
+comes in here, as a `Home` and a `Runtime`.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from time import sleep
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lakecli.errors import NotFound
 from lakecli.kv.env import LocalStore
 from lakecli.progress import ignore_step
 from lakecli.repository.core import records
+from lakecli.repository.core.clock import elapsed
 from lakecli.repository.core.mover import LOCAL_MOVER
 
 if TYPE_CHECKING:
@@ -34,17 +35,22 @@ DEFAULT_CACHE_SIZE = 10 << 30
 
 
 def _no_place(_repository: str) -> Sequence[str]:
-    """Trust no place by configuration."""
     return ()
 
 
+def _open_store(uri: str, region: str) -> ObjectStore:
+    from lakecli.objectstore.registry import open_store
+
+    return open_store(uri, region=region)
+
+
 class Home(NamedTuple):
-    """Where a lake lies on this machine.
+    """The directories of a lake on this machine.
 
     Attributes:
         store: the directory of the LMDB environment.
-        cache: the directory of cached SSTables; may be deleted at any time.
-        cache_size: its limit in bytes.
+        cache: the directory of cached SSTables; it may be deleted at any time.
+        cache_size: the limit of the cache in bytes.
     """
 
     store: Path
@@ -53,15 +59,18 @@ class Home(NamedTuple):
 
 
 class Runtime(NamedTuple):
-    """What a lake is told about the world, so that tests can tell it something else.
+    """The clocks, random numbers and stores that a lake uses; tests replace them.
 
     Attributes:
-        clock: the present, as an aware UTC datetime.
-        new_id: 16 random bytes at each call.
-        command: what the operation log says was done; no secrets.
+        clock: returns the present as an aware UTC datetime.
+        new_id: returns 16 random bytes.
+        command: the command line that the operation log records; no secrets.
         on_step: called with the name of each step of a protocol before it is taken.
         trusted: given the name of a repository, returns the places outside its namespace that the
             configuration allows it to read; see `lakecli.repository.core.places`.
+        open_store: given the URI of a storage namespace and its region, returns its store.
+        elapsed: returns seconds that only grow, also while the machine is asleep.
+        sleep: waits for some seconds.
     """
 
     clock: Callable[[], datetime]
@@ -69,13 +78,16 @@ class Runtime(NamedTuple):
     command: str = ""
     on_step: Callable[[str], None] = ignore_step
     trusted: Callable[[str], Sequence[str]] = _no_place
+    open_store: Callable[[str, str], ObjectStore] = _open_store
+    elapsed: Callable[[], float] = elapsed
+    sleep: Callable[[float], None] = sleep
 
 
 class Lake:
-    """The repositories of one local store. Close it, or use it as a context manager.
+    """A lake is the set of repositories of one home. Close it, or use it as a context manager.
 
-    Safe to share between threads; who closes it makes sure that none uses it any more. Not usable
-    in a process forked after it was opened.
+    Safe to share between threads; close it when none of them uses it any more. Not usable in a
+    process forked after it was opened.
     """
 
     def __init__(self, home: Home, store: LocalStore, runtime: Runtime) -> None:
@@ -85,11 +97,11 @@ class Lake:
 
     @classmethod
     def open(cls, home: Home, runtime: Runtime) -> Self:
-        """Open the local store, creating it at first use.
+        """Open the local store, and create it at first use.
 
         Raises:
-            PermissionDenied: the home cannot be written.
-            Refused: the store was written by a newer lakecli, or lies on a network file system.
+            PermissionDenied: the home is not writable.
+            Refused: a newer lakecli wrote the store, or it is on a network file system.
         """
         return cls(home, LocalStore.open(home.store), runtime)
 
@@ -119,7 +131,7 @@ class Lake:
         return int.from_bytes(self.runtime.new_id()[:4]) / 0xFFFFFFFF
 
     def repositories(self, *, prefix: str = "", after: str = "") -> Iterator[RepositoryRecord]:
-        """Yield what is known of each repository, ordered by name."""
+        """Yield the record of each repository, ordered by name."""
         with self.kv.read() as txn:
             yield from records.iter_repositories(txn, prefix=prefix, after=after)
 
@@ -131,7 +143,7 @@ class Lake:
             mover: moves its branches.
 
         Raises:
-            NotFound: there is none of that name here.
+            NotFound: no repository has that name.
         """
         with self.kv.read() as txn:
             record = records.find_repository(txn, name)
@@ -139,7 +151,7 @@ class Lake:
         if record is None:
             hint = "list them: lakecli repo list"
             if was_here:
-                hint = f"there was one; see what was done: lakecli op log lakefs://{name}"
+                hint = f"it was deleted; see the operation log: lakecli op log lakefs://{name}"
             raise NotFound(f"no repository {name!r} on this machine", hint=hint)
         return Repository(self, record, mover=mover)
 
@@ -164,8 +176,10 @@ class Repository:
         self.mover = mover
         self.key = record.uuid.key
         """The 16 bytes that this repository's rows in the local store begin with."""
+        self._store: ObjectStore | None = None
+        self._trees: TreeStore | None = None
         self.notices: list[Notice] = []
-        """What verbs found out beside their work, for the caller to show and to clear."""
+        """What verbs found out, for the caller to show and to clear."""
 
     def __enter__(self) -> Self:
         """Return the repository itself."""
@@ -186,7 +200,7 @@ class Repository:
         return self.mover.command_id is not None
 
     def notify(self, notice: Notice) -> None:
-        """Leave a notice for the caller, once."""
+        """Add a notice for the caller, unless it is there already."""
         if notice not in self.notices:
             self.notices.append(notice)
 
@@ -196,7 +210,7 @@ class Repository:
         return self.record.name
 
     def is_here(self) -> bool:
-        """Whether it still is on this machine, under this name."""
+        """Tell whether this machine still has the repository, under this name."""
         with self.lake.kv.read() as txn:
             found = records.find_repository(txn, self.name)
         return found is not None and found.uuid == self.record.uuid
@@ -208,43 +222,52 @@ class Repository:
 
     @property
     def store_in_use(self) -> ObjectStore | None:
-        """The storage namespace if it was used already, else ``None``; nothing is imported."""
-        store: ObjectStore | None = self.__dict__.get("store")
-        return store
+        """The storage namespace if it was used already, else ``None``; imports nothing."""
+        return self._store
 
-    @cached_property
+    @property
     def store(self) -> ObjectStore:
-        """The storage namespace; the first use imports its adapter, nothing is asked yet."""
-        from lakecli.objectstore.registry import open_store
-
-        return open_store(self.record.storage_namespace, region=self.record.region)
+        """The storage namespace; the first use imports its adapter, and sends no request."""
+        if self._store is None:
+            record = self.record
+            self._store = self.lake.runtime.open_store(record.storage_namespace, record.region)
+        return self._store
 
     @cached_property
     def addresses(self) -> Resolver:
-        """The way from an entry's physical address to its bytes."""
+        """Resolves the physical addresses of entries."""
         from lakecli.repository.core.address import Resolver
         from lakecli.repository.core.places import trust_of
 
         return Resolver(lambda: self.store, lambda: trust_of(self), region=self.record.region)
 
-    @cached_property
+    @property
     def trees(self) -> TreeStore:
-        """The committed trees in the storage namespace, cached below the lake's home."""
-        from lakecli.committed.cache import SstableCache
-        from lakecli.committed.store import TreeStore
+        """The committed trees in the storage namespace, cached in the lake's home."""
+        if self._trees is None:
+            from lakecli.committed.cache import SstableCache
+            from lakecli.committed.store import TreeStore
 
-        home = self.lake.home
-        cache = SstableCache(home.cache / self.record.uuid, size_limit=home.cache_size)
-        return TreeStore(
-            self.store,
-            cache=cache,
-            range_entries=self.record.range_entries,
-            guard=lambda: self.guard,
-        )
+            home = self.lake.home
+            cache = SstableCache(home.cache / self.record.uuid, size_limit=home.cache_size)
+            self._trees = TreeStore(
+                self.store,
+                cache=cache,
+                range_entries=self.record.range_entries,
+                guard=lambda: self.guard,
+            )
+        return self._trees
+
+    def forget_trees(self) -> None:
+        """Drop the trees in memory: a table that could not be read may be there now."""
+        self._trees = None
 
     @cached_property
     def guard(self) -> GcGuard:
-        """What keeps garbage collection from what this process takes into use."""
+        """Protects what this process takes into use from garbage collection."""
         from lakecli.repository.core.gc_guard import GcGuard
 
-        return GcGuard(self.store, new_id=self.lake.runtime.new_id)
+        runtime = self.lake.runtime
+        return GcGuard(
+            self.store, monotonic=runtime.elapsed, sleep=runtime.sleep, new_id=runtime.new_id
+        )

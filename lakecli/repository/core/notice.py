@@ -1,4 +1,4 @@
-"""Notices: what a verb finds out besides its work, for its caller to show."""
+"""Notices: what verbs report beside their result."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class Notice(NamedTuple):
-    """What a verb found out besides its work.
+    """Something that a verb found out, for its caller to show.
 
     Attributes:
-        message: what is the case.
-        hint: what to do about it; ``None``: nothing.
+        message: what happened.
+        hint: what to do about it, or ``None``.
     """
 
     message: str

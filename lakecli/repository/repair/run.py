@@ -69,7 +69,7 @@ def repair(
             yield mended
         if dry_run or not mended_any:
             break
-        _forget(repository)
+        repository.forget_trees()
     for lost in describe_losses(repository, damages.values()):
         counts.lost += 1
         yield lost
@@ -106,8 +106,3 @@ def _mend_claim(repository: Repository, *, dry_run: bool) -> bool:
     if not dry_run:
         namespace.restore(repository.store, repository.record)
     return True
-
-
-def _forget(repository: Repository) -> None:
-    """Open the trees anew: what could not be read may be there now."""
-    repository.__dict__.pop("trees", None)

@@ -27,7 +27,15 @@ from lakecli.repository.core.places import remember
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.upload import UploadOptions, upload_tree
 from tests.support.faulty import FaultyStore
-from tests.support.lakes import START, entry_of, make_repository, open_lake, stage, unclaimed
+from tests.support.lakes import (
+    START,
+    entry_of,
+    make_repository,
+    open_lake,
+    stage,
+    through,
+    unclaimed,
+)
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
@@ -362,11 +370,11 @@ class Moody(FaultyStore):
         return super().get(key, start=start, length=length)
 
 
-def in_store(repository: Repository, store: FaultyStore) -> None:
+def in_store(repository: Repository, store: FaultyStore) -> Repository:
     """Put a repository's objects into another store."""
     for info in repository.store.list():
         store.put(info.key, repository.store.get(info.key), ANY)
-    repository.store = store
+    return through(repository, store)
 
 
 def test_what_fails_for_a_moment_is_tried_again(repository: Repository, tmp_path: Path) -> None:
@@ -379,7 +387,7 @@ def test_what_fails_for_a_moment_is_tried_again(repository: Repository, tmp_path
             return Unreachable("busy")
         return None
 
-    in_store(repository, Moody(fails))
+    repository = in_store(repository, Moody(fails))
     report = run(repository, tmp_path / "out")
     assert not busy
     assert report.outcome.failed == 0
@@ -390,7 +398,8 @@ def test_what_fails_for_a_moment_is_tried_again(repository: Repository, tmp_path
 def test_objects_that_may_not_be_read(repository: Repository, tmp_path: Path) -> None:
     put(repository, PARTITIONS)
     first = {entry_of(b"read me").physical_address, entry_of(b"1 0").physical_address}
-    in_store(repository, Moody(lambda key: PermissionDenied("no") if key in first else None))
+    store = Moody(lambda key: PermissionDenied("no") if key in first else None)
+    repository = in_store(repository, store)
     report = run(repository, tmp_path / "out", threads=1)
     assert [each.path for each in report.outcome.failures] == [
         b"readme.txt",
@@ -409,7 +418,7 @@ def test_a_store_that_is_gone_ends_it(repository: Repository, tmp_path: Path) ->
         asked.append(key)
         return Unreachable("gone")
 
-    in_store(repository, Moody(fails))
+    repository = in_store(repository, Moody(fails))
     with pytest.raises(Unreachable):
         run(repository, tmp_path / "out", threads=1)
     assert len(asked) == 8

@@ -15,12 +15,11 @@ from lakecli.pipeline.gc.run import Action, GcOptions, GcReport, advance
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository import push as pushing
 from lakecli.repository.commit import commit
-from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.view import open_view
 from lakecli.repository.upload import UploadOptions, upload_stream
 from tests.support.clones import Clones
-from tests.support.lakes import START
+from tests.support.lakes import START, through
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -68,17 +67,19 @@ class Shared:
         self._stack = ExitStack()
         made = Clones.make(directory, *(names or ("ada",)))
         self._stack.enter_context(made)
-        self.clones = made.repositories
         on_disk = LocalStore(str(directory / "namespace"))
         for info in on_disk.list():
             self.store.put(info.key, on_disk.get(info.key), ANY)
-        for repository in self.clones:
-            repository.__dict__["store"] = self.store
-            repository.__dict__["guard"] = GcGuard(
-                self.store, monotonic=self.time.monotonic, sleep=lambda _seconds: None
+        self.clones = tuple(
+            through(
+                each,
+                self.store,
+                clock=self.time,
+                elapsed=self.time.monotonic,
+                sleep=lambda _seconds: None,
             )
-            runtime = repository.lake.runtime._replace(clock=self.time)
-            repository.lake.runtime = runtime
+            for each in made.repositories
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -138,7 +139,7 @@ def force(repository: Repository, name: str = "main") -> None:
 
 def read_all(repository: Repository, ref: str) -> dict[bytes, bytes]:
     """Read every object of a ref."""
-    repository.__dict__.pop("trees", None)  # past what is in memory
+    repository.forget_trees()
     with open_view(repository, ref) as view:
         return {
             path: b"".join(read_object(repository, decode_entry(value)))

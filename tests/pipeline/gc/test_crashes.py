@@ -14,6 +14,7 @@ from lakecli.pipeline.gc.run import Action
 from lakecli.remote.collection import LEASE, Phase, StateMoved, read_state
 from lakecli.repository.sharing.shareable import ensure_shareable
 from tests.pipeline.gc.shared import LONG, Shared, make_commit, push, read_all, upload
+from tests.support.lakes import through
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -148,7 +149,7 @@ def test_killed_at_every_change_of_the_bucket(tmp_path: Path, *, after: bool) ->
             ada, _, cleo = shared.clones
             # The namespace is tried out before the counting begins.
             ensure_shareable(cleo)
-            cleo.__dict__["store"] = store
+            cleo = through(cleo, store)
             store.left, store.after = count, after
             died = False
             for _ in range(8):

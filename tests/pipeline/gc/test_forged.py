@@ -23,6 +23,7 @@ from lakecli.repository.check.fsck import fsck
 from lakecli.repository.pull import PullOptions, pull
 from tests.pipeline.gc.shared import GRACE, LONG, Shared, make_commit, push, read_all, upload
 from tests.pipeline.gc.test_lease import Unconditional
+from tests.support.lakes import through
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -200,7 +201,7 @@ def test_a_state_of_a_newer_lakecli_is_not_replaced(shared: Shared) -> None:
 def test_lists_that_name_everything(shared: Shared, phase: str, *, conditional: bool) -> None:
     ada, ben = shared.clones
     if not conditional:
-        ben.__dict__["store"] = Unconditional(shared.bucket)
+        ben = through(ben, Unconditional(shared.bucket))
     upload(ada, b"left", b"left")
     shared.time.pass_by(MONTHS)
     forge_lists(shared, data=shared.data, others=everything(shared))

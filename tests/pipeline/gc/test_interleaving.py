@@ -20,6 +20,7 @@ from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from tests.pipeline.gc.shared import LONG, Shared, make_commit, push, read_all, upload
+from tests.support.lakes import through
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,13 +148,13 @@ def run(directory: Path, command: str, act: str, at: int, *, conditional: bool) 
         if command == "sweep":
             scene.begin()
         store = (Stopping if conditional else Unconditional)(scene.shared)
-        scene.cleo.__dict__["store"] = store
+        scene.cleo = through(scene.cleo, store)
         store.act, store.at = getattr(scene, act), at
         with suppress(LakeError):
             scene.shared.collect(scene.cleo)
         scene.check()
         # Whatever state it left: within another round everything is well.
-        scene.cleo.__dict__["store"] = scene.shared.store
+        scene.cleo = through(scene.cleo, scene.shared.store)
         scene.shared.time.pass_by(HOUR)
         with suppress(LakeError):
             scene.shared.collect(scene.cleo)

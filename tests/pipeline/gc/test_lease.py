@@ -27,6 +27,7 @@ from lakecli.remote.collection import (
 from lakecli.repository import branch
 from lakecli.repository.push import PushOptions, push_deletion
 from tests.pipeline.gc.shared import LONG, Shared, make_commit, push, upload
+from tests.support.lakes import through
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -82,11 +83,10 @@ def shared(tmp_path: Path) -> Iterator[Shared]:
         yield made
 
 
-def give(shared: Shared, repository: Repository, kind: type[Watched]) -> Watched:
-    """Let a machine work through a store of its own."""
+def give(shared: Shared, repository: Repository, kind: type[Watched]) -> tuple[Repository, Watched]:
+    """Return a handle to a machine's repository with a store of its own, and that store."""
     store = kind(shared.bucket)
-    repository.__dict__["store"] = store
-    return store
+    return through(repository, store), store
 
 
 def once(action: Callable[[], None]) -> Callable[[], None]:
@@ -102,7 +102,7 @@ def once(action: Callable[[], None]) -> Callable[[], None]:
 def test_a_request_that_was_on_its_way_for_long(shared: Shared) -> None:
     """Where the store compares versions, not even the lease is needed."""
     ada, ben, cleo = shared.clones
-    store = give(shared, ada, Watched)
+    ada, store = give(shared, ada, Watched)
 
     def stall() -> None:
         shared.time.pass_by(LEASE + MINUTE)
@@ -123,7 +123,7 @@ def test_a_machine_that_sleeps_before_it_deletes(
     shared: Shared, kind: type[Watched], *, taken_over: bool
 ) -> None:
     ada, ben, cleo = shared.clones
-    give(shared, ada, kind)
+    ada, _ = give(shared, ada, kind)
 
     def sleep(step: str) -> None:
         if step == "gc:delete" and not slept:
@@ -147,7 +147,7 @@ def test_a_machine_that_sleeps_before_it_deletes(
 
 def test_a_sweep_is_not_taken_over_while_its_lease_runs(shared: Shared) -> None:
     ada, _, cleo = shared.clones
-    store = give(shared, ada, Unconditional)
+    ada, store = give(shared, ada, Unconditional)
     seen = []
 
     def look() -> None:
@@ -178,7 +178,7 @@ def test_a_long_sweep_renews_its_lease(shared: Shared, monkeypatch: pytest.Monke
     shared.time.pass_by(LONG)
     monkeypatch.setattr(sweep, "BATCH", 1)
     monkeypatch.setattr(sweep, "_PARALLELISM", 1)
-    store = give(shared, ada, Unconditional)
+    ada, store = give(shared, ada, Unconditional)
     actions: list[Action] = []
 
     def pass_by() -> None:
@@ -194,7 +194,7 @@ def test_a_long_sweep_renews_its_lease(shared: Shared, monkeypatch: pytest.Monke
 
 def test_a_deletion_that_takes_too_long_ends_the_sweep_but_not_the_lease(shared: Shared) -> None:
     ada, ben, cleo = shared.clones
-    store = give(shared, ada, Unconditional)
+    ada, store = give(shared, ada, Unconditional)
     store.after = once(lambda: shared.time.pass_by(LONGEST_DELETE + MINUTE))
     with pytest.raises(SweepTooSlow) as raised:
         shared.collect(ada)
@@ -215,7 +215,8 @@ def test_a_deletion_with_an_unknown_end(shared: Shared) -> None:
     def fail() -> None:
         raise Unreachable("no answer", hint="wait")
 
-    give(shared, ada, Unconditional).after = once(fail)
+    ada, store = give(shared, ada, Unconditional)
+    store.after = once(fail)
     with pytest.raises(Unreachable, match="no answer"):
         shared.collect(ada)
     assert read_state(shared.store).phase is Phase.SWEEPING
@@ -233,7 +234,8 @@ def test_a_deletion_that_is_not_permitted_ends_the_sweep(shared: Shared) -> None
     def fail() -> None:
         raise PermissionDenied("no permission to delete", hint="ask for it")
 
-    give(shared, ada, Unconditional).before = fail
+    ada, store = give(shared, ada, Unconditional)
+    store.before = fail
     with pytest.raises(PermissionDenied):
         shared.collect(ada)
     assert read_state(shared.store).phase is Phase.IDLE
@@ -286,7 +288,7 @@ def test_a_sweep_that_goes_on_forgets_no_expired_tree(
         shared.time.pass_by(MONTHS)
         assert shared.collect(cleo).action is Action.CONDEMNED
         shared.time.pass_by(LONG)
-        store = give(shared, ada, Unconditional)
+        ada, store = give(shared, ada, Unconditional)
         deleted = 0
 
         def fail() -> None:

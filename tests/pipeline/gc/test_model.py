@@ -43,6 +43,7 @@ from lakecli.repository.sharing.references import NotInBucket
 from lakecli.repository.sharing.shareable import ensure_shareable
 from tests.pipeline.gc.shared import GRACE, Shared, push, upload
 from tests.pipeline.gc.test_crashes import STEPS
+from tests.support.lakes import through
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +86,7 @@ class Collecting(RuleBasedStateMachine):
             ensure_shareable(repository)
             branch.create(repository, name, source="main")
         ensure_shareable(self.cleo)
-        self.cleo.__dict__["store"] = Unconditional(self.shared.bucket, "ns/")
+        self.cleo = through(self.cleo, Unconditional(self.shared.bucket, "ns/"))
         self.touched: dict[str, datetime] = {}
         """Keys that were taken into use, and when."""
         self.needs: dict[str, set[str]] = {}
@@ -135,7 +136,7 @@ class Collecting(RuleBasedStateMachine):
         keys = set()
         if made.metarange_id:
             keys.add(sstable_key(made.metarange_id))
-            repository.__dict__.pop("trees", None)
+            repository.forget_trees()
             try:
                 for record in repository.trees.metarange(made.metarange_id).records():
                     keys.add(sstable_key(record.id))

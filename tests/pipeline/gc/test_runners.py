@@ -16,7 +16,7 @@ from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.commit import commit
 from tests.pipeline.gc.shared import LONG, Shared
 from tests.support.counting import CountingStore
-from tests.support.lakes import make_repository, open_lake, stage
+from tests.support.lakes import make_repository, open_lake, stage, through
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def test_each_distinct_range_is_read_once(tmp_path: Path, parallelism: int) -> N
         count = make_history(ada)
         shared.time.pass_by(LONG)
         counting = CountingStore(shared.bucket)
-        ada.__dict__["store"] = counting
+        ada = through(ada, counting)
         report = advance(ada, LocalRunner(parallelism=parallelism), GcOptions(dry_run=True))
         read = Counter(
             key for kind, key in counting.keys if kind == "get" and key.startswith("_lakefs/")

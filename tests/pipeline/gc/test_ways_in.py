@@ -7,12 +7,13 @@ afterwards is in the bucket.
 from __future__ import annotations
 
 from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from lakecli.committed.store import TreeStore
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError, NotFound, PermissionDenied, Unreachable
 from lakecli.identity import h
@@ -31,7 +32,7 @@ from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.core import transaction
 from lakecli.repository.core.gate import Gone
-from lakecli.repository.core.gc_guard import GcGuard, Swept
+from lakecli.repository.core.gc_guard import Swept
 from lakecli.repository.core.view import open_view
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.cp import cp, cp_tree
@@ -47,11 +48,10 @@ from lakecli.repository.undo.undo import redo, restore, undo
 from lakecli.repository.upload import UploadOptions
 from tests.pipeline.gc.shared import LONG, Shared, make_commit, push, upload
 from tests.support.counting import CountingStore
-from tests.support.lakes import START
+from tests.support.lakes import START, through
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
 
@@ -105,9 +105,7 @@ class Setting:
             ada_waits.set()
             sweeping.join(30)
 
-        self.ada.__dict__["guard"] = GcGuard(
-            self.shared.store, monotonic=self.shared.time.monotonic, sleep=sleep
-        )
+        self.ada = through(self.ada, sleep=sleep)
         sweeping.start()
         assert about_to.wait(30)
         assert read_state(self.shared.store).phase is Phase.SWEEPING
@@ -273,14 +271,15 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting
 
 def is_whole(repository: Repository, ref: str) -> bool:
     """Whether the bucket has the tree and all objects of a ref, and of what is staged there."""
-    store = repository.store
-    repository.__dict__["trees"] = TreeStore(store, cache=None, range_entries=16)
-    there = {info.key: info.size for info in store.list("data/")}
-    try:
-        with open_view(repository, ref) as view:
-            entries = [decode_entry(value) for _, value in view.scan()]
-    except LakeError:
-        return False
+    there = {info.key: info.size for info in repository.store.list("data/")}
+    uncached = through(repository)
+    with TemporaryDirectory() as directory:
+        uncached.lake.home = repository.lake.home._replace(cache=Path(directory))
+        try:
+            with open_view(uncached, ref) as view:
+                entries = [decode_entry(value) for _, value in view.scan()]
+        except LakeError:
+            return False
     assert entries
     return all(there.get(each.physical_address) == each.size for each in entries)
 
@@ -362,7 +361,7 @@ def test_where_nothing_was_ever_collected_a_way_in_costs_one_get(
         monkeypatch.setattr(store_location, "_open", lambda _location: store)
         monkeypatch.setattr(store_location, "_guard", lambda _location: setting.ada.guard)
         way.prepare(setting)
-        setting.ada.__dict__["guard"] = GcGuard(store, monotonic=shared.time.monotonic)
+        setting.ada = through(setting.ada)
         store.reset()
         way.use(setting)
         assert store.keys.count(("get", STATE_KEY)) == 1
@@ -385,8 +384,7 @@ def test_without_the_bucket_refs_are_put_and_nothing_is_staged(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    fresh = GcGuard(setting.shared.store, monotonic=setting.shared.time.monotonic)
-    setting.ada.__dict__["guard"] = fresh
+    setting.ada = through(setting.ada)
     for request in ("get", "list", "head"):
         monkeypatch.setattr(setting.shared.store, request, fail)
     if name in {"branch-create", "tag-create", "undo-delete", "undo-rm", "redo", "restore"}:
