@@ -240,7 +240,7 @@ function __lakecli_options
                 '--content-type' 'Content type; default: by the suffix of PATH' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--exclude' 'Not paths that match, as in .gitignore' \
-                '--follow' 'Upload the targets of symbolic links' \
+                '--follow' 'Follow symbolic links' \
                 '--include' 'Only paths that match, as in .gitignore' \
                 '--meta' 'Metadata to record' \
                 '--no-progress' 'Show no progress' \
@@ -291,7 +291,7 @@ function __lakecli_options
                 '--copy' 'Copy the bytes into the repository\'s namespace' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \
-                '--follow' 'Import the targets of symbolic links' \
+                '--follow' 'Follow symbolic links' \
                 '--from' 'Directory, prefix of a bucket, manifest or S3 Inventory' \
                 '-m' 'Commit message' \
                 '--manifest' 'URI is a manifest, whatever its suffix' \

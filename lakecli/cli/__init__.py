@@ -2,14 +2,16 @@
 
 ::
 
-    app            run one command behind one error boundary
+    app            run one command and turn errors into exit codes
     tree           all commands and groups; topics: pages about no single command
-    argv           lakectl's spelling of options to Typer's
-    build          a function's signature to Typer's command; params: shared arguments and options
-    context        what a command is given: settings, lake, clock, output
-    commands       one file for each command; its docstring says how to write one
-    output         how a command answers; text and records: as text and JSON; schemas: the fields
-    exit_codes     the one table of exit codes
+    argv           from lakectl's spelling of options to Typer's
+    build          from the signature of a function to Typer's command
+    params         shared arguments and options; reading: from typed text to values
+    context        settings, lake, clock and output for a command
+    commands       one file for each command; its docstring is the guide to writing one
+    output         answers, errors and progress on stdout and stderr; text: sizes, dates, tables
+    answers        the JSON answers; schemas: their documentation; records: those used often
+    exit_codes     the table of exit codes
     describe       what help, man, completion and complete are made from; generate writes the files
     progress       plain lines; progress_bar: on a terminal
     committer      who commits; messages: checks of commit messages

@@ -1,8 +1,11 @@
-"""From lakectl's spelling to Typer's: global options anywhere, ``--flag=false``, ``-n=5``.
+"""From lakectl's spelling of options to Typer's.
 
-Two steps, since what an option takes depends on the command: `split` finds the command's words
-and the global options before and between them; `normalise` then walks the rest, knowing the
-command's own options. Values of options are never looked into, nor is anything after ``--``.
+lakectl's scripts put global options anywhere and write ``--flag=false`` and ``-n=5``; Click, on
+which Typer stands, accepts global options before the command only, and neither of the two forms.
+
+There are two steps, because the syntax of options depends on the command: `split` finds the words
+of the command and the global options before and between them; `normalise` then processes the rest
+with the options of the command. It never changes values of options or anything after ``--``.
 """
 
 from __future__ import annotations
@@ -19,10 +22,10 @@ class GlobalOption(NamedTuple):
     """An option that every command takes.
 
     Attributes:
-        name: of the field it sets in `Globals`.
+        name: the field of `Globals` that it sets.
         flags: its spellings, the short one first.
-        metavar: what its value is, ``None`` for a boolean.
-        summary: for help and the man page.
+        metavar: the name of its value; ``None`` for a boolean.
+        summary: its help.
     """
 
     name: str
@@ -45,7 +48,7 @@ GLOBAL_OPTIONS: Final = (
 VERSION_FLAGS: Final = ("-v", "--version")
 
 SETTINGS_FLAG: Final = "--conf"
-"""What follows it may be a password: a setting of Spark."""
+"""Its value may contain a password: a setting of Spark."""
 
 _GLOBALS: Final = {flag: option for option in GLOBAL_OPTIONS for flag in option.flags}
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -53,10 +56,9 @@ _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 class Globals:
-    """The global options that were given; `problem` is what was wrong with them, if anything.
+    """The global options of a command line; `problem` is the first error in them.
 
-    A problem is raised only once all of the line has been read: whether it is reported as JSON
-    may be said at its end.
+    The error is raised after the whole line was read, because ``--json`` may be its last word.
     """
 
     def __init__(self) -> None:
@@ -96,7 +98,7 @@ class Globals:
 
 
 class CommandLine(NamedTuple):
-    """The words of a command, and what came after them."""
+    """The words of a command, and the rest of the line."""
 
     words: tuple[str, ...]
     rest: list[str]
@@ -105,12 +107,12 @@ class CommandLine(NamedTuple):
 def split(
     argv: Sequence[str], given: Globals, *, is_prefix: Callable[[tuple[str, ...]], bool]
 ) -> CommandLine:
-    """Take the longest run of words that begins some command, and the global options among them.
+    """Split off the longest sequence of words that begins a command, and its global options.
 
     Args:
-        argv: the command line without the program's name.
-        given: takes the options.
-        is_prefix: whether words begin, or are, a command.
+        argv: the command line without the name of the program.
+        given: receives the global options.
+        is_prefix: tells whether words are a command or the beginning of one.
     """
     rest = list(argv)
     words: tuple[str, ...] = ()
@@ -131,14 +133,14 @@ def split(
 
 
 class OptionSyntax(NamedTuple):
-    """How one option of a command is written.
+    """The syntax of an option of a command.
 
     Attributes:
-        flags: all its spellings that say yes or take the value.
-        negative: the spelling that says no, if it has one.
-        takes_value: else it is a boolean.
-        alone: the value it has without one, where that is allowed: then only ``--flag=value``
-            gives it another.
+        flags: all spellings, except the negative one.
+        negative: the spelling for false, if there is one.
+        takes_value: whether it has a value; else it is a boolean.
+        alone: the value of an option that may be given without one; another value needs the form
+            ``--flag=value``.
     """
 
     flags: tuple[str, ...]
@@ -151,9 +153,9 @@ def normalise(rest: Sequence[str], given: Globals, options: Sequence[OptionSynta
     """Return the arguments in Typer's form, with the global options taken out.
 
     Args:
-        rest: what came after the command's words.
-        given: takes the global options.
-        options: the command's own; they come before global ones of the same spelling.
+        rest: the line after the words of the command.
+        given: receives the global options.
+        options: the options of the command; they precede global ones of the same spelling.
     """
     syntax = {flag: option for option in options for flag in option.flags}
     todo = list(rest)
@@ -189,7 +191,7 @@ def _take_long(
     elif option.alone is not None:
         done.append(word if equals else f"{word}={option.alone}")
     elif option.takes_value:
-        # Flag and value stay one word, so that no value is ever taken for a flag.
+        # Flag and value stay one word, so that no value is mistaken for a flag.
         done.append(word if equals or not todo else f"{word}={todo.pop(0)}")
     elif equals:
         _set_boolean(flag, option, done, value=given.boolean(flag, value))
@@ -205,7 +207,7 @@ def _take_short(
     given: Globals,
     syntax: Mapping[str, OptionSyntax],
 ) -> None:
-    """Take apart ``-rq``, ``-mtext``, ``-m=text`` and ``-r=false``."""
+    """Process ``-rq``, ``-mtext``, ``-m=text`` and ``-r=false``."""
     letters = word[1:]
     while letters:
         flag, letters = "-" + letters[0], letters[1:]
@@ -232,7 +234,7 @@ def _take_short(
 
 
 def _set_boolean(flag: str, option: OptionSyntax, done: list[str], *, value: bool) -> None:
-    """Say yes, or no: by its negative form, or by forgetting that it was given before."""
+    """Set a boolean; for false, use its negative form or drop the earlier true."""
     if value:
         done.append(flag)
     elif option.negative is not None:
@@ -242,7 +244,7 @@ def _set_boolean(flag: str, option: OptionSyntax, done: list[str], *, value: boo
 
 
 def without_secrets(argv: Sequence[str]) -> list[str]:
-    """Return a command line with dots for the values of settings, as the operation log keeps it."""
+    """Return a command line without the values of Spark settings, for the operation log."""
     shown: list[str] = []
     for word in argv:
         flag, equals, setting = word.partition("=")

@@ -1,19 +1,25 @@
-"""From a command's function to Typer's command: its parameters, and how its words are read."""
+"""Build Typer's command from the function of a command.
+
+Typer reads the options and makes the usage errors. What it does not do is done here: a value that
+depends on the context (`Parser`), an option that may stand without a value (`ValueIfBare`), options
+that several commands take together (a class of `params`), and kinds of names for completion
+(`Completion`).
+"""
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, get_args, get_type_hints
 
 import typer
 from typer.main import get_command
 
 from lakecli.cli.argv import OptionSyntax
-from lakecli.cli.params import Completion, Kind, Parser, ValueIfBare
+from lakecli.cli.reading import Completion, Kind, Parser, ValueIfBare
 from lakecli.cli.tree import PROGRAM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from typer.core import TyperCommand
 
@@ -26,13 +32,13 @@ _TYPER_CONTEXT: Final = inspect.Parameter(
 
 
 class Parameter(NamedTuple):
-    """What a function's signature says about one parameter.
+    """A parameter of a command.
 
     Attributes:
         default: of the function; `inspect.Parameter.empty` where there is none.
-        reads: how typed text becomes its value, where Typer does not know.
-        kind: what it names, for completion.
-        alone: the value of an option that may be given without one.
+        reads: turns typed text into its value; ``None`` if Typer does.
+        kind: the kind of name, for completion.
+        alone: the value of an option that is given without one.
     """
 
     default: object
@@ -45,10 +51,10 @@ class Built(NamedTuple):
     """A command that can be run.
 
     Attributes:
-        words: what is typed.
+        words: the words of the command.
         typer: Typer's own command; its callback runs the function.
-        parameters: by name, what Typer does not carry.
-        function: as it was written.
+        parameters: by name, what Typer does not know of them.
+        function: the function of the command.
     """
 
     words: str
@@ -57,7 +63,7 @@ class Built(NamedTuple):
     function: Callable[..., int | None]
 
     def option_syntax(self) -> list[OptionSyntax]:
-        """Return how its options are written."""
+        """Return the spelling of its options."""
         return [
             OptionSyntax(
                 flags=tuple(option.opts),
@@ -79,7 +85,9 @@ class Built(NamedTuple):
 def build(function: Callable[..., int | None], words: str) -> Built:
     """Build the command of a function whose first parameter is the context."""
     signature = inspect.signature(function, eval_str=True)
-    own = list(signature.parameters.values())[1:]
+    declared = list(signature.parameters.values())[1:]
+    groups = {each.name: each.annotation for each in declared if _is_group(each.annotation)}
+    own = [single for each in declared for single in _singles(each)]
     parameters = {parameter.name: _inspect(parameter) for parameter in own}
 
     def run(ctx: typer.Context, **values: Any) -> int | None:  # noqa: ANN401 - whatever Typer read
@@ -94,6 +102,9 @@ def build(function: Callable[..., int | None], words: str) -> Built:
                     values[name] = typed
             else:
                 values[name] = parameter.reads.read(typed, context)
+        for name, group in groups.items():
+            fields = {each: values.pop(each) for each in group._fields if each in values}
+            values[name] = group(**fields)
         return function(context, **values)
 
     run.__doc__ = function.__doc__
@@ -104,6 +115,21 @@ def build(function: Callable[..., int | None], words: str) -> Built:
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
     app.command(name=words.rpartition(" ")[2], add_help_option=False)(run)
     return Built(words, get_command(app), parameters, function)  # type: ignore[arg-type]
+
+
+def _is_group(annotation: object) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, tuple)
+
+
+def _singles(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    """Yield the parameter itself, or one for each field of its group."""
+    group: Any = parameter.annotation
+    if not _is_group(group):
+        yield parameter
+        return
+    for name, hint in get_type_hints(group, include_extras=True).items():
+        default = group._field_defaults[name]
+        yield inspect.Parameter(name, parameter.kind, default=default, annotation=hint)
 
 
 def _inspect(parameter: inspect.Parameter) -> Parameter:
@@ -117,7 +143,7 @@ def _inspect(parameter: inspect.Parameter) -> Parameter:
 
 
 def _for_typer(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return the parameter as Typer shall see it: plain text where we read the value ourselves."""
+    """Return the parameter for Typer: plain text if a `Parser` reads the value."""
     reads = _inspect(parameter).reads
     parameter = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
     if reads is None:

@@ -1,8 +1,8 @@
-"""What the completion scripts ask at every TAB: ``lakecli __complete KIND PREFIX``.
+"""``lakecli __complete KIND PREFIX``, which completion scripts run at a TAB.
 
-Prints one candidate a line. Repositories, branches and tags come from the local store; objects
-too, where the storage namespace is a local directory, since no TAB shall ask a bucket. It is
-silent on every error, writes nothing, and builds no command.
+It prints one candidate per line. Repositories, branches and tags come from the local store; objects
+too if the storage namespace is a local directory, because a TAB must not send requests to a bucket.
+It is silent on every error, changes nothing, and builds no command.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 
 SCHEME: Final = "lakefs://"
 MAX_CANDIDATES: Final = 200
-"""More are of no use on a screen."""
+"""More do not fit on a screen."""
 
 _LOCAL: Final = ("local://", "file://", "/")
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> None:
-    """Print the candidates for ``KIND PREFIX``, and nothing else, whatever happens."""
+    """Print the candidates for ``KIND PREFIX``, and never an error."""
     context = Context(Environment(environ, sys.stdin, stdout, sys.stderr), Globals())
     try:
         kind, prefix = argv
         for candidate in islice(candidates(context, kind, prefix), MAX_CANDIDATES):
-            # One candidate is one line; and no terminal shall obey a name.
+            # One candidate is one line, without characters that control the terminal.
             if candidate.isprintable():
                 stdout.write(candidate + "\n")
         stdout.flush()
-    except Exception:  # noqa: BLE001, S110 - a TAB that finds nothing says nothing
+    except Exception:  # noqa: BLE001, S110 - a TAB never prints an error
         pass
     finally:
         context.close()
 
 
 def candidates(context: Context, kind: str, prefix: str) -> Iterator[str]:
-    """Yield what may stand where `prefix` has been typed.
+    """Yield the candidates that begin with `prefix`.
 
-    A prefix without ``lakefs://`` goes on from the base URI, if there is one.
+    A prefix without ``lakefs://`` is relative to the base URI, if there is one.
     """
     if kind == "operation":
         if context.home.store.exists():
@@ -56,7 +56,7 @@ def candidates(context: Context, kind: str, prefix: str) -> Iterator[str]:
     base = ""
     if not prefix.startswith(SCHEME) and not (prefix and SCHEME.startswith(prefix)):
         base = context.base_uri
-    # A TAB makes no store where there is none.
+    # A TAB creates no store.
     if not context.home.store.exists():
         return
     for uri in _uris(context, kind, base + prefix):

@@ -1,7 +1,8 @@
-"""What there is to tell about a command; help, man pages and completions are made from it.
+"""Describe a command; help, man pages and completion scripts are made from the description.
 
-A command's docstring is its help: the first line says what it does, paragraphs follow, and a last
-section ``Examples:`` holds command lines as they are typed.
+The docstring of a command is its help: a first line, paragraphs, and a last section ``Examples:``
+with command lines. Typer keeps neither the examples nor the kind of a value, which man pages and
+completion need.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.cli.argv import GLOBAL_OPTIONS
-from lakecli.cli.params import Kind
+from lakecli.cli.reading import Kind
 
 if TYPE_CHECKING:
     from lakecli.cli.build import Built
@@ -26,14 +27,14 @@ class OptionHelp:
 
     Attributes:
         flags: its spellings, the short ones first.
-        metavar: what it takes; ``""`` for a boolean.
-        summary: what it does.
-        default: shown in brackets, may be ``""``.
-        choices: all values it takes, where they are few.
-        kind: what its value names.
-        repeatable: it may be given several times.
-        required: it must be given.
-        negatable: ``--flag=false`` says something else than leaving it out.
+        metavar: the name of its value; ``""`` for a boolean.
+        summary: one line of help.
+        default: the default as text; may be ``""``.
+        choices: the values of an enumeration.
+        kind: the kind of name that its value is.
+        repeatable: whether it may be given several times.
+        required: whether it must be given.
+        negatable: whether ``--flag=false`` differs from leaving it out.
     """
 
     flags: tuple[str, ...]
@@ -64,12 +65,12 @@ class CommandHelp:
     """One command.
 
     Attributes:
-        words: what is typed.
-        summary: one line, without a period at its end.
-        description: paragraphs.
-        examples: lines.
-        arguments: in their order.
-        options: its own, in the order of the function's parameters.
+        words: the words of the command.
+        summary: one line, without a period.
+        description: the paragraphs of its help.
+        examples: lines of its help.
+        arguments: arguments, in order.
+        options: options, in the order of the parameters.
     """
 
     words: str
@@ -81,7 +82,7 @@ class CommandHelp:
 
     @property
     def synopsis(self) -> str:
-        """What follows the words: ``REPOSITORY [OPTIONS]``."""
+        """The part of the usage after the words: ``REPOSITORY [OPTIONS]``."""
         parts = []
         for argument in self.arguments:
             name = argument.metavar + ("..." if argument.repeatable else "")

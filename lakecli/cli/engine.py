@@ -1,22 +1,23 @@
-"""What ``--engine``, ``--master`` and ``--conf`` mean: which runner does the bulk work."""
+"""The runner of bulk work that ``--engine``, ``--master`` and ``--conf`` select."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from lakecli.cli.params import EngineName
+from lakecli.cli.reading import EngineName
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from lakecli.cli.context import Context
+    from lakecli.cli.params import EngineOptions
     from lakecli.pipeline.runner import Runner
 
 SPARK_FROM: Final = 20_000_000
-"""Objects from which ``--engine auto`` takes Spark, where it is installed: on one machine it
-overtakes a single process only where starting it no longer counts, and shuffling does."""
+"""Objects from which ``--engine auto`` selects Spark, if it is installed: on one machine Spark is
+faster than one process only if its start no longer matters, and shuffling does."""
 
 _SPARK_PACKAGE: Final = "pyspark"
 
@@ -24,32 +25,28 @@ _SPARK_PACKAGE: Final = "pyspark"
 @contextmanager
 def open_runner(
     context: Context,
+    options: EngineOptions,
     *,
-    engine: EngineName,
-    master: str = "",
-    conf: Mapping[str, str] | None = None,
     size: int | None = None,
     parallelism: int = 1,
 ) -> Iterator[Runner]:
-    """Open the runner that is asked for, and close it.
+    """Open a runner, and close it at the end.
 
     Args:
         context: of the command.
-        engine: ``auto`` takes Spark from `SPARK_FROM` objects on, and wherever a master is named.
-        master: of Spark.
-        conf: settings of Spark.
-        size: how many objects there are, as far as that is known.
+        options: ``auto`` selects Spark from `SPARK_FROM` objects on, and with options for Spark.
+        size: the number of objects, if known.
         parallelism: of the runner in this process.
 
     Raises:
-        UsageError: settings of Spark for a job that does not run there.
-        Unsupported: Spark is asked for and not installed.
+        UsageError: options for Spark with ``--engine local``.
+        Unsupported: Spark is not installed.
     """
-    if engine is EngineName.LOCAL and (master or conf):
+    if options.engine is EngineName.LOCAL and options.names_spark:
         raise UsageError(
             "--master and --conf need Spark", hint="leave them out, or give --engine spark"
         )
-    if not _takes_spark(engine, named=bool(master or conf), size=size):
+    if not _takes_spark(options, size=size):
         from lakecli.pipeline.runner import LocalRunner
 
         with LocalRunner(parallelism=parallelism) as local:
@@ -59,8 +56,8 @@ def open_runner(
 
     silence_py4j()
     with SparkRunner(
-        master=master,
-        conf=conf,
+        master=options.master,
+        conf=options.conf,
         environ=context.environ,
         cache=context.home.cache / "spark",
         quick_start=size is not None and size < SPARK_FROM,
@@ -69,7 +66,7 @@ def open_runner(
 
 
 def silence_py4j() -> None:
-    """Keep tracebacks of Py4J from people, who get our error: it logs where nobody listens yet."""
+    """Keep Py4J from writing tracebacks to stderr; users get our error instead."""
     import logging
 
     root = logging.getLogger()
@@ -77,10 +74,10 @@ def silence_py4j() -> None:
         root.addHandler(logging.NullHandler())
 
 
-def _takes_spark(engine: EngineName, *, named: bool, size: int | None) -> bool:
-    if engine is not EngineName.AUTO:
-        return engine is EngineName.SPARK
-    if named:
+def _takes_spark(options: EngineOptions, *, size: int | None) -> bool:
+    if options.engine is not EngineName.AUTO:
+        return options.engine is EngineName.SPARK
+    if options.names_spark:
         return True
     if size is None or size < SPARK_FROM:
         return False

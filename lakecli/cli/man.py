@@ -1,4 +1,8 @@
-"""Manual pages in roff, one for the program, one for each command and topic."""
+"""Manual pages in roff: one for the program, and one for each command and topic.
+
+Typer writes no manual pages, and generators for Click (click-man) know neither examples, JSON
+answers nor topics.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ ENVIRONMENT: Final = {
     "NO_COLOR": "Where set and neither empty nor 0: no colours, no boxed tables, no bars",
     "AWS_ENDPOINT_URL, AWS_PROFILE, AWS_ACCESS_KEY_ID, ...": "As in every AWS SDK, for s3://",
 }
-"""What lakecli reads from the environment."""
+"""The environment variables that lakecli reads."""
 
 FILES: Final = {
     "$LAKECLI_HOME/config.toml": "Settings",
@@ -35,7 +39,7 @@ FILES: Final = {
         "The same three on Linux where LAKECLI_HOME is not set"
     ),
 }
-"""What lakecli keeps on a machine."""
+"""The files of lakecli on a machine."""
 
 
 def page_name(words: str) -> str:
@@ -47,8 +51,8 @@ def command_page(command: CommandHelp, siblings: Iterable[str]) -> str:
     """Return the page of one command.
 
     Args:
-        command: which.
-        siblings: the words of commands that belong to it, for SEE ALSO.
+        command: the command.
+        siblings: the words of related commands, for SEE ALSO.
     """
     name = page_name(command.words)
     lines = [*_title(name), *_name(name, _lower_first(command.summary))]
@@ -69,7 +73,7 @@ def command_page(command: CommandHelp, siblings: Iterable[str]) -> str:
         lines += ["Fields are explained in", ".BR lakecli (1)."]
     if command.examples:
         lines += [".SH EXAMPLES", ".nf", *map(_text, command.examples), ".fi"]
-    lines += [".SH EXIT STATUS", "0 where it was done. All other codes are listed in"]
+    lines += [".SH EXIT STATUS", "0 on success. All other codes are listed in"]
     lines += [".BR lakecli (1)."]
     lines += _see_also(["lakecli", *map(page_name, siblings)])
     return "\n".join(lines) + "\n"
@@ -239,7 +243,7 @@ def siblings(command: CommandHelp, commands: Iterable[CommandHelp]) -> list[str]
 
 
 def _text(text: str) -> str:
-    """Return `text` with everything that roff would take for itself written out."""
+    """Return `text` with the special characters of roff escaped."""
     escaped = text.replace("\\", r"\e").replace("-", r"\-").replace("~", r"\(ti")
     escaped = escaped.replace("^", r"\(ha").replace("'", r"\(aq").replace("`", r"\(ga")
     return r"\&" + escaped if escaped.startswith((".", "'", "\\(aq")) else escaped

@@ -1,247 +1,42 @@
-"""The arguments and options that commands share: what they are called and what they become.
+"""The arguments and options that commands share.
 
-A command's parameter says what type it wants, and which words on the command line it comes from::
+A parameter of a command is annotated with one of these types::
 
     def branch_create(context: Context, branch: BranchUri, *, source: SourceRef) -> None:
 
-`Parser` turns the typed text into that type with the context at hand, since a URI depends on the
-base URI, after Typer took the line apart. Names that complete dynamically say so by `Completion`.
+A parameter whose type is one of the classes at the end stands for all options of that class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
-from enum import StrEnum
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Annotated, NamedTuple
 
 import typer
 
-from lakecli import uri
-from lakecli.errors import UsageError
+from lakecli.cli.reading import (
+    NO_METADATA,
+    Completion,
+    EngineName,
+    Kind,
+    Parser,
+    Side,
+    read_branch,
+    read_branch_prefix,
+    read_conf,
+    read_duration,
+    read_metadata,
+    read_path,
+    read_prefix,
+    read_ref,
+    read_refs,
+    read_repository,
+    read_repository_or_ref,
+    read_tag,
+    read_texts,
+)
 from lakecli.uri import LakeUri
-
-if TYPE_CHECKING:
-    from lakecli.cli.context import Context
-
-NO_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
-NO_CONF: Final = NO_METADATA
-
-
-class Side(StrEnum):
-    """Which side wins where both changed a path differently."""
-
-    SOURCE_WINS = "source-wins"
-    DEST_WINS = "dest-wins"
-
-
-class Kind(StrEnum):
-    """What a word on the command line names, for completion."""
-
-    REPOSITORY = "repository"
-    BRANCH = "branch"
-    TAG = "tag"
-    REF = "ref"
-    PATH = "path"
-    FILE = "file"
-    DIRECTORY = "directory"
-    OPERATION = "operation"
-    SETTING = "setting"
-    NOTHING = "nothing"
-
-
-class EngineName(StrEnum):
-    """What does bulk work."""
-
-    AUTO = "auto"
-    LOCAL = "local"
-    SPARK = "spark"
-
-
-class Completion(NamedTuple):
-    """Marks what a parameter names."""
-
-    kind: Kind
-
-
-class ValueIfBare(NamedTuple):
-    """Marks an option that may be given without a value, and what it is then.
-
-    With a value it is written ``--option=value``, never ``--option value``.
-    """
-
-    value: str
-
-
-class Parser(NamedTuple):
-    """Marks how typed text becomes a parameter's value.
-
-    Attributes:
-        read: called with the text, or for a repeatable option with the list of texts, and the
-            context; raises `UsageError`. Not called where nothing was typed: the function's own
-            default is used.
-        repeatable: the option may be given several times.
-    """
-
-    read: Callable[[Any, Context], object]
-    repeatable: bool = False
-
-
-def read_repository(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a repository; a trailing slash is forgiven."""
-    return uri.parse_repository(text, base=context.base_uri)
-
-
-def read_ref(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a branch, a tag or a ref expression; a trailing slash is forgiven."""
-    return uri.parse_ref(text, base=context.base_uri)
-
-
-def read_branch(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a branch: a legal name, without modifiers."""
-    from lakecli.refs.names import check_branch_name
-
-    parsed = read_ref(text, context)
-    check_branch_name(uri.ref_of(parsed))
-    return parsed
-
-
-def read_tag(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a tag: a legal name, without modifiers."""
-    from lakecli.refs.names import check_tag_name
-
-    parsed = read_ref(text, context)
-    check_tag_name(uri.ref_of(parsed))
-    return parsed
-
-
-def read_repository_or_ref(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a repository, or a branch or tag of it by a legal name."""
-    parsed = uri.parse(text, base=context.base_uri)
-    if parsed.ref is None:
-        return parsed
-    from lakecli.refs.names import check_branch_name, is_tag_name
-
-    parsed = read_ref(text, context)
-    if not is_tag_name(uri.ref_of(parsed)):
-        check_branch_name(uri.ref_of(parsed))
-    return parsed
-
-
-def read_path(text: str, context: Context) -> LakeUri:
-    """Read a URI that names an object."""
-    return uri.parse_path(text, base=context.base_uri)
-
-
-def read_prefix(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a prefix, or all of a ref: ``lakefs://r/main`` and ``…/main/``."""
-    return uri.parse_path(text, base=context.base_uri, allow_empty=True)
-
-
-def read_branch_prefix(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a path on a branch, or all of the branch."""
-    from lakecli.refs.names import check_branch_name
-
-    parsed = read_prefix(text, context)
-    check_branch_name(uri.ref_of(parsed))
-    return parsed
-
-
-def read_refs(texts: list[str], context: Context) -> list[LakeUri]:
-    """Read URIs that name refs."""
-    return [read_ref(text, context) for text in texts]
-
-
-def read_metadata(texts: list[str], _context: Context) -> Mapping[str, str]:
-    """Read ``--meta``: pairs split at the first ``=``, several in one value by CSV's rules.
-
-    Raises:
-        UsageError: a pair without ``=``, or without a key.
-    """
-    metadata: dict[str, str] = {}
-    for text in texts:
-        for pair in split_csv(text):
-            key, equals, value = pair.partition("=")
-            if not equals or not key:
-                raise UsageError(
-                    f'invalid key/value pair {pair!r}: should be separated by "="',
-                    hint="--meta key=value, or --meta '\"key=a,b\"' for a value with a comma",
-                )
-            metadata[key] = value
-    return metadata
-
-
-def read_conf(texts: list[str], _context: Context) -> Mapping[str, str]:
-    """Read ``--conf``: one pair in each, split at the first ``=``, as spark-submit does.
-
-    Raises:
-        UsageError: a pair without ``=``, or without a key.
-    """
-    conf: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UsageError(
-                f'invalid key/value pair {text!r}: should be separated by "="',
-                hint="--conf spark.executor.memory=4g",
-            )
-        conf[key] = value
-    return conf
-
-
-def read_texts(texts: list[str], _context: Context) -> list[str]:
-    """Read an option that may be repeated, each value as it is."""
-    return texts
-
-
-def read_list(texts: list[str], _context: Context) -> list[str]:
-    """Read an option that may be repeated and holds comma-separated values by CSV's rules."""
-    return [item for text in texts for item in split_csv(text)]
-
-
-def split_csv(text: str) -> list[str]:
-    """Split one value at commas; double quotes keep a comma, as in lakectl.
-
-    Raises:
-        UsageError: a quote that does not end.
-    """
-    if '"' not in text:
-        return text.split(",")
-    import csv
-
-    try:
-        (row,) = csv.reader([text], strict=True)
-    except (csv.Error, ValueError):
-        raise UsageError(
-            f"malformed quotes in {text!r}", hint="put quotes directly after and before a comma"
-        ) from None
-    return row
-
-
-def read_time(text: str, _context: Context) -> datetime:
-    """Read a time as RFC 3339 writes it; it says how far from UTC it is.
-
-    Raises:
-        UsageError: it is none.
-    """
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        when = None
-    if when is None or when.tzinfo is None:
-        raise UsageError(
-            f"not a time: {text!r}", hint="as RFC 3339: 2026-03-01T12:00:00Z or …T12:00:00+02:00"
-        )
-    return when
-
-
-def read_duration(text: str, _context: Context) -> timedelta:
-    """Read ``90s``, ``30m``, ``12h`` or ``7d``."""
-    from lakecli.config import parse_duration
-
-    return parse_duration(text)
-
 
 RepositoryUri = Annotated[
     LakeUri,
@@ -414,3 +209,49 @@ SettingName = Annotated[
     typer.Argument(metavar="KEY", help="Name of a setting, as in lakecli config list"),
     Completion(Kind.SETTING),
 ]
+NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progress")]
+
+
+class PageOptions(NamedTuple):
+    """The part of a listing to show."""
+
+    amount: Amount = 100
+    after: After = ""
+    prefix: Prefix = ""
+
+
+class SelectionOptions(NamedTuple):
+    """The objects to transfer among many."""
+
+    include: Include = ()
+    exclude: Exclude = ()
+    dry_run: DryRun = False
+
+
+class LinkOptions(NamedTuple):
+    """What to do with symbolic links in a directory."""
+
+    follow: Annotated[bool, typer.Option("--follow", help="Follow symbolic links")] = False
+    skip: Annotated[bool, typer.Option("--skip", help="Skip symbolic links and special files")] = (
+        False
+    )
+
+
+class TransferOptions(NamedTuple):
+    """How a transfer runs."""
+
+    workers: Parallelism = None
+    no_progress: NoProgress = False
+
+
+class EngineOptions(NamedTuple):
+    """Where bulk work runs."""
+
+    engine: Engine = EngineName.AUTO
+    master: Master = ""
+    conf: Conf = NO_METADATA
+
+    @property
+    def names_spark(self) -> bool:
+        """Whether there are options for Spark."""
+        return bool(self.master or self.conf)

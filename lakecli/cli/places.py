@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakecli.cli.params import Completion, Kind, Parser, read_branch_prefix
+from lakecli.cli.reading import Completion, Kind, Parser, read_branch_prefix
 from lakecli.cli.text import quote_path
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, path_of

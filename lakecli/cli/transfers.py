@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lakecli.cli.context import Context
+    from lakecli.cli.params import LinkOptions, SelectionOptions
     from lakecli.progress import Progress
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.walk import LinkPolicy
     from lakecli.repository.transfer.selection import Plan, Selection, Tally
 
-NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progress")]
 PreSign = Annotated[
     bool,
     typer.Option(
@@ -88,19 +89,35 @@ def _tallies(plan: Plan) -> dict[str, Tally]:
     }
 
 
-def selection(include: Sequence[str], exclude: Sequence[str], *, recursive: bool) -> Selection:
-    """Return what ``--include`` and ``--exclude`` mean.
+def selection(options: SelectionOptions, *, recursive: bool) -> Selection:
+    """Return the selection of ``--include`` and ``--exclude``.
 
     Raises:
-        UsageError: a pattern that matches nothing, or nothing to choose from.
+        UsageError: a pattern that matches nothing, or options for many objects without ``-r``.
     """
     from lakecli.repository.transfer.selection import EVERYTHING, Selection
 
-    if not include and not exclude:
+    check_dry_run(options.dry_run, recursive=recursive)
+    if not options.include and not options.exclude:
         return EVERYTHING
     if not recursive:
         raise UsageError("--include and --exclude need -r", hint="add -r")
-    return Selection(include, exclude)
+    return Selection(options.include, options.exclude)
+
+
+def link_policy(options: LinkOptions) -> LinkPolicy:
+    """Return the policy of ``--follow`` and ``--skip``.
+
+    Raises:
+        UsageError: both are given.
+    """
+    from lakecli.repository.core.walk import LinkPolicy
+
+    if options.follow and options.skip:
+        raise UsageError("--follow and --skip exclude each other", hint="give one of them")
+    if options.follow:
+        return LinkPolicy.FOLLOW
+    return LinkPolicy.SKIP if options.skip else LinkPolicy.FAIL
 
 
 def check_dry_run(dry_run: bool, *, recursive: bool) -> None:  # noqa: FBT001 - a flag, as given

@@ -17,6 +17,7 @@ import typer
 from lakecli.cli import params, tree
 from lakecli.cli.context import Context  # noqa: TC001 - Typer evaluates annotations
 from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
+from lakecli.cli.reading import NO_METADATA
 from lakecli.errors import ConflictError, ErrorKind, LakeError, NotFound
 from lakecli.uri import LakeUri
 
@@ -171,7 +172,7 @@ def test_parameters_become_what_the_command_asks_for(cli: Cli, probe: Callable[.
         branch: params.BranchUri,
         refs: params.RefUris,
         *,
-        metadata: params.Metadata = params.NO_METADATA,
+        metadata: params.Metadata = NO_METADATA,
         expires: params.Expires = None,
         yes: params.Yes = False,
         pre_sign: Annotated[bool | None, typer.Option("--pre-sign/--no-pre-sign")] = None,
@@ -216,7 +217,7 @@ def test_malformed_parameters(cli: Cli, probe: Callable[..., None], words: str) 
         branch: params.BranchUri,
         refs: params.RefUris,
         *,
-        metadata: params.Metadata = params.NO_METADATA,
+        metadata: params.Metadata = NO_METADATA,
         expires: params.Expires = None,
     ) -> None:
         raise AssertionError

@@ -18,7 +18,7 @@ from lakecli.cli.completion.scripts import SHELLS, completion_script
 from lakecli.cli.completion.table import make_table
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.describe import ArgumentHelp, CommandHelp, describe_all
-from lakecli.cli.params import Kind
+from lakecli.cli.reading import Kind
 from tests.support.terminal import Terminal
 from tests.support.tools import require_tool
 

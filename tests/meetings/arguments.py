@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.describe import describe_all
-from lakecli.cli.params import Kind
+from lakecli.cli.reading import Kind
 from tests.meetings.world import NAMESPACE
 
 if TYPE_CHECKING:

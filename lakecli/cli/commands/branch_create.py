@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import BranchUri, Completion, Kind, Parser, read_ref
+from lakecli.cli.params import BranchUri
+from lakecli.cli.reading import Completion, Kind, Parser, read_ref
 from lakecli.cli.records import ref_record
 from lakecli.uri import LakeUri, ref_of
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.history import ListedBranch
 from lakecli.cli.context import Context
-from lakecli.cli.params import After, Amount, AtOp, Prefix, RepositoryUri
+from lakecli.cli.params import AtOp, PageOptions, RepositoryUri
 from lakecli.cli.records import ref_record
 
 if TYPE_CHECKING:
@@ -21,9 +21,7 @@ def branch_list(
     context: Context,
     repository: RepositoryUri,
     *,
-    amount: Amount = 100,
-    after: After = "",
-    prefix: Prefix = "",
+    page: PageOptions,
     at_op: AtOp = "",
 ) -> None:
     """List the branches of a repository, ordered by name.
@@ -38,8 +36,8 @@ def branch_list(
     from lakecli.repository import branch
 
     opened = context.synced_repository(repository, at_op=at_op)
-    found = branch.iter_branches(opened, prefix=prefix, after=after)
-    shown = context.out.page(found, amount=amount, name=lambda item: item.name)
+    found = branch.iter_branches(opened, prefix=page.prefix, after=page.after)
+    shown = context.out.page(found, amount=page.amount, name=lambda item: item.name)
     if branch.is_shared(opened):
         _list_shared(context, opened, shown)
         return

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import AllowEmptyCommit, BranchUri, Completion, Kind, ParentNumber, Yes
+from lakecli.cli.params import AllowEmptyCommit, BranchUri, ParentNumber, Yes
+from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import one_line
 from lakecli.uri import SCHEME, parse_ref, ref_of

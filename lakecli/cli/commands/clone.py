@@ -10,7 +10,8 @@ from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import Cloned, Damage, RefUpdate
 from lakecli.cli.context import Context
 from lakecli.cli.outside import ask_about_outside, place_records
-from lakecli.cli.params import Completion, Kind, RepositoryUri
+from lakecli.cli.params import RepositoryUri
+from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import one_line
 
 

@@ -8,14 +8,8 @@ import typer
 
 from lakecli.cli.context import Context
 from lakecli.cli.messages import check_message
-from lakecli.cli.params import (
-    NO_METADATA,
-    AllowEmptyCommit,
-    BranchUri,
-    Message,
-    Metadata,
-    Winner,
-)
+from lakecli.cli.params import AllowEmptyCommit, BranchUri, Message, Metadata, Winner
+from lakecli.cli.reading import NO_METADATA
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
 from lakecli.errors import UsageError

@@ -12,25 +12,13 @@ import typer
 from lakecli.cli.context import Context
 from lakecli.cli.differences import stream_differences
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.params import (
-    NO_CONF,
-    AtOp,
-    Completion,
-    Conf,
-    Engine,
-    EngineName,
-    Kind,
-    Master,
-    Parser,
-    Prefix,
-    RefUri,
-    read_ref,
-)
+from lakecli.cli.params import AtOp, EngineOptions, Prefix, RefUri
+from lakecli.cli.reading import Completion, Kind, Parser, read_ref
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, ref_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from lakecli.committed.store import TreeStore
     from lakecli.model import Difference
@@ -38,7 +26,7 @@ if TYPE_CHECKING:
     from lakecli.repository.diff import Compared
 
 SPARK_FROM_RANGES: Final = 4_000
-"""Changed ranges from which ``--engine auto`` takes Spark, where it is installed."""
+"""Changed ranges from which ``--engine auto`` selects Spark, if it is installed."""
 
 
 def diff(
@@ -62,9 +50,7 @@ def diff(
         bool, typer.Option("--exit-code", help="Exit with 13 if there are differences")
     ] = False,
     at_op: AtOp = "",
-    engine: Engine = EngineName.AUTO,
-    master: Master = "",
-    conf: Conf = NO_CONF,
+    engine: EngineOptions,
 ) -> ExitCode:
     """List the paths that differ.
 
@@ -92,22 +78,14 @@ def diff(
     path = os.fsencode(prefix)
     stack = ExitStack()
     if right is None:
-        if engine is not EngineName.AUTO or master or conf:
+        if engine != EngineOptions():
             raise UsageError("--engine needs two refs")
         _check_branch(repository, ref_of(left), two_way=two_way)
         opened = diff_uncommitted(repository, ref_of(left), prefix=path)
     else:
-        compare = partial(
-            _compare, context, repository, stack, engine=engine, master=master, conf=conf
-        )
-        opened = diff_refs(
-            repository,
-            ref_of(left),
-            ref_of(right),
-            prefix=path,
-            two_way=two_way,
-            compare=compare,
-        )
+        compare = partial(_compare, context, repository, stack, engine)
+        refs = (ref_of(left), ref_of(right))
+        opened = diff_refs(repository, *refs, prefix=path, two_way=two_way, compare=compare)
     with stack, opened as differences:
         count = stream_differences(context.out, differences)
     return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
@@ -117,34 +95,25 @@ def _compare(
     context: Context,
     repository: Repository,
     stack: ExitStack,
+    engine: EngineOptions,
     compared: Compared,
-    *,
-    engine: EngineName,
-    master: str,
-    conf: Mapping[str, str],
 ) -> Iterator[Difference]:
-    """Compare two trees by the engine that is asked for, or that pays."""
-    is_free = engine is EngineName.AUTO and not master and not conf
-    if is_free and not _is_large(repository.trees, compared):
-        from lakecli.repository.diff import compare_here
+    """Compare two trees on the engine that is asked for, or on the faster one."""
+    if engine != EngineOptions() or _is_large(repository.trees, compared):
+        from lakecli.cli.engine import SPARK_FROM, open_runner
 
-        return compare_here(repository.trees, compared)
-    from lakecli.cli.engine import SPARK_FROM, open_runner
+        runner = stack.enter_context(open_runner(context, engine, size=SPARK_FROM))
+        if runner.name != "local":
+            from lakecli.pipeline.differences import compare_by
 
-    runner = stack.enter_context(
-        open_runner(context, engine=engine, master=master, conf=conf, size=SPARK_FROM)
-    )
-    if runner.name == "local":
-        from lakecli.repository.diff import compare_here
+            return compare_by(repository, compared, runner=runner)
+    from lakecli.repository.diff import compare_here
 
-        return compare_here(repository.trees, compared)
-    from lakecli.pipeline.differences import compare_by
-
-    return compare_by(repository, compared, runner=runner)
+    return compare_here(repository.trees, compared)
 
 
 def _is_large(trees: TreeStore, compared: Compared) -> bool:
-    """Tell whether so many ranges differ that starting Spark pays."""
+    """Tell whether enough ranges differ for Spark to be faster."""
     left, right = trees.metarange(compared.left), trees.metarange(compared.right)
     if len(left) + len(right) < SPARK_FROM_RANGES:
         return False
@@ -154,7 +123,7 @@ def _is_large(trees: TreeStore, compared: Compared) -> bool:
 
 
 def _check_branch(repository: Repository, ref: str, *, two_way: bool) -> None:
-    """Refuse what has no uncommitted changes, where the answer could only be empty."""
+    """Refuse a ref that cannot have uncommitted changes."""
     from lakecli.repository.rev_parse import rev_parse
 
     compare = f"compare two refs: lakecli diff {repository.uri}/{ref} {repository.uri}/REF"

@@ -11,7 +11,7 @@ import typer
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.checks import Check as CheckRecord
 from lakecli.cli.context import Context
-from lakecli.cli.params import Completion, Kind, Parser, read_repository
+from lakecli.cli.reading import Completion, Kind, Parser, read_repository
 from lakecli.cli.text import one_line
 from lakecli.uri import SCHEME, LakeUri
 

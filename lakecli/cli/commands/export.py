@@ -11,21 +11,10 @@ from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Export
 from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner
-from lakecli.cli.params import (
-    NO_CONF,
-    Completion,
-    Conf,
-    DryRun,
-    Engine,
-    EngineName,
-    Kind,
-    Master,
-    Parallelism,
-    PrefixUri,
-)
+from lakecli.cli.params import DryRun, EngineOptions, PrefixUri, TransferOptions
+from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import human_size
 from lakecli.cli.transfers import (
-    NoProgress,
     failure_records,
     parallelism,
     progress,
@@ -68,11 +57,8 @@ def export(
             "--no-verify", help="Let the store copy objects unverified; compare sizes only"
         ),
     ] = False,
-    workers: Parallelism = None,
-    no_progress: NoProgress = False,
-    engine: Engine = EngineName.AUTO,
-    master: Master = "",
-    conf: Conf = NO_CONF,
+    transfer: TransferOptions,
+    engine: EngineOptions,
 ) -> None:
     """Copy the committed objects of a ref to another bucket or directory.
 
@@ -107,15 +93,15 @@ def export(
     ref, prefix, since = ref_of(path), path.path or b"", _since(context, path, since)
     size = count_entries(repository, ref, prefix, since=since)
     with (
-        open_runner(context, engine=engine, master=master, conf=conf, size=size) as runner,
-        progress(context, "export", hidden=no_progress or dry_run) as shown,
+        open_runner(context, engine, size=size) as runner,
+        progress(context, "export", hidden=transfer.no_progress or dry_run) as shown,
     ):
         options = ExportOptions(
             since=since,
             dry_run=dry_run,
             success=not no_success,
             verify=not no_verify,
-            threads=parallelism(context, repository, workers),
+            threads=parallelism(context, repository, transfer.workers),
             progress=shown,
         )
         report = run(repository, ref, prefix, target, runner=runner, options=options)

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import AtOp, Completion, Kind, Parser, read_ref
+from lakecli.cli.params import AtOp
+from lakecli.cli.reading import Completion, Kind, Parser, read_ref
 from lakecli.uri import LakeUri, ref_of
 
 

@@ -11,23 +11,12 @@ import typer
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Download
 from lakecli.cli.context import Context
-from lakecli.cli.params import (
-    AtOp,
-    Completion,
-    DryRun,
-    Exclude,
-    Include,
-    Kind,
-    Parallelism,
-    PrefixUri,
-    Recursive,
-)
+from lakecli.cli.params import AtOp, PrefixUri, Recursive, SelectionOptions, TransferOptions
+from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import quote_path
 from lakecli.cli.transfers import (
-    NoProgress,
     PreSign,
-    check_dry_run,
     check_local,
     failure_records,
     parallelism,
@@ -56,11 +45,8 @@ def fs_download(
     ] = ".",
     *,
     recursive: Recursive = False,
-    include: Include = (),
-    exclude: Exclude = (),
-    dry_run: DryRun = False,
-    workers: Parallelism = None,
-    no_progress: NoProgress = False,
+    chosen: SelectionOptions,
+    transfer: TransferOptions,
     pre_sign: PreSign = False,
     at_op: AtOp = "",
 ) -> None:
@@ -92,16 +78,15 @@ def fs_download(
         path_of(path, hint="all objects: -r")
     from lakecli.repository.download import DownloadOptions
 
-    check_dry_run(dry_run, recursive=recursive)
-    chosen = selection(include, exclude, recursive=recursive)
+    matching = selection(chosen, recursive=recursive)
     repository = context.synced_repository(path, at_op=at_op)
-    with progress(context, "download", hidden=no_progress) as shown:
+    with progress(context, "download", hidden=transfer.no_progress) as shown:
         options = DownloadOptions(
-            selection=chosen,
-            parallelism=parallelism(context, repository, workers),
+            selection=matching,
+            parallelism=parallelism(context, repository, transfer.workers),
             progress=shown,
         )
-        if dry_run:
+        if chosen.dry_run:
             _plan(context, repository, path, Path(destination), options)
         elif recursive:
             _download_tree(context, repository, path, Path(destination), options)

@@ -13,7 +13,8 @@ from lakecli.cli.answers import pick
 from lakecli.cli.answers.handoff import Presigned
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.params import Completion, Expires, Kind, Parser, Recursive, read_prefix
+from lakecli.cli.params import Expires, Recursive
+from lakecli.cli.reading import Completion, Kind, Parser, read_prefix
 from lakecli.cli.text import local_date
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, ref_of

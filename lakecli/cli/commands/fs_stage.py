@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import NO_METADATA, Metadata, NewPathUri
+from lakecli.cli.params import Metadata, NewPathUri
+from lakecli.cli.reading import NO_METADATA
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines
 from lakecli.errors import UsageError

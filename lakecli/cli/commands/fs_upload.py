@@ -11,25 +11,15 @@ import typer
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Upload
 from lakecli.cli.context import Context
-from lakecli.cli.params import (
-    NO_METADATA,
-    Completion,
-    DryRun,
-    Exclude,
-    Include,
-    Kind,
-    Metadata,
-    Parallelism,
-    read_branch_prefix,
-)
+from lakecli.cli.params import LinkOptions, Metadata, SelectionOptions, TransferOptions
+from lakecli.cli.reading import NO_METADATA, Completion, Kind, read_branch_prefix
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines
 from lakecli.cli.transfers import (
-    NoProgress,
     PreSign,
-    check_dry_run,
     check_local,
     failure_records,
+    link_policy,
     parallelism,
     plan_lines,
     plan_record,
@@ -81,17 +71,9 @@ def fs_upload(
         ),
     ] = None,
     metadata: Metadata = NO_METADATA,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Upload the targets of symbolic links")
-    ] = False,
-    skip: Annotated[
-        bool, typer.Option("--skip", help="Skip symbolic links and special files")
-    ] = False,
-    include: Include = (),
-    exclude: Exclude = (),
-    dry_run: DryRun = False,
-    workers: Parallelism = None,
-    no_progress: NoProgress = False,
+    links: LinkOptions,
+    chosen: SelectionOptions,
+    transfer: TransferOptions,
     pre_sign: PreSign = False,
 ) -> None:
     """Upload a file, a directory or standard input to a branch.
@@ -121,36 +103,33 @@ def fs_upload(
     elif path is None:
         raise UsageError("PATH is missing", hint="lakecli fs upload SRC PATH")
     target = read_branch_prefix(path, context)
-    if follow and skip:
-        raise UsageError("--follow and --skip exclude each other", hint="give one of them")
+    policy = link_policy(links)
     if not source:
         raise UsageError("SRC is empty")
     check_local(source, hint="for objects in a bucket: lakecli import --from URI --to PATH --copy")
     if source == STANDARD_INPUT and recursive:
         raise UsageError("standard input is not a directory", hint="leave out -r")
-    from lakecli.repository.core.walk import LinkPolicy
     from lakecli.repository.upload import UploadOptions
 
-    check_dry_run(dry_run, recursive=recursive)
-    chosen = selection(include, exclude, recursive=recursive)
+    matching = selection(chosen, recursive=recursive)
     repository = context.synced_repository(target)
-    with progress(context, "upload", hidden=no_progress) as shown:
+    with progress(context, "upload", hidden=transfer.no_progress) as shown:
         options = UploadOptions(
-            selection=chosen,
+            selection=matching,
             content_type=content_type,
             metadata=metadata,
-            links=LinkPolicy.FOLLOW if follow else LinkPolicy.SKIP if skip else LinkPolicy.FAIL,
-            parallelism=parallelism(context, repository, workers),
+            links=policy,
+            parallelism=parallelism(context, repository, transfer.workers),
             progress=shown,
         )
-        if dry_run:
+        if chosen.dry_run:
             plan = _plan(repository, target, source, options)
         elif recursive and Path(source).is_dir():
             report = _upload_tree(context, repository, target, source, options)
         else:
             _upload_one(context, repository, target, source, options)
             return
-    if dry_run:
+    if chosen.dry_run:
         context.out.emit(plan_record(plan), text=lambda: plan_lines(plan))
         raise_failures(context, plan.failures, verb="upload", hint="all others would be staged")
         return

@@ -13,17 +13,8 @@ from lakecli.cli.answers.checks import Checked
 from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner
 from lakecli.cli.outside import place_lines, place_records
-from lakecli.cli.params import (
-    NO_CONF,
-    Conf,
-    DryRun,
-    Engine,
-    EngineName,
-    Master,
-    Parser,
-    RepositoryUri,
-    read_texts,
-)
+from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
+from lakecli.cli.reading import EngineName, Parser, read_texts
 from lakecli.cli.text import human_size, one_line, quote_path
 from lakecli.cli.transfers import parallelism, progress
 from lakecli.errors import UsageError
@@ -69,9 +60,7 @@ def fsck(
         Parser(read_texts, repeatable=True),
     ] = (),
     dry_run: DryRun = False,
-    engine: Engine = EngineName.AUTO,
-    master: Master = "",
-    conf: Conf = NO_CONF,
+    engine: EngineOptions,
 ) -> None:
     """Check that everything a repository refers to exists and is undamaged.
 
@@ -119,10 +108,8 @@ def fsck(
     with (
         open_runner(
             context,
-            engine=engine,
-            master=master,
-            conf=conf,
-            size=count_entries(opened) if engine is EngineName.AUTO else None,
+            engine,
+            size=count_entries(opened) if engine.engine is EngineName.AUTO else None,
             parallelism=parallelism(context, opened, None),
         ) as runner,
         progress(context, "fsck", hidden=not reads) as shown,

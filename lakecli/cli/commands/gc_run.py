@@ -10,20 +10,9 @@ import typer
 from lakecli.cli.collection import report_lines, report_record
 from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner
-from lakecli.cli.params import (
-    NO_CONF,
-    Conf,
-    DryRun,
-    Engine,
-    EngineName,
-    Master,
-    Parallelism,
-    Parser,
-    RepositoryUri,
-    Yes,
-    read_duration,
-)
-from lakecli.cli.transfers import NoProgress, parallelism, progress
+from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri, TransferOptions, Yes
+from lakecli.cli.reading import EngineName, Parser, read_duration
+from lakecli.cli.transfers import parallelism, progress
 
 if TYPE_CHECKING:
     from lakecli.pipeline.gc.run import GcReport
@@ -50,11 +39,8 @@ def gc_run(
         ),
     ] = False,
     yes: Yes = False,
-    engine: Engine = EngineName.AUTO,
-    master: Master = "",
-    conf: Conf = NO_CONF,
-    workers: Parallelism = None,
-    no_progress: NoProgress = False,
+    engine: EngineOptions,
+    transfer: TransferOptions,
 ) -> None:
     """Find garbage, and delete it after a grace period.
 
@@ -98,13 +84,11 @@ def gc_run(
     with (
         open_runner(
             context,
-            engine=engine,
-            master=master,
-            conf=conf,
-            size=count_entries(opened) if engine is EngineName.AUTO else None,
-            parallelism=parallelism(context, opened, workers),
+            engine,
+            size=count_entries(opened) if engine.engine is EngineName.AUTO else None,
+            parallelism=parallelism(context, opened, transfer.workers),
         ) as runner,
-        progress(context, "gc", hidden=no_progress) as shown,
+        progress(context, "gc", hidden=transfer.no_progress) as shown,
     ):
         options = GcOptions(
             grace=context.settings.gc_grace if grace is None else grace,

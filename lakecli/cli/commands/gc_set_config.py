@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Completion, Kind, RepositoryUri
+from lakecli.cli.params import RepositoryUri
+from lakecli.cli.reading import Completion, Kind
 
 
 def gc_set_config(

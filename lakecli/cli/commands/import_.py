@@ -13,26 +13,25 @@ from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner
 from lakecli.cli.messages import check_message
 from lakecli.cli.params import (
-    NO_CONF,
-    NO_METADATA,
-    Completion,
-    Conf,
     DryRun,
-    Engine,
-    EngineName,
-    Kind,
-    Master,
+    EngineOptions,
+    LinkOptions,
     Message,
     Metadata,
-    Parallelism,
+    TransferOptions,
+)
+from lakecli.cli.reading import (
+    NO_METADATA,
+    Completion,
+    Kind,
     Parser,
     read_branch_prefix,
 )
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import human_size, local_date, one_line
 from lakecli.cli.transfers import (
-    NoProgress,
     failure_records,
+    link_policy,
     parallelism,
     progress,
     raise_failures,
@@ -90,12 +89,7 @@ def import_(
         bool,
         typer.Option("--pin-versions", help="Record the current version of each object (S3)"),
     ] = False,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Import the targets of symbolic links")
-    ] = False,
-    skip: Annotated[
-        bool, typer.Option("--skip", help="Skip symbolic links and special files")
-    ] = False,
+    links: LinkOptions,
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Allow an empty directory or prefix")
     ] = False,
@@ -108,11 +102,8 @@ def import_(
         bool, typer.Option("--allow-empty-commit", help="Commit even if nothing changes")
     ] = False,
     dry_run: DryRun = False,
-    engine: Engine = EngineName.AUTO,
-    master: Master = "",
-    conf: Conf = NO_CONF,
-    workers: Parallelism = None,
-    no_progress: NoProgress = False,
+    engine: EngineOptions,
+    transfer: TransferOptions,
     merge: Annotated[
         bool, typer.Option("--merge", hidden=True, help="lakectl's old name of --mode merge")
     ] = False,
@@ -160,28 +151,23 @@ lakefs://demo/main/
         raise UsageError(f"{missing} is missing", hint="lakecli import --from URI --to PATH")
     if copy and pin_versions:
         raise UsageError("--copy and --pin-versions exclude each other", hint="give one of them")
-    if follow and skip:
-        raise UsageError("--follow and --skip exclude each other", hint="give one of them")
+    policy = link_policy(links)
     check_message(message, allow_empty=allow_empty_message)
     from lakecli.pipeline.imports import job
     from lakecli.pipeline.imports.sources import open_source
-    from lakecli.repository.core.walk import LinkPolicy
 
     repository = context.synced_repository(target)
-    links = LinkPolicy.FOLLOW if follow else LinkPolicy.SKIP if skip else LinkPolicy.FAIL
     opened = open_source(
-        repository, source, is_manifest=manifest, links=links, may_be_empty=allow_empty
+        repository, source, is_manifest=manifest, links=policy, may_be_empty=allow_empty
     )
     with (
         open_runner(
             context,
-            engine=engine,
-            master=master,
-            conf=conf,
+            engine,
             size=opened.estimate(),
-            parallelism=parallelism(context, repository, workers),
+            parallelism=parallelism(context, repository, transfer.workers),
         ) as runner,
-        progress(context, "import", hidden=no_progress) as shown,
+        progress(context, "import", hidden=transfer.no_progress) as shown,
     ):
         options = job.ImportOptions(
             replaces=mode is Mode.REPLACE and not merge,

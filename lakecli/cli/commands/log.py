@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Amount, AtOp, Parser, RefUri, ShowMetarangeId, read_list, read_time
+from lakecli.cli.params import Amount, AtOp, RefUri, ShowMetarangeId
+from lakecli.cli.reading import Parser, read_list, read_time
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import log_lines
 from lakecli.errors import UsageError

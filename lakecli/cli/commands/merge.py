@@ -9,18 +9,8 @@ import typer
 from lakecli.cli.context import Context
 from lakecli.cli.differences import stream_differences
 from lakecli.cli.messages import check_message
-from lakecli.cli.params import (
-    NO_METADATA,
-    BranchUri,
-    Completion,
-    DryRun,
-    Kind,
-    Message,
-    Metadata,
-    Parser,
-    Winner,
-    read_ref,
-)
+from lakecli.cli.params import BranchUri, DryRun, Message, Metadata, Winner
+from lakecli.cli.reading import NO_METADATA, Completion, Kind, Parser, read_ref
 from lakecli.cli.records import commit_record
 from lakecli.uri import LakeUri, ref_of
 

@@ -9,7 +9,8 @@ import typer
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import FailedRef, Pushed, PushedRef
 from lakecli.cli.context import Context
-from lakecli.cli.params import DryRun, RepositoryOrRefUri, ValueIfBare
+from lakecli.cli.params import DryRun, RepositoryOrRefUri
+from lakecli.cli.reading import ValueIfBare
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Completion, Kind
+from lakecli.cli.reading import Completion, Kind
 from lakecli.errors import NotFound
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Completion, Kind, RepositoryUri
+from lakecli.cli.params import RepositoryUri
+from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import repository_record
 from lakecli.cli.text import one_line
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import After, Amount, Prefix
+from lakecli.cli.params import PageOptions
 from lakecli.cli.records import repository_record
 from lakecli.cli.text import local_date, one_line
 
 
 def repo_list(
-    context: Context, *, amount: Amount = 100, after: After = "", prefix: Prefix = ""
+    context: Context,
+    *,
+    page: PageOptions,
 ) -> None:
     """List the repositories on this machine, ordered by name.
 
@@ -17,10 +19,10 @@ def repo_list(
         lakecli repo list
         lakecli repo list --json --amount 0
     """
-    found = context.lake().repositories(prefix=prefix, after=after)
+    found = context.lake().repositories(prefix=page.prefix, after=page.after)
     context.out.table(
         ("Repository", "Creation Date", "Default Ref Name", "Storage Namespace"),
-        context.out.page(found, amount=amount, name=lambda item: item.name),
+        context.out.page(found, amount=page.amount, name=lambda item: item.name),
         row=lambda item: (
             item.name,
             local_date(item.created_at),

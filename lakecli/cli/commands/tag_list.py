@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import After, Amount, AtOp, Prefix, RepositoryUri
+from lakecli.cli.params import AtOp, PageOptions, RepositoryUri
 from lakecli.cli.records import ref_record
 
 
@@ -11,9 +11,7 @@ def tag_list(
     context: Context,
     repository: RepositoryUri,
     *,
-    amount: Amount = 100,
-    after: After = "",
-    prefix: Prefix = "",
+    page: PageOptions,
     at_op: AtOp = "",
 ) -> None:
     """List the tags of a repository, ordered by name.
@@ -25,11 +23,11 @@ def tag_list(
     from lakecli.repository import tag
 
     found = tag.iter_tags(
-        context.synced_repository(repository, at_op=at_op), prefix=prefix, after=after
+        context.synced_repository(repository, at_op=at_op), prefix=page.prefix, after=page.after
     )
     context.out.table(
         ("Tag", "Commit ID"),
-        context.out.page(found, amount=amount, name=lambda item: item.name),
+        context.out.page(found, amount=page.amount, name=lambda item: item.name),
         row=lambda item: (item.name, item.commit_id),
         record=ref_record,
     )

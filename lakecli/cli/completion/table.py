@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.cli.describe import global_options
-from lakecli.cli.params import Kind
+from lakecli.cli.reading import Kind
 from lakecli.cli.topics import topic_names
 from lakecli.cli.tree import GROUPS
 from lakecli.config import KEYS

@@ -1,0 +1,238 @@
+"""How typed text becomes the value of a parameter, and what a parameter names.
+
+Typer's own ``parser=`` sees the text only. `Parser` gets the context too, because a URI depends on
+``--base-uri`` and the settings, which may come after the URI on the command line.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli import uri
+from lakecli.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lakecli.cli.context import Context
+    from lakecli.uri import LakeUri
+
+NO_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
+NO_CONF: Final = NO_METADATA
+
+
+class Side(StrEnum):
+    """Which side wins where both changed a path differently."""
+
+    SOURCE_WINS = "source-wins"
+    DEST_WINS = "dest-wins"
+
+
+class Kind(StrEnum):
+    """What a word on the command line names, for completion."""
+
+    REPOSITORY = "repository"
+    BRANCH = "branch"
+    TAG = "tag"
+    REF = "ref"
+    PATH = "path"
+    FILE = "file"
+    DIRECTORY = "directory"
+    OPERATION = "operation"
+    SETTING = "setting"
+    NOTHING = "nothing"
+
+
+class EngineName(StrEnum):
+    """What does bulk work."""
+
+    AUTO = "auto"
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+class Completion(NamedTuple):
+    """Marks what a parameter names."""
+
+    kind: Kind
+
+
+class ValueIfBare(NamedTuple):
+    """Marks an option that may be given without a value, and what it is then.
+
+    With a value it is written ``--option=value``, never ``--option value``.
+    """
+
+    value: str
+
+
+class Parser(NamedTuple):
+    """Marks how typed text becomes a parameter's value.
+
+    Attributes:
+        read: called with the text, or for a repeatable option with the list of texts, and the
+            context; raises `UsageError`. Not called where nothing was typed: the function's own
+            default is used.
+        repeatable: the option may be given several times.
+    """
+
+    read: Callable[[Any, Context], object]
+    repeatable: bool = False
+
+
+def read_repository(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a repository; a trailing slash is forgiven."""
+    return uri.parse_repository(text, base=context.base_uri)
+
+
+def read_ref(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a branch, a tag or a ref expression; a trailing slash is forgiven."""
+    return uri.parse_ref(text, base=context.base_uri)
+
+
+def read_branch(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a branch: a legal name, without modifiers."""
+    from lakecli.refs.names import check_branch_name
+
+    parsed = read_ref(text, context)
+    check_branch_name(uri.ref_of(parsed))
+    return parsed
+
+
+def read_tag(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a tag: a legal name, without modifiers."""
+    from lakecli.refs.names import check_tag_name
+
+    parsed = read_ref(text, context)
+    check_tag_name(uri.ref_of(parsed))
+    return parsed
+
+
+def read_repository_or_ref(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a repository, or a branch or tag of it by a legal name."""
+    parsed = uri.parse(text, base=context.base_uri)
+    if parsed.ref is None:
+        return parsed
+    from lakecli.refs.names import check_branch_name, is_tag_name
+
+    parsed = read_ref(text, context)
+    if not is_tag_name(uri.ref_of(parsed)):
+        check_branch_name(uri.ref_of(parsed))
+    return parsed
+
+
+def read_path(text: str, context: Context) -> LakeUri:
+    """Read a URI that names an object."""
+    return uri.parse_path(text, base=context.base_uri)
+
+
+def read_prefix(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a prefix, or all of a ref: ``lakefs://r/main`` and ``…/main/``."""
+    return uri.parse_path(text, base=context.base_uri, allow_empty=True)
+
+
+def read_branch_prefix(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a path on a branch, or all of the branch."""
+    from lakecli.refs.names import check_branch_name
+
+    parsed = read_prefix(text, context)
+    check_branch_name(uri.ref_of(parsed))
+    return parsed
+
+
+def read_refs(texts: list[str], context: Context) -> list[LakeUri]:
+    """Read URIs that name refs."""
+    return [read_ref(text, context) for text in texts]
+
+
+def read_metadata(texts: list[str], _context: Context) -> Mapping[str, str]:
+    """Read ``--meta``: pairs split at the first ``=``, several in one value by CSV's rules.
+
+    Raises:
+        UsageError: a pair without ``=``, or without a key.
+    """
+    metadata: dict[str, str] = {}
+    for text in texts:
+        for pair in split_csv(text):
+            key, equals, value = pair.partition("=")
+            if not equals or not key:
+                raise UsageError(
+                    f'invalid key/value pair {pair!r}: should be separated by "="',
+                    hint="--meta key=value, or --meta '\"key=a,b\"' for a value with a comma",
+                )
+            metadata[key] = value
+    return metadata
+
+
+def read_conf(texts: list[str], _context: Context) -> Mapping[str, str]:
+    """Read ``--conf``: one pair in each, split at the first ``=``, as spark-submit does.
+
+    Raises:
+        UsageError: a pair without ``=``, or without a key.
+    """
+    conf: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(
+                f'invalid key/value pair {text!r}: should be separated by "="',
+                hint="--conf spark.executor.memory=4g",
+            )
+        conf[key] = value
+    return conf
+
+
+def read_texts(texts: list[str], _context: Context) -> list[str]:
+    """Read an option that may be repeated, each value as it is."""
+    return texts
+
+
+def read_list(texts: list[str], _context: Context) -> list[str]:
+    """Read an option that may be repeated and holds comma-separated values by CSV's rules."""
+    return [item for text in texts for item in split_csv(text)]
+
+
+def split_csv(text: str) -> list[str]:
+    """Split one value at commas; double quotes keep a comma, as in lakectl.
+
+    Raises:
+        UsageError: a quote that does not end.
+    """
+    if '"' not in text:
+        return text.split(",")
+    import csv
+
+    try:
+        (row,) = csv.reader([text], strict=True)
+    except (csv.Error, ValueError):
+        raise UsageError(
+            f"malformed quotes in {text!r}", hint="put quotes directly after and before a comma"
+        ) from None
+    return row
+
+
+def read_time(text: str, _context: Context) -> datetime:
+    """Read a time as RFC 3339 writes it; it says how far from UTC it is.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        when = None
+    if when is None or when.tzinfo is None:
+        raise UsageError(
+            f"not a time: {text!r}", hint="as RFC 3339: 2026-03-01T12:00:00Z or …T12:00:00+02:00"
+        )
+    return when
+
+
+def read_duration(text: str, _context: Context) -> timedelta:
+    """Read ``90s``, ``30m``, ``12h`` or ``7d``."""
+    from lakecli.config import parse_duration
+
+    return parse_duration(text)
