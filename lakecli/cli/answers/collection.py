@@ -44,7 +44,7 @@ class CollectionState(TypedDict):
     resume_at: datetime | None
 
 
-class Collection(CollectionState):
+class Collection(TypedDict):
     """The result of a run of garbage collection.
 
     Attributes:
@@ -68,6 +68,12 @@ class Collection(CollectionState):
 
     action: str
     dry_run: bool
+    phase: str
+    epoch: int
+    grace_seconds: int
+    since: datetime | None
+    sweep_at: datetime | None
+    resume_at: datetime | None
     objects: int
     size: int
     spared: int

@@ -101,23 +101,7 @@ class Failure(TypedDict):
     error: str
 
 
-class _Failures(TypedDict):
-    """Objects that were left out or failed.
-
-    Attributes:
-        excluded: number of objects left out by --include and --exclude.
-        failed: number of objects that failed.
-        size: bytes of all objects that did not fail.
-        failures: the objects that failed.
-    """
-
-    excluded: int
-    failed: int
-    size: int
-    failures: Sequence[Failure]
-
-
-class Upload(_Failures):
+class Upload(TypedDict):
     """The result of a recursive upload.
 
     Attributes:
@@ -131,9 +115,13 @@ class Upload(_Failures):
 
     uploaded: int
     unchanged: int
+    failed: int
+    excluded: int
+    size: int
+    failures: Sequence[Failure]
 
 
-class Download(_Failures):
+class Download(TypedDict):
     """The result of a recursive download.
 
     Attributes:
@@ -148,7 +136,11 @@ class Download(_Failures):
 
     downloaded: int
     unchanged: int
+    excluded: int
+    failed: int
+    size: int
     destination: Path
+    failures: Sequence[Failure]
 
 
 class TransferPlan(TypedDict):

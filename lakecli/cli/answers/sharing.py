@@ -95,8 +95,8 @@ class Cloned(TypedDict):
     tags: int
     commits: int
     left_out: Sequence[RefUpdate]
-    outside: Sequence[OutsidePlace]
     damaged: Sequence[Damage]
+    outside: Sequence[OutsidePlace]
 
 
 class PushedRef(TypedDict):
