@@ -5,11 +5,12 @@ Layers, each importing only what stands below it (a test enforces it)::
     cli                          prints, reads the environment, exits; typer and rich only here
     spark | filesystem           DataFrames; pyspark only here and in pipeline | fsspec
     pipeline                     bulk work as plans of partitions, run in-process or on Spark
+    opening                      opening lakes for the library, fsspec and Spark
     repository                   one module per verb; core/mover.py is how a branch moves
     committed | refs | staging   ranges and trees | names and history | uncommitted changes
     remote                       refs, commit packs and reflog in the bucket (beside these three)
     sstable | kv | objectstore   the file format | LMDB | buckets; cloud SDKs only here
-    config_file                  the configuration file
+    config_file | committer      the configuration file | who commits
     config | home | layout | uri settings | places on a machine | keys in a bucket | lakefs:// URIs
     model                        records
     validation                   what a record out of a bucket may hold
@@ -29,7 +30,7 @@ branch: one LMDB transaction, or first the bucket's branch where sharing is auto
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def open(uri: str, *, home: str | Path | None = None) -> Repository:  # noqa: A001 - lakecli.open
+def open(  # noqa: A001 - lakecli.open
+    uri: str, *, home: str | Path | None = None, sync: Literal["auto", "manual"] | None = None
+) -> Repository:
     """Open a repository of this machine; the verbs of `lakecli.repository` take it.
 
     It is safe to share between threads. Close it by using it as a context manager::
@@ -47,34 +50,30 @@ def open(uri: str, *, home: str | Path | None = None) -> Repository:  # noqa: A0
         with lakecli.open("lakefs://sales") as sales:
             commit(sales, "main", message="Orders", committer="etl")
 
+    With ``sync`` it shares as the command line does: opening fetches and lets branches follow the
+    bucket, a commit or merge moves its branch in the bucket first, and refs that are moved in
+    another way are pushed when the ``with`` block ends without an error. If the bucket cannot be
+    reached, `Repository.notices` says so, and a commit raises `Unreachable` and leaves its changes
+    staged. Refs that could not be pushed are pushed by the next command.
+
     Args:
         uri: ``lakefs://REPOSITORY``.
         home: where lakecli keeps things, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories.
+        sync: ``auto`` or ``manual``; by default what the setting ``sync`` says for the repository.
 
     Raises:
-        UsageError: no repository URI.
+        UsageError: no repository URI, or a malformed setting.
         NotFound: there is no such repository on this machine.
-        PermissionDenied: the home cannot be written.
+        PermissionDenied: the home cannot be written, or with ``sync`` the bucket not be read.
     """
-    import os
-    from datetime import UTC, datetime
-
-    from lakecli.config_file import trusted_by
-    from lakecli.home import chosen_home, home_paths
-    from lakecli.repository.core.lake import Home, Lake, Runtime
+    from lakecli.opening import open_lake, open_repository
     from lakecli.uri import parse_repository
 
     name = parse_repository(uri).repository
-    paths = home_paths(chosen_home(home, os.environ))
-    runtime = Runtime(
-        clock=lambda: datetime.now(UTC),  # noqa: TID251 - what everything below is given
-        new_id=lambda: os.urandom(16),
-        trusted=trusted_by(paths.config, os.environ),
-    )
-    lake = Lake.open(Home(paths.store, paths.cache), runtime)
+    lake = open_lake(home)
     try:
-        return lake.repository(name)
+        return open_repository(lake, name, home=home, sync=sync)
     except BaseException:
         lake.close()
         raise

@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakecli.config import KEYS, Settings, find_key
+from lakecli.config import KEYS, find_key
 from lakecli.directories import make_private
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.parsing import Unparsable, parse_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+    from collections.abc import Iterator, Mapping, MutableMapping
 
     from tomlkit import TOMLDocument
 
@@ -92,19 +92,6 @@ def _line_of(text: str, name: str) -> int:
         if (left == leaf and current == table) or (left == name and not current):
             return number
     return 1
-
-
-def trusted_by(path: Path, environ: Mapping[str, str]) -> Callable[[str], Sequence[str]]:
-    """Return what tells the places that the configuration lets a repository read.
-
-    For those who have no settings of a command line: the library's own doors.
-    """
-
-    def trusted(repository: str) -> Sequence[str]:
-        settings = Settings(flags={}, environ=environ, read_file=lambda: read_file(path), file=path)
-        return settings.trusted(repository)
-
-    return trusted
 
 
 def set_value(path: Path, name: str, text: str) -> None:

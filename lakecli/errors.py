@@ -155,6 +155,10 @@ class OutcomeUnknown(LakeError):
     kind = ErrorKind.OUTCOME_UNKNOWN
 
 
+class LakeWarning(UserWarning):
+    """What a verb found out besides its work, where nobody sees `Repository.notices`."""
+
+
 def is_interrupt(error: BaseException) -> bool:
     """Return whether an error is an interrupt, or was raised while one was on its way out.
 

@@ -135,7 +135,7 @@ class Context:
 
     def committer(self) -> str:
         """Return who commits: ``Name <email>`` of the settings, else git's, else user@host."""
-        from lakecli.cli.committer import committer
+        from lakecli.committer import committer
 
         return committer(self.settings, self.environ)
 

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from lakecli.cli.context import Context
     from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.mover import CaughtUp
     from lakecli.repository.core.pending import Finished
     from lakecli.repository.fetch import RefUpdate
     from lakecli.repository.push import Pushed
-    from lakecli.repository.sharing.mover import CaughtUp
     from lakecli.repository.status import Distance
     from lakecli.uri import LakeUri
 
@@ -49,17 +49,9 @@ def tell_caught_up(context: Context, caught_up: CaughtUp) -> None:
 def _tell(context: Context, finished: Sequence[Finished]) -> None:
     from lakecli.repository.core.pending import State
 
-    for kind, name, state in (
-        (each.intent.kind, each.intent.name, each.state) for each in finished
-    ):
-        if state is State.APPLIED:
-            context.out.note(f"an interrupted push of {kind} {name} reached the bucket")
-        elif state is State.LOST:
-            context.out.warn(
-                f"an interrupted push of {kind} {name} failed: somebody else moved it first"
-            )
-        else:
-            context.out.note(f"an interrupted push of {kind} {name} did not reach the bucket")
+    for each in finished:
+        show = context.out.warn if each.state is State.LOST else context.out.note
+        show(each.text())
 
 
 def short(commit_id: CommitId | None) -> str:

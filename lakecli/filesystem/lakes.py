@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from lakecli.home import chosen_home, home_paths
+from lakecli.home import chosen_home
+from lakecli.opening import catch_up, open_lake, open_repository, warn_of_notices
 from lakecli.repository.core.address import locate
 from lakecli.uri import SCHEME, parse_repository
 
@@ -27,16 +28,24 @@ if TYPE_CHECKING:
 class _Held:
     """A lake that is open, how many are using it, and its repositories with their clients."""
 
-    def __init__(self, lake: Lake) -> None:
+    def __init__(self, lake: Lake, home: str | None) -> None:
         self.lake = lake
+        self.home = home
         self.users = 0
         self.repositories: dict[str, Repository] = {}
 
-    def repository(self, name: str) -> Repository:
+    def repository(self, name: str, *, is_fresh: bool = False) -> Repository:
+        """Return a repository; `is_fresh`: caught up with the bucket now, if it shares by itself.
+
+        Else it was caught up when this process first used it.
+        """
         found = self.lake.repository(name)
         known = self.repositories.get(name)
         if known is None or known.record != found.record:
-            self.repositories[name] = known = found
+            known = open_repository(self.lake, name, home=self.home)
+            self.repositories[name] = known
+        elif is_fresh:
+            catch_up(known)
         return known
 
 
@@ -51,8 +60,13 @@ def home_of(given: str | None) -> str | None:
 
 
 @contextmanager
-def repository(home: str | None, name: str) -> Iterator[Repository]:
+def repository(home: str | None, name: str, *, is_fresh: bool = False) -> Iterator[Repository]:
     """Use a repository of a home.
+
+    Args:
+        home: of the lake.
+        name: of the repository.
+        is_fresh: catch up with the bucket even if this process has done so before.
 
     Raises:
         UsageError: an illegal name.
@@ -60,7 +74,11 @@ def repository(home: str | None, name: str) -> Iterator[Repository]:
     """
     parse_repository(SCHEME + name)
     with lake(home) as held:
-        yield held.repository(name)
+        found = held.repository(name, is_fresh=is_fresh)
+        try:
+            yield found
+        finally:
+            warn_of_notices(found)
 
 
 @contextmanager
@@ -82,7 +100,7 @@ def lake(home: str | None) -> Iterator[_Held]:
     with _lock:
         held = _held.get(key)
         if held is None:
-            held = _held[key] = _Held(_open(home))
+            held = _held[key] = _Held(open_lake(home, command="lakefs:// file system"), home)
         held.users += 1
     try:
         yield held
@@ -95,22 +113,6 @@ def close_unused() -> None:
     """Close the lakes that nobody is using right now; they are opened again when needed."""
     with _lock:
         _close_unused()
-
-
-def _open(home: str | None) -> Lake:
-    from datetime import UTC, datetime
-
-    from lakecli.config_file import trusted_by
-    from lakecli.repository.core.lake import Home, Lake, Runtime
-
-    paths = home_paths(home)
-    runtime = Runtime(
-        clock=lambda: datetime.now(UTC),  # noqa: TID251 - what everything below is given
-        new_id=lambda: os.urandom(16),
-        command="lakefs:// file system",
-        trusted=trusted_by(paths.config, os.environ),
-    )
-    return Lake.open(Home(paths.store, paths.cache), runtime)
 
 
 def _close_unused() -> None:

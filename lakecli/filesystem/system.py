@@ -65,6 +65,11 @@ class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
     file is closed, and staged, which a `commit` then makes part of history. Nothing is cached but
     ranges of committed trees, so what another process stages is seen at once.
 
+    The setting ``sync`` counts as on the command line. With ``auto``, the first use of a repository
+    in a process, each `commit` and each `refresh` fetch and let branches follow the bucket, and
+    commits move their branch there. If the bucket cannot be reached, reads use the state of the
+    last fetch and a `LakeWarning` says so.
+
     Instances hold no open store, may be pickled, and are safe to share between threads. Each open
     file belongs to one thread at a time. A `transaction` is the instance's: it takes what all
     threads write meanwhile. Threads that need transactions of their own use an instance each
@@ -573,6 +578,17 @@ class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
 
     # -- history -----------------------------------------------------------------------------
 
+    def refresh(self, path: str) -> None:
+        """Fetch what others have pushed to the repository of a path, where ``sync = auto``.
+
+        Raises:
+            FileNotFoundError: no such repository.
+        """
+        path = self._strip_protocol(path)
+        place = paths.parse(path)
+        with finding(path), lakes.repository(self.home, place.repository, is_fresh=True):
+            pass
+
     def commit(
         self,
         branch: str,
@@ -583,22 +599,30 @@ class LakeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
     ) -> Commit:
         """Commit everything that is staged on a branch, ``lakefs://repository/branch``.
 
+        With ``sync = auto`` this fetches first, and the commit moves the branch in the bucket too.
+
         Raises:
             FileNotFoundError: no such branch.
-            LakeFileError: nothing is staged (its ``kind`` says so), or another one was faster.
+            LakeFileError: nothing was committed. Its ``kind`` says why: nothing is staged, others
+                have changed the same paths, or the bucket does not answer. Staged changes stay.
         """
         from lakecli.repository.commit import commit
 
         path = self._strip_protocol(branch)
         place = paths.parse(path)
-        with finding(path), lakes.repository(self.home, place.repository) as repository:
-            return commit(
+        with (
+            finding(path),
+            lakes.repository(self.home, place.repository, is_fresh=True) as repository,
+        ):
+            made = commit(
                 repository,
                 place.ref,
                 message=message,
                 committer=self.committer if committer is None else committer,
                 metadata=metadata,
             )
+            repository.mover.finish(repository)
+            return made
 
     @contextmanager
     def committing(self, branch: str, message: str, **options: Any) -> Iterator[None]:

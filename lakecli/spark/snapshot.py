@@ -113,19 +113,25 @@ def _staged(view: View, prefix: bytes) -> bytes:
 
 @contextmanager
 def opened(uri: str, *, home: str | Path | None) -> Iterator[Repository]:
-    """Open the repository of a URI; errors that leave it say in a note what helps.
+    """Open the repository of a URI, by the setting ``sync`` as the command line does.
+
+    Errors that leave it have their hint in a note; notices become warnings.
 
     Raises:
         UsageError: a malformed URI.
         NotFound: there is no such repository on this machine.
     """
     import lakecli
+    from lakecli.opening import warn_of_notices
 
     with (
         hints_told(),
         lakecli.open(f"lakefs://{parse(uri).repository}", home=home_of(home)) as repository,
     ):
-        yield repository
+        try:
+            yield repository
+        finally:
+            warn_of_notices(repository)
 
 
 @contextmanager

@@ -75,6 +75,10 @@ def write_table(
 ) -> Written:
     """Write a DataFrame below a path of a branch, in one commit.
 
+    With the setting ``sync = auto`` this fetches first, and the commit moves the branch in the
+    bucket too, as ``lakecli commit`` does. If the bucket cannot be reached by then, the branch
+    stays as it is.
+
     Args:
         frame: the rows. Each of its partitions becomes a file in every directory it has rows for.
         uri: ``lakefs://REPOSITORY/BRANCH/PATH``.

@@ -1,27 +1,34 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 import lakecli
-from lakecli.errors import NotFound, UsageError
+from lakecli.errors import LostRace, NotFound, UsageError
 from lakecli.home import home_paths
-from lakecli.repository import repo
+from lakecli.remote.refs import find_ref
+from lakecli.repository import branch, repo
+from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.core.lake import Home, Lake
+from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.read import read_object
+from lakecli.repository.push import PushOptions, push
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_file
+from tests.support.clones import machine, make_commit
 from tests.support.lakes import Numbered, Ticking
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from lakecli.repository.core.lake import Repository
+
+ME = PushOptions(who="Me <me@example.com>")
 
 
 def test_a_program_opens_a_repository_by_its_uri(tmp_path: Path) -> None:
-    from lakecli.repository.core.lake import Runtime
-
     paths = home_paths(tmp_path / "home")
     with Lake.open(Home(paths.store, paths.cache), Runtime(Ticking(), Numbered())) as lake:
         repo.create(lake, "sales", str(tmp_path / "namespace"))
@@ -40,8 +47,6 @@ def test_a_program_opens_a_repository_by_its_uri(tmp_path: Path) -> None:
 def test_the_home_may_come_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakecli.repository.core.lake import Runtime
-
     paths = home_paths(tmp_path / "elsewhere")
     with Lake.open(Home(paths.store, paths.cache), Runtime(Ticking(), Numbered())) as lake:
         repo.create(lake, "sales", str(tmp_path / "namespace"))
@@ -65,3 +70,109 @@ def test_the_platform_says_where_things_lie_by_default(home: Path) -> None:
     assert paths.config == home / ".config/lakecli/config.toml"
     assert paths.store == home / ".local/share/lakecli/store"
     assert paths.cache == home / ".cache/lakecli"
+
+
+class TestSync:
+    """`lakecli.open` with the setting ``sync``, or the argument of that name."""
+
+    @pytest.fixture
+    def home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """Return the home of Ada, who has shared a repository with Bob."""
+        monkeypatch.setenv("LAKECLI_USER_NAME", "Ada")
+        monkeypatch.setenv("LAKECLI_USER_EMAIL", "ada@example.com")
+        home = tmp_path / "home"
+        paths = home_paths(home)
+        with Lake.open(Home(paths.store, paths.cache), Runtime(Ticking(), Numbered())) as lake:
+            made = repo.create(lake, "sales", str(tmp_path / "namespace"))
+            make_commit(made, b"first")
+            push(made, "main", options=ME)
+        return home
+
+    @pytest.fixture
+    def bob(self, home: Path, tmp_path: Path) -> Iterator[Repository]:
+        del home
+        with machine(tmp_path, "bob") as lake:
+            yield clone(lake, str(tmp_path / "namespace"), "sales")
+
+    @pytest.mark.parametrize("by", ["argument", "environment", "file"])
+    def test_a_commit_is_shared(
+        self, home: Path, bob: Repository, by: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if by == "environment":
+            monkeypatch.setenv("LAKECLI_SYNC", "auto")
+        elif by == "file":
+            home_paths(home).config.write_text('[repo.sales]\nsync = "auto"\n')
+        theirs = make_commit(bob, b"bob's")
+        push(bob, "main", options=ME)
+        sync: Literal["auto"] | None = "auto" if by == "argument" else None
+        with lakecli.open("lakefs://sales", home=home, sync=sync) as sales:
+            assert branch.show(sales, "main").commit_id == theirs.id
+            made = make_commit(sales, b"mine")
+            assert position_there(bob) == made.id
+            branch.create(sales, "dev", source="main")
+            assert position_there(bob, "dev") is None
+        assert position_there(bob, "dev") == made.id
+
+    @pytest.mark.parametrize("sync", [None, "manual"])
+    def test_nothing_is_shared_where_sync_is_manual(
+        self,
+        home: Path,
+        bob: Repository,
+        sync: Literal["manual"] | None,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        if sync is not None:
+            monkeypatch.setenv("LAKECLI_SYNC", "auto")
+        before = position_there(bob)
+        with lakecli.open("lakefs://sales", home=home, sync=sync) as sales:
+            make_commit(sales, b"mine")
+            branch.create(sales, "dev", source="main")
+        assert position_there(bob) == before
+        assert position_there(bob, "dev") is None
+
+    def test_after_an_error_the_next_command_sends_what_was_moved(
+        self, home: Path, bob: Repository
+    ) -> None:
+        def fail() -> None:
+            with lakecli.open("lakefs://sales", home=home, sync="auto") as sales:
+                branch.create(sales, "dev", source="main")
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            fail()
+        assert position_there(bob, "dev") is None
+        with lakecli.open("lakefs://sales", home=home, sync="auto"):
+            assert position_there(bob, "dev") is not None
+
+    def test_what_others_made_first_is_reported_and_stays_here(
+        self, home: Path, bob: Repository
+    ) -> None:
+        def create_both() -> None:
+            with lakecli.open("lakefs://sales", home=home, sync="auto") as sales:
+                branch.create(sales, "dev", source="main~1")
+                branch.create(bob, "dev", source="main")
+                push(bob, "dev", options=ME)
+
+        with pytest.raises(LostRace, match="branch dev was moved here, not in the bucket"):
+            create_both()
+        assert position_there(bob, "dev") == branch.show(bob, "dev").commit_id
+        with lakecli.open("lakefs://sales", home=home, sync="manual") as sales:
+            assert branch.show(sales, "dev").commit_id != position_there(bob, "dev")
+
+    def test_a_bucket_that_cannot_be_reached_is_a_notice(self, home: Path, tmp_path: Path) -> None:
+        namespace = tmp_path / "namespace"
+        away = namespace.rename(tmp_path / "not mounted")
+        with lakecli.open("lakefs://sales", home=home, sync="auto") as sales:
+            (notice,) = sales.notices
+            assert "not fetched, this is as of the last time" in notice.message
+            assert branch.show(sales, "main").commit_id
+        away.rename(namespace)
+
+    def test_a_word_that_is_neither_is_refused(self, home: Path) -> None:
+        with pytest.raises(UsageError, match="neither auto nor manual"):
+            lakecli.open("lakefs://sales", home=home, sync="always")  # type: ignore[arg-type]
+
+
+def position_there(repository: Repository, name: str = "main") -> str | None:
+    ref = find_ref(repository.store, "branch", name)
+    return None if ref is None else ref.commit_id

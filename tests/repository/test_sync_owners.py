@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakecli.kv.operations import Operation
     from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.sharing.mover import CaughtUp
+    from lakecli.repository.core.mover import CaughtUp
 
 ME = PushOptions(who="Me <me@example.com>")
 PULL = PullOptions(committer="me")

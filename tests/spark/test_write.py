@@ -13,12 +13,17 @@ from lakecli.layout import DATA
 from lakecli.pipeline.errors_as_json import dump_error
 from lakecli.pipeline.spark_runner import Unfinished
 from lakecli.pipeline.store_location import StoreLocation
+from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
+from lakecli.repository.clone import clone
+from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.log import LogOptions, log
+from lakecli.repository.push import PushOptions, push
 from lakecli.spark import read_table, write_table
 from lakecli.spark.sink import Shape, Sink, escape
 from lakecli.spark.write import TableExists
+from tests.support.clones import machine
 from tests.support.lakes import read, stage
 
 if TYPE_CHECKING:
@@ -153,6 +158,30 @@ def test_modes(repository: Repository, spark: Any, write: Write, table: Write) -
     assert last.commit.message == "Write 1 rows to demo/main/t"
     nothing = spark.createDataFrame([], "v int, p int")
     assert write(nothing, mode="append", partition_by=["p"]).commit is None
+
+
+def test_sync_auto_shares_the_commit(  # noqa: PLR0917 - fixtures
+    repository: Repository,
+    rows: Any,
+    write: Write,
+    table: Write,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LAKECLI_SYNC", "auto")
+    made = write(rows).commit
+    ref = find_ref(repository.store, "branch", "main")
+    assert made is not None
+    assert ref is not None
+    assert ref.commit_id == made.id
+    with machine(tmp_path, "bob") as lake:
+        bob = clone(lake, str(tmp_path / "namespace"), "demo")
+        assert read(bob, "main") == read(repository, "main")
+        stage(bob, "main", {b"other": b"bob's"})
+        commit(bob, "main", message="bob's", committer="bob")
+        push(bob, "main", options=PushOptions(who="bob"))
+    assert table().count() == 60  # reading fetches, too
+    assert b"other" in read(repository, "main")
 
 
 def test_no_rows_keep_their_schema(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lakecli.model import Commit, CommitId
     from lakecli.repository.core.lake import Lake
-    from lakecli.repository.sharing.mover import CaughtUp
+    from lakecli.repository.core.mover import CaughtUp
 
 RANGE_ENTRIES = 16
 

@@ -191,8 +191,17 @@ class Repository:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close the lake it belongs to."""
-        self.lake.close()
+        """Push what is still to be pushed, unless there was an error; close the lake.
+
+        Raises:
+            LostRace, AlreadyExists: a move would undo others' moves; it was not pushed.
+            Unreachable, PermissionDenied, …: it was not pushed; the next command tries again.
+        """
+        try:
+            if error is None:
+                self.mover.finish(self)
+        finally:
+            self.lake.close()
 
     @property
     def syncs(self) -> bool:

@@ -19,12 +19,26 @@ gets its mover when it is made and keeps it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from lakecli.errors import LakeError
     from lakecli.model import Branch, Commit
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.landing import Landing
+    from lakecli.repository.core.pending import Finished
+
+
+class CaughtUp(NamedTuple):
+    """What became of what earlier commands left.
+
+    Attributes:
+        finished: moves whose outcome was not recorded.
+        unsent: why refs that were moved here are not in the bucket.
+    """
+
+    finished: tuple[Finished, ...] = ()
+    unsent: tuple[LakeError, ...] = ()
 
 
 class BranchMover(Protocol):
@@ -35,6 +49,17 @@ class BranchMover(Protocol):
         """Random bytes that identify the command whose moves go to the bucket.
 
         ``None``: they stay on this machine.
+        """
+
+    def catch_up(self, repository: Repository) -> CaughtUp:
+        """Finish what earlier commands left, fetch, and let local refs follow the bucket.
+
+        Moves that earlier commands made and could not send are sent. Where one cannot be, its
+        error is in the result, and the others are tried.
+
+        Raises:
+            Unreachable: the store does not answer; everything here is as it was.
+            PermissionDenied: reading or listing is not allowed; everything here is as it was.
         """
 
     def move(
@@ -76,6 +101,11 @@ class LocalMover:
     def command_id(self) -> None:
         """``None``: nothing goes to the bucket."""
         return
+
+    def catch_up(self, repository: Repository) -> CaughtUp:
+        """Do nothing: nothing is fetched."""
+        del repository
+        return CaughtUp()
 
     def move(
         self, repository: Repository, branch: Branch, commit: Commit, landing: Landing

@@ -32,6 +32,15 @@ class Finished(NamedTuple):
     intent: Intent
     state: State
 
+    def text(self) -> str:
+        """Return what became of the move, in words."""
+        what = f"an interrupted push of {self.intent.kind} {self.intent.name}"
+        if self.state is State.APPLIED:
+            return f"{what} reached the bucket"
+        if self.state is State.LOST:
+            return f"{what} failed: somebody else moved it first"
+        return f"{what} did not reach the bucket"
+
 
 def finish_pending(repository: Repository) -> list[Finished]:
     """Find out what became of the moves that interrupted commands began, and write it down.

@@ -12,7 +12,7 @@ The way of a commit, what makes it durable and what a crash leaves: `lakecli.rep
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lakecli.errors import LakeError, LostRace, Unreachable
 from lakecli.kv.tracking import TrackingStore
@@ -20,6 +20,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.store import RefStore
 from lakecli.repository.core import unsent
 from lakecli.repository.core.landing import is_built_from
+from lakecli.repository.core.mover import CaughtUp
 from lakecli.retry import REF_MOVES, Retries
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from lakecli.model import Branch, Commit, CommitId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.landing import Landing
-    from lakecli.repository.core.pending import Finished
     from lakecli.repository.core.unsent import Unsent
 
 
@@ -56,15 +56,7 @@ class SharedMover:
         return self._command_id
 
     def catch_up(self, repository: Repository) -> CaughtUp:
-        """Finish what earlier commands left, fetch, and let local refs follow.
-
-        Moves that earlier commands made and could not send are sent. Where one cannot be, its
-        error is in the result, and the others are tried.
-
-        Raises:
-            Unreachable: the store does not answer; everything here is as it was.
-            PermissionDenied: reading or listing is not allowed; everything here is as it was.
-        """
+        """Finish what earlier commands left, fetch, and let local refs follow."""
         from lakecli.repository.core.pending import finish_pending
         from lakecli.repository.sharing.fetch import fetch
         from lakecli.repository.sharing.follow import follow
@@ -128,18 +120,6 @@ class SharedMover:
         retries = Retries(REF_MOVES, sleep=self._sleep, random=repository.lake.random_number)
         retries.pause(self._lost)
         self._lost += 1
-
-
-class CaughtUp(NamedTuple):
-    """What became of what earlier commands left.
-
-    Attributes:
-        finished: moves whose outcome was not recorded.
-        unsent: why refs that were moved here are not in the bucket.
-    """
-
-    finished: tuple[Finished, ...]
-    unsent: tuple[LakeError, ...]
 
 
 def _notes(repository: Repository) -> list[Unsent]:

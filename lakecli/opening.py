@@ -1,0 +1,114 @@
+"""Opening a lake and its repositories without a command line: the library, fsspec and Spark.
+
+The settings are those of the command line, from the environment and the configuration file. Of
+them the library uses ``sync`` and ``trust.addresses``, and ``user.name`` and ``user.email`` for the
+shared reflog.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from lakecli.config import Settings, parse_sync
+from lakecli.config_file import read_file
+from lakecli.errors import LakeWarning, NotFound, Unreachable
+from lakecli.home import chosen_home, home_paths
+from lakecli.repository.core.lake import Home, Lake, Runtime
+from lakecli.repository.core.notice import Notice
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.repository.core.lake import Repository
+
+
+def open_lake(home: str | Path | None, *, command: str = "") -> Lake:
+    """Open the lake of a home.
+
+    Args:
+        home: as ``LAKECLI_HOME``; ``None``: that variable, or the platform's directories.
+        command: what the operation log says was done.
+
+    Raises:
+        PermissionDenied: the home cannot be written.
+    """
+    paths = home_paths(chosen_home(home, os.environ))
+    runtime = Runtime(
+        clock=lambda: datetime.now(UTC),  # noqa: TID251 - what everything below is given
+        new_id=lambda: os.urandom(16),
+        command=command,
+        trusted=lambda repository: settings_of(home).trusted(repository),
+    )
+    return Lake.open(Home(paths.store, paths.cache), runtime)
+
+
+def open_repository(
+    lake: Lake, name: str, *, home: str | Path | None, sync: str | None = None
+) -> Repository:
+    """Return a handle to a repository, caught up with the bucket if it is to share by itself.
+
+    Args:
+        lake: the lake of the home.
+        name: of the repository.
+        home: as `open_lake` takes it.
+        sync: ``auto`` or ``manual``; ``None``: what the settings say.
+
+    Raises:
+        UsageError: neither, or a malformed setting.
+        NotFound: there is none of that name on this machine.
+        PermissionDenied: the bucket may not be read.
+    """
+    settings = settings_of(home)
+    if not (settings.sync(name) if sync is None else parse_sync(sync)):
+        return lake.repository(name)
+    from time import sleep
+
+    from lakecli.committer import committer
+    from lakecli.repository.sharing.mover import SharedMover
+
+    mover = SharedMover(
+        lake.runtime.new_id(), who=lambda: committer(settings, os.environ), sleep=sleep
+    )
+    repository = lake.repository(name, mover=mover)
+    catch_up(repository)
+    return repository
+
+
+def catch_up(repository: Repository) -> None:
+    """Fetch, and send what earlier commands left, if a repository shares by itself.
+
+    What keeps it from that is left as a notice, and the state of the last fetch is used.
+
+    Raises:
+        PermissionDenied: the bucket may not be read.
+    """
+    from lakecli.repository.core.pending import State
+
+    try:
+        caught_up = repository.mover.catch_up(repository)
+    except (Unreachable, NotFound) as error:  # not found: a disk that is not mounted
+        message = f"not fetched, this is as of the last time: {error.message}"
+        repository.notify(Notice(message, error.hint))
+        return
+    for finished in caught_up.finished:
+        if finished.state is State.LOST:
+            repository.notify(Notice(finished.text()))
+    for unsent in caught_up.unsent:
+        repository.notify(Notice(unsent.message, unsent.hint))
+
+
+def warn_of_notices(repository: Repository) -> None:
+    """Turn the notices of a repository into Python warnings, and clear them."""
+    while repository.notices:
+        notice = repository.notices.pop(0)
+        hint = "" if notice.hint is None else f"; {notice.hint}"
+        warnings.warn(f"{notice.message}{hint}", LakeWarning, stacklevel=3)
+
+
+def settings_of(home: str | Path | None) -> Settings:
+    """Return the settings of a home as they are now."""
+    file = home_paths(chosen_home(home, os.environ)).config
+    return Settings(flags={}, environ=os.environ, read_file=lambda: read_file(file), file=file)

@@ -1,0 +1,126 @@
+"""The setting ``sync`` in the file system: it shares as the command line does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import ErrorKind, LakeWarning
+from lakecli.filesystem.failures import LakeFileError
+from lakecli.remote.refs import find_ref
+from lakecli.repository import branch
+from lakecli.repository.clone import clone
+from lakecli.repository.commit import commit
+from lakecli.repository.push import PushOptions, push
+from tests.support.clones import machine
+from tests.support.lakes import checksums, read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.filesystem import LakeFileSystem
+    from lakecli.repository.core.lake import Repository
+
+MAIN = "lakefs://demo/main"
+ME = PushOptions(who="Bob <bob@example.com>")
+
+
+@pytest.fixture(autouse=True)
+def auto(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKECLI_SYNC", "auto")
+    monkeypatch.setenv("LAKECLI_USER_NAME", "Ada")
+    monkeypatch.setenv("LAKECLI_USER_EMAIL", "ada@example.com")
+
+
+@pytest.fixture
+def bob(fs: LakeFileSystem, demo: Path, tmp_path: Path) -> Iterator[Repository]:
+    """Return another machine's clone, after a first commit by the file system."""
+    fs.pipe(f"{MAIN}/a", b"1")
+    fs.commit(MAIN, "first")
+    with machine(tmp_path, "bob") as lake:
+        yield clone(lake, str(demo), "demo")
+
+
+def push_of(bob: Repository, path: bytes, contents: bytes) -> str:
+    stage(bob, "main", {path: contents})
+    made = commit(bob, "main", message="bob's", committer="bob")
+    push(bob, "main", options=ME)
+    return made.id
+
+
+def there(bob: Repository) -> str | None:
+    ref = find_ref(bob.store, "branch", "main")
+    return None if ref is None else ref.commit_id
+
+
+def test_a_commit_moves_the_branch_in_the_bucket(fs: LakeFileSystem, bob: Repository) -> None:
+    assert there(bob) == branch.show(bob, "main").commit_id
+    with fs.committing(MAIN, "second"):
+        fs.pipe(f"{MAIN}/b", b"2")
+    ref = find_ref(bob.store, "branch", "main")
+    assert ref is not None
+    assert ref.commit_id != branch.show(bob, "main").commit_id
+    assert ref.moves[0].who == "Ada <ada@example.com>"
+    assert ref.moves[0].why == "commit"
+
+
+def test_a_commit_is_built_on_what_others_pushed(fs: LakeFileSystem, bob: Repository) -> None:
+    push_of(bob, b"b", b"bob's")
+    fs.pipe(f"{MAIN}/c", b"3")
+    made = fs.commit(MAIN, "on top")
+    assert there(bob) == made.id
+    assert made.parents == (branch.show(bob, "main").commit_id,)
+    assert sorted(fs.ls(MAIN, detail=False)) == [f"demo/main/{name}" for name in "abc"]
+
+
+def test_refresh_brings_what_others_pushed(fs: LakeFileSystem, bob: Repository) -> None:
+    push_of(bob, b"b", b"bob's")
+    assert not fs.exists(f"{MAIN}/b")
+    fs.refresh("lakefs://demo")
+    assert fs.cat(f"{MAIN}/b") == b"bob's"
+
+
+def test_a_path_that_others_changed_is_a_conflict(fs: LakeFileSystem, bob: Repository) -> None:
+    fs.pipe(f"{MAIN}/a", b"mine")
+    theirs = push_of(bob, b"a", b"bob's")
+    with pytest.raises(LakeFileError) as caught:
+        fs.commit(MAIN, "never")
+    assert caught.value.kind is ErrorKind.CONFLICT
+    assert there(bob) == theirs
+    assert fs.cat(f"{MAIN}/a") == b"mine"
+
+
+def test_while_the_bucket_cannot_be_reached_changes_stay_staged(
+    fs: LakeFileSystem, bob: Repository, demo: Path
+) -> None:
+    fs.pipe(f"{MAIN}/b", b"2")
+    before = there(bob)
+    away = demo.rename(demo.with_name("not mounted"))
+    with pytest.warns(LakeWarning, match="not fetched, this is as of the last time"):
+        fs.refresh("lakefs://demo")
+    with (
+        pytest.warns(LakeWarning, match="not fetched"),
+        pytest.raises((LakeFileError, FileNotFoundError)),
+    ):
+        fs.commit(MAIN, "later")
+    away.rename(demo)
+    assert there(bob) == before
+    made = fs.commit(MAIN, "later")
+    assert there(bob) == made.id
+    assert fs.cat(f"{MAIN}/b") == b"2"
+
+
+def test_with_sync_manual_nothing_is_sent(
+    fs: LakeFileSystem, bob: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakecli.filesystem import lakes
+
+    before = there(bob)
+    lakes.close_unused()
+    monkeypatch.setenv("LAKECLI_SYNC", "manual")
+    fs.pipe(f"{MAIN}/b", b"2")
+    fs.commit(MAIN, "here")
+    assert there(bob) == before
+    assert read(bob, "main") == checksums({b"a": b"1"})
