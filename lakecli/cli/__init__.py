@@ -14,7 +14,7 @@
     exit_codes     the table of exit codes
     describe       what help, man, completion and complete are made from; generate writes the files
     progress       plain lines; progress_bar: on a terminal
-    committer      who commits; messages: checks of commit messages
+    messages       checks of commit messages
     engine         --engine, --master, --conf
 
 Shared by several commands: collection (gc), differences, handoff and presigned (fs presign),
