@@ -21,7 +21,7 @@ from lakecli.committed.check import check_metarange, check_range
 from lakecli.committed.diff import diff
 from lakecli.committed.metaranges import decode_range_record, decode_tree_property
 from lakecli.committed.scan import find
-from lakecli.committed.store import TreeStore, parse_metarange
+from lakecli.committed.tree_store import TreeStore, parse_metarange
 from lakecli.committed.values import decode_entry, decode_value, identity_of
 from lakecli.errors import LakeError
 from lakecli.identity import h
@@ -37,7 +37,7 @@ from lakecli.proto.varint import Malformed
 from lakecli.remote.collection import iter_expired, iter_keeps, look, read_state
 from lakecli.remote.commit_data import decode_commit
 from lakecli.remote.packs import read_pack
-from lakecli.remote.records import parse_moves, parse_ref
+from lakecli.remote.ref_records import parse_moves, parse_ref
 from lakecli.repository.core.namespace import describe, owner_of
 from lakecli.repository.handoff.manifest import read_manifest
 from lakecli.sstable import directory, reader

@@ -10,7 +10,7 @@
     sources      where the bytes of one table come from
     points       point reads of open ranges, shared between threads
     lru_cache    what was used last, up to a size
-    store        `TreeStore`: opens and writes tables by their ID
+    tree_store   `TreeStore`: opens and writes tables by their ID
     naming       the ID that a table must have
     keys         intervals of keys; ranges: the records of one range
     writer       `TreeWriter`: the one way a tree comes to be, and why trees are canonical

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lakecli.committed.metaranges import Metarange, RangeRecord
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId
     from lakecli.sstable.reader import Block
 

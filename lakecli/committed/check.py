@@ -16,7 +16,7 @@ from lakecli.committed.metaranges import decode_range_record
 from lakecli.committed.naming import name_of_table
 from lakecli.committed.ranges import is_ours
 from lakecli.committed.splitter import Splitter
-from lakecli.committed.store import check_kind, parse_metarange
+from lakecli.committed.tree_store import check_kind, parse_metarange
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import IntegrityError
 from lakecli.identity import frame_int, frame_map, frame_str, h
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.committed.metaranges import Metarange, RangeRecord
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.model import Entry, MetarangeId
 
 

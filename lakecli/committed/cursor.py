@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from lakecli.committed.metaranges import Metarange, RangeRecord
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.sstable.reader import Table
 
     Window: TypeAlias = tuple[list[bytes], list[bytes], list[bytes], list[bytes]]

@@ -13,7 +13,7 @@ from lakecli.model import ChangeType, Difference
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId
 
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lakecli.committed.metaranges import RangeRecord
-    from lakecli.committed.store import TreeStore
     from lakecli.committed.threeway import Candidate, Segment
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId
 
 MAX_CONFLICTS_LISTED: Final = 1_000

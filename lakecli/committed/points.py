@@ -16,7 +16,7 @@ from lakecli.committed.ranges import Mismatch
 
 if TYPE_CHECKING:
     from lakecli.committed.metaranges import Metarange, RangeRecord
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId, RangeId
     from lakecli.sstable.reader import Table
 

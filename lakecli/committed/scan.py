@@ -10,8 +10,7 @@ from lakecli.committed.keys import prefix_end
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.committed.metaranges import RangeRecord
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId
 
 
@@ -46,12 +45,3 @@ def scan(
             cursor.enter_block()
         else:
             yield from zip(*cursor.take(len(cursor.keys)), strict=True)
-
-
-def iter_ranges(trees: TreeStore, tree: MetarangeId) -> Iterator[RangeRecord]:
-    """Yield the ranges of a tree in key order.
-
-    Raises:
-        IntegrityError: the metarange is missing or damaged.
-    """
-    return trees.metarange(tree).records()

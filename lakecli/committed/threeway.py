@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lakecli.committed.metaranges import Metarange
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
 
 
 class Slice(NamedTuple):

@@ -34,7 +34,7 @@ from lakecli.sstable.writer import TableWriter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakecli.committed.store import TableBatch, TreeStore
+    from lakecli.committed.tree_store import TableBatch, TreeStore
     from lakecli.sstable.reader import Block
 
 

@@ -29,7 +29,7 @@ from lakecli.filesystem.files import PackedFile, ReadFile, TextFile, WrittenFile
 from lakecli.filesystem.transaction import LakeTransaction, Pending
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.refs.names import is_branch_name
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.address import full_address
 from lakecli.repository.core.read import damaged, gone, read_located
 from lakecli.repository.core.view import open_view

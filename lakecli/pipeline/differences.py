@@ -19,7 +19,7 @@ from lakecli.pipeline.store_location import StoreLocation
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.pipeline.runner import Runner
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.diff import Compared

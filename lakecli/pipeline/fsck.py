@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lakecli.committed.metaranges import RangeRecord
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.model import RangeId
     from lakecli.objectstore.base import ObjectInfo, ObjectStore
     from lakecli.pipeline.runner import Runner

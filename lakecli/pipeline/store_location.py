@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.address import Resolver
     from lakecli.repository.core.gc_guard import GcGuard
@@ -54,7 +54,7 @@ class StoreLocation(NamedTuple):
 
     def trees(self) -> TreeStore:
         """Return its trees, read without a cache on disk."""
-        from lakecli.committed.store import TreeStore
+        from lakecli.committed.tree_store import TreeStore
 
         return TreeStore(
             _open(self), cache=None, range_entries=self.range_entries, guard=self.guard

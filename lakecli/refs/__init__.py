@@ -1,9 +1,16 @@
-"""Names, ref expressions and history; may import kv, layout, uri, model and what is below.
+"""Names, ref expressions and history.
 
 ::
 
-    names       which names are allowed
-    expression  the grammar of ref expressions; dates: times in braces; resolve: to a commit
-    store       branches, tags and commits in the local store; reader: what history is read through
-    graph       merge bases and ancestors; history: log order; graph_lines: its drawing
+    names        which names are allowed
+    expression   the grammar of ref expressions
+    dates        times in braces
+    resolve      from an expression to a commit
+    ref_store    branches, tags and commits in the local store
+    reader       the protocols through which history is read
+    graph        merge bases and ancestors
+    history      the order of the log
+    graph_lines  the drawing beside a log
+
+May import kv, layout, uri, model and what is below.
 """

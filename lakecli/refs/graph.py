@@ -75,11 +75,6 @@ def merge_base(reader: CommitReader, left: CommitId, right: CommitId) -> Commit 
     return next(iter_merge_bases(reader, left, right), None)
 
 
-def merge_bases(reader: CommitReader, left: CommitId, right: CommitId) -> list[Commit]:
-    """Return every best common ancestor, as ``git merge-base --all``; the first is `merge_base`."""
-    return list(iter_merge_bases(reader, left, right))
-
-
 def iter_merge_bases(reader: CommitReader, left: CommitId, right: CommitId) -> Iterator[Commit]:
     """Yield the best common ancestors: highest generation first, then newest, then smallest ID.
 

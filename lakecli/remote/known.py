@@ -9,7 +9,7 @@ from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, PackId, WriteId
 from lakecli.kv.reflog import ReflogStore
 from lakecli.layout import MAX_REF_SIZE, MAX_SEQUENCE
-from lakecli.remote.records import MAX_WHO_SIZE, MAX_WHY_SIZE, Move
+from lakecli.remote.ref_records import MAX_WHO_SIZE, MAX_WHY_SIZE, Move
 from lakecli.validation import (
     EARLIEST,
     LATEST,

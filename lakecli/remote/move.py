@@ -23,7 +23,7 @@ from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable
 from lakecli.layout import ref_key
 from lakecli.objectstore.base import ABSENT, ConditionFailed, Match, Version
 from lakecli.progress import ignore_step
-from lakecli.remote.records import MAX_MOVES, Move, RemoteRef, dump_ref
+from lakecli.remote.ref_records import MAX_MOVES, Move, RemoteRef, dump_ref
 from lakecli.remote.reflog import iter_moves, spill
 from lakecli.remote.refs import find_ref
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.layout import MAX_REF_SIZE, REFS, ref_key, ref_of_key
 from lakecli.objectstore.base import ObjectNotFound
-from lakecli.remote.records import NotOurs, parse_ref
+from lakecli.remote.ref_records import NotOurs, parse_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from lakecli.objectstore.base import ObjectStore, Version
-    from lakecli.remote.records import RemoteRef
+    from lakecli.remote.ref_records import RemoteRef
 
 PARALLEL_READS: Final = 16
 

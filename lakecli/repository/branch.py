@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakecli.errors import AlreadyExists, Refused
 from lakecli.model import Branch
 from lakecli.refs.names import check_branch_name
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import operations, ref_changes, staging_tokens
 from lakecli.repository.core.view import branch_at, commit_at, view_of_branch
 

@@ -16,7 +16,7 @@ from lakecli.kv.env import Table
 from lakecli.kv.operations import RefChange
 from lakecli.model import Branch, RepositoryRecord, Tag
 from lakecli.progress import NO_PROGRESS, Progress
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import (
     namespace,
     operations,

@@ -13,7 +13,7 @@ from lakecli.repository.core.view import commit_at, open_view, resolve_ref
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.model import Difference, MetarangeId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View

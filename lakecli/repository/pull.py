@@ -18,7 +18,7 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.model import Branch, MergeStrategy, Tag
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free
 from lakecli.repository.core import operations, ref_changes, staging_tokens
 from lakecli.repository.core.clean import unstage_unchanged

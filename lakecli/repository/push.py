@@ -16,7 +16,7 @@ from lakecli.errors import AlreadyExists, LakeError, LostRace, NotFound, Refused
 from lakecli.kv.tracking import TrackingStore
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import tracking
 from lakecli.repository.core.pending import finish_pending
 from lakecli.repository.sharing import rollback
@@ -26,7 +26,7 @@ from lakecli.repository.sharing.refusals import refused, stale
 if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import CommitId
-    from lakecli.remote.records import RemoteRef
+    from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.core.lake import Repository
 
 MAX_ATTEMPTS: Final = 8

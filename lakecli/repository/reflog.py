@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakecli.errors import NotFound
 from lakecli.kv.operations import iter_operations
 from lakecli.refs.names import is_branch_name, is_tag_name
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.ref_moves import KINDS, Past
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from lakecli.errors import AlreadyExists, NotFound, UsageError
 from lakecli.kv.operations import RefChange
 from lakecli.model import Branch, RepositoryRecord, RepositoryUuid
 from lakecli.refs.names import check_branch_name
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import namespace, operations, records, ref_changes, staging_tokens
 from lakecli.repository.core.commit_record import initial_commit
 from lakecli.repository.core.lake import Repository

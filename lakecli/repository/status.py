@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import ChangeType
 from lakecli.refs.graph import count_ahead_behind
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import tracking
 from lakecli.repository.core.view import branch_at, view_of_branch
 from lakecli.repository.sharing import rollback

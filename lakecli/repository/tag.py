@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakecli.errors import AlreadyExists, NotFound
 from lakecli.model import Tag
 from lakecli.refs.names import check_tag_name
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free, claim_ref
 from lakecli.repository.core import operations, ref_changes
 

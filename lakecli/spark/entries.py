@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from lakecli.committed.metaranges import RangeRecord
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.spark.filters import Window
     from lakecli.spark.snapshot import Snapshot
 

@@ -68,7 +68,7 @@ def look_at_refs(uri: str, home: str | None) -> list[Row]:
     Raises:
         NotFound: the repository is not there.
     """
-    from lakecli.refs.store import RefStore
+    from lakecli.refs.ref_store import RefStore
 
     with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)

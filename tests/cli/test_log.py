@@ -15,7 +15,7 @@ import pytest
 from lakecli.cli.app import run
 from lakecli.cli.context import Environment
 from lakecli.model import EMPTY_TREE
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.commit_record import describe_commit
 from lakecli.repository.core.view import branch_at
 

@@ -13,8 +13,8 @@ from lakecli.committed.apply import apply
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.lru_cache import LruCache
-from lakecli.committed.scan import find, iter_ranges, scan
-from lakecli.committed.store import MisnamedTable, TreeStore
+from lakecli.committed.scan import find, scan
+from lakecli.committed.tree_store import MisnamedTable, TreeStore
 from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE, Entry
 from lakecli.objectstore.base import ANY
@@ -25,6 +25,7 @@ from tests.committed.trees import (
     build,
     change,
     contents,
+    iter_ranges,
     key,
     large_model,
     new_trees,

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from lakecli.committed.apply import apply
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import merge
-from lakecli.committed.scan import iter_ranges
 from lakecli.model import EMPTY_TREE, MergeStrategy
 from tests.committed.trees import (
     Changes,
@@ -20,6 +19,7 @@ from tests.committed.trees import (
     changed,
     contents,
     edits,
+    iter_ranges,
     key,
     large_model,
     models,

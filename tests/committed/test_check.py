@@ -14,7 +14,7 @@ from lakecli.committed.cache import SstableCache
 from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.metaranges import TREE_PROPERTY, RangeRecord, encode_range_record
-from lakecli.committed.scan import iter_ranges, scan
+from lakecli.committed.scan import scan
 from lakecli.committed.values import encode_value, identity_of
 from lakecli.identity import h
 from lakecli.layout import data_key
@@ -22,12 +22,12 @@ from lakecli.model import EMPTY_TREE, Entry, MetarangeId, RangeId
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.sstable.writer import TableWriter
-from tests.committed.trees import Model, boundaries, build, key, new_trees
+from tests.committed.trees import Model, boundaries, build, iter_ranges, key, new_trees
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
 
 AT = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ import pytest
 from lakecli.committed.apply import apply
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.merge import merge
-from lakecli.committed.scan import find, iter_ranges
+from lakecli.committed.scan import find
 from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.sstable.reader import Block, Table
 from tests.committed.trees import (
@@ -19,6 +19,7 @@ from tests.committed.trees import (
     build,
     change,
     changed,
+    iter_ranges,
     key,
     large_model,
     new_trees,
@@ -30,7 +31,7 @@ from tests.committed.trees import (
 
 if TYPE_CHECKING:
     from lakecli.committed.metaranges import RangeRecord
-    from lakecli.committed.store import TreeCounts, TreeStore
+    from lakecli.committed.tree_store import TreeCounts, TreeStore
 
 COUNT = 12_000
 MODEL: Model = large_model(COUNT)

@@ -13,9 +13,9 @@ from lakecli.committed.diff import compare, diff
 from lakecli.committed.merge import merge
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.ranges import Mismatch
-from lakecli.committed.scan import find, iter_ranges, scan
+from lakecli.committed.scan import find, scan
 from lakecli.committed.sources import MissingTable
-from lakecli.committed.store import WrongTable
+from lakecli.committed.tree_store import WrongTable
 from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.objectstore.base import ANY
@@ -23,6 +23,7 @@ from tests.committed.trees import (
     build,
     change,
     contents,
+    iter_ranges,
     key,
     large_model,
     new_trees,
@@ -35,7 +36,7 @@ from tests.committed.trees import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
 
 MODEL = large_model(400)
 MIDDLE = key(200)

@@ -13,7 +13,7 @@ from lakecli.committed.check import Problem, check_metarange, check_range
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import merge
 from lakecli.committed.metaranges import RangeRecord
-from lakecli.committed.scan import find, iter_ranges
+from lakecli.committed.scan import find
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId, RangeId
 from lakecli.objectstore.base import ABSENT
@@ -27,6 +27,7 @@ from tests.committed.trees import (
     changed,
     contents,
     edits,
+    iter_ranges,
     key,
     large_model,
     models,

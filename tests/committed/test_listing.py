@@ -16,7 +16,7 @@ from tests.committed.trees import Model, build, new_trees, reopened, value
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId
 
 Listed = ListedObject | ListedPrefix

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.committed.merge import MAX_CONFLICTS_LISTED, STRATEGIES, MergeConflict, merge
-from lakecli.committed.store import TreeStore
+from lakecli.committed.tree_store import TreeStore
 from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from tests.committed.trees import (
     Changes,

@@ -12,7 +12,7 @@ from lakecli.committed.cache import SstableCache
 from lakecli.committed.metaranges import Metarange, encode_range_record
 from lakecli.committed.points import FETCH_AFTER, PointReader
 from lakecli.committed.ranges import Mismatch
-from lakecli.committed.scan import find, iter_ranges, scan
+from lakecli.committed.scan import find, scan
 from lakecli.committed.sources import MissingTable
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.local.store import LocalStore
@@ -20,6 +20,7 @@ from tests.committed.trees import (
     RecordingStore,
     build,
     change,
+    iter_ranges,
     key,
     large_model,
     new_trees,
@@ -168,6 +169,6 @@ def test_a_block_that_reaches_over_the_end_of_its_range_is_refused(
     values = (encode_range_record(narrower),)
     trees.remember(Metarange(tree, (narrower.max_key,), values, range_entries=4096))
     # Of tables that lakecli wrote this is noticed when they are opened; of lakeFS's it is not.
-    monkeypatch.setattr("lakecli.committed.store.check_described", lambda *_: None)
+    monkeypatch.setattr("lakecli.committed.tree_store.check_described", lambda *_: None)
     with pytest.raises(Mismatch, match="a block from"):
         find(trees, tree, key(2)) if how == "point" else list(scan(trees, tree))

@@ -21,7 +21,7 @@ from tests.committed.trees import RecordingStore, build, key, new_trees, value
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId
 
 COUNT = 600

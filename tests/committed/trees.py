@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from lakecli.committed.apply import apply
 from lakecli.committed.metaranges import RangeRecord, encode_range_record
 from lakecli.committed.naming import name_of_table
-from lakecli.committed.scan import iter_ranges, scan
-from lakecli.committed.store import TreeStore
+from lakecli.committed.scan import scan
+from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import encode_value
 from lakecli.identity import h
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
@@ -20,7 +20,7 @@ from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lakecli.committed.cache import SstableCache
     from lakecli.objectstore.base import ObjectInfo, ObjectStore
@@ -70,6 +70,10 @@ def contents(trees: TreeStore, tree: MetarangeId) -> Model:
     records = list(scan(trees, tree))
     assert records == sorted(records)
     return dict(records)
+
+
+def iter_ranges(trees: TreeStore, tree: MetarangeId) -> Iterator[RangeRecord]:
+    return trees.metarange(tree).records()
 
 
 def boundaries(trees: TreeStore, tree: MetarangeId) -> list[bytes]:

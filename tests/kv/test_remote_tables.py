@@ -16,7 +16,7 @@ from lakecli.kv.packed import PackedStore
 from lakecli.kv.reflog import ReflogStore
 from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.remote import known
-from lakecli.remote.records import Move
+from lakecli.remote.ref_records import Move
 from tests.support.stores import scratch
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakecli.committed.values import decode_entry
 from lakecli.layout import REFS
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.view import open_view
 from tests.meetings.world import MACHINES

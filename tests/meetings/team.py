@@ -26,7 +26,7 @@ from lakecli.errors import LakeError
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.identity import h
 from lakecli.layout import REFLOG, REFS
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.commit import commit
 from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.view import open_view

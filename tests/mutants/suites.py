@@ -183,7 +183,7 @@ SUITES = (
         (
             "test_validation.py",
             "test_ids.py",
-            "remote/test_records.py",
+            "remote/test_ref_records.py",
         ),
     ),
 )

@@ -12,7 +12,7 @@ import pytest
 
 from lakecli.errors import LakeError
 from lakecli.refs.expression import parse
-from lakecli.refs.graph import count_ahead_behind, is_ancestor, merge_base, merge_bases
+from lakecli.refs.graph import count_ahead_behind, is_ancestor, iter_merge_bases, merge_base
 from lakecli.refs.history import iter_log
 from lakecli.refs.resolve import resolve_commit
 from tests.refs.git import GitHistory, random_parents, rising_seconds, shuffled_seconds
@@ -69,7 +69,7 @@ def _pairs(history: GitHistory) -> list[tuple[CommitId, CommitId]]:
 def test_merge_bases(history: GitHistory) -> None:
     counts = set()
     for left, right in _pairs(history):
-        found = merge_bases(history.refs, left, right)
+        found = list(iter_merge_bases(history.refs, left, right))
         related = history.succeeds("merge-base", left, right)
         expected = history.run("merge-base", "--all", left, right).split() if related else []
         assert sorted(commit.id for commit in found) == sorted(expected)

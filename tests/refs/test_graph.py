@@ -11,10 +11,10 @@ from lakecli.refs.graph import (
     DamagedHistory,
     count_ahead_behind,
     is_ancestor,
+    iter_merge_bases,
     iter_reached,
     iter_unreached,
     merge_base,
-    merge_bases,
 )
 from tests.refs.strategies import histories
 from tests.support.graphs import FakeRefs, graph, id_of, name_of, names_of
@@ -41,7 +41,7 @@ LONG = 10_000
 )
 def test_merge_bases(text: str, left: str, right: str, expected: str) -> None:
     refs = graph(text)
-    found = merge_bases(refs, id_of(left), id_of(right))
+    found = list(iter_merge_bases(refs, id_of(left), id_of(right)))
     assert sorted(names_of(found).split()) == expected.split()
     assert merge_base(refs, id_of(left), id_of(right)) == (found[0] if found else None)
 
@@ -60,8 +60,8 @@ def test_merge_bases(text: str, left: str, right: str, expected: str) -> None:
 )
 def test_which_of_several_merge_bases(text: str, minutes: dict[str, int], expected: str) -> None:
     refs = graph(text, minutes=minutes)
-    assert names_of(merge_bases(refs, id_of("x"), id_of("y"))) == expected
-    assert names_of(merge_bases(refs, id_of("y"), id_of("x"))) == expected
+    assert names_of(iter_merge_bases(refs, id_of("x"), id_of("y"))) == expected
+    assert names_of(iter_merge_bases(refs, id_of("y"), id_of("x"))) == expected
 
 
 @given(histories(), st.data())
@@ -71,7 +71,7 @@ def test_against_all_reachable_commits(refs: FakeRefs, data: st.DataObject) -> N
     reached = {commit_id: _reachable(refs, commit_id) for commit_id in ids}
     common = reached[left] & reached[right]
     best = {one for one in common if not any(one in reached[c] for c in common if c != one)}
-    assert {commit.id for commit in merge_bases(refs, left, right)} == best
+    assert {commit.id for commit in iter_merge_bases(refs, left, right)} == best
     assert is_ancestor(refs, left, right) == (left in reached[right])
     expected = len(reached[left] - reached[right]), len(reached[right] - reached[left])
     assert count_ahead_behind(refs, left, right) == expected

@@ -14,7 +14,7 @@ from lakecli.retry import REF_MOVES, Retries
 
 if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.remote.records import Move
+    from lakecli.remote.ref_records import Move
 
 AT = datetime(2026, 11, 20, 15, tzinfo=UTC)
 PATIENT = Retries(REF_MOVES, random=lambda: 0.5, sleep=lambda _: None)

@@ -15,7 +15,7 @@ from lakecli.layout import ref_key
 from lakecli.objectstore.base import ANY, BucketNotFound
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.remote.move import Outcome, apply, look_up
-from lakecli.remote.records import NotOurs
+from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import find_ref
 from lakecli.retry import REF_MOVES, Retries
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, write_id

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lakecli.errors import LakeError, OutcomeUnknown
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.remote.move import Outcome, apply, look_up
-from lakecli.remote.records import MAX_MOVES
+from lakecli.remote.ref_records import MAX_MOVES
 from lakecli.remote.refs import find_ref
 from lakecli.retry import Retries, RetryPolicy
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent

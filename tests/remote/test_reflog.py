@@ -7,7 +7,7 @@ import pytest
 from lakecli.layout import reflog_key, reflog_prefix
 from lakecli.objectstore.base import ANY
 from lakecli.remote.move import apply
-from lakecli.remote.records import MAX_MOVES, NotOurs, dump_moves, parse_moves
+from lakecli.remote.ref_records import MAX_MOVES, NotOurs, dump_moves, parse_moves
 from lakecli.remote.reflog import iter_moves
 from lakecli.remote.refs import find_ref
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, write_id

@@ -7,7 +7,7 @@ import pytest
 from lakecli.layout import REFS, ref_key
 from lakecli.objectstore.base import ANY, Version
 from lakecli.remote.move import apply
-from lakecli.remote.records import NotOurs
+from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import Listed, find_ref, iter_refs, read_refs
 from tests.remote.chains import PATIENT, commit, intent
 from tests.support.counting import CountingStore

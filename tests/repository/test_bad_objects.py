@@ -14,10 +14,10 @@ from lakecli.identity import commit_id, h
 from lakecli.ids import CommitId, PackId
 from lakecli.kv.tracking import TrackingStore
 from lakecli.objectstore.base import ANY
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote.commit_data import encode_commit
 from lakecli.remote.packs import write_pack
-from lakecli.remote.records import NotOurs
+from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.check.fsck_shared import check_shared

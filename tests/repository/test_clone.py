@@ -16,7 +16,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.intents import IntentStore
 from lakecli.model import EMPTY_TREE
 from lakecli.objectstore.base import ANY
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote import move
 from lakecli.remote.move import Intent
 from lakecli.repository import branch, repo, tag

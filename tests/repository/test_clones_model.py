@@ -23,7 +23,7 @@ from lakecli.errors import (
 )
 from lakecli.identity import h
 from lakecli.model import CommitId, MergeStrategy
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import StagedConflict, commit
 from lakecli.repository.fetch import fetch

@@ -19,7 +19,7 @@ from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.objectstore.probe import run as probe
 from lakecli.objectstore.probe.check import Check, Verdict, failed, ok, skipped, warning
 from lakecli.objectstore.probe.run import Instruments
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent, apply
 from lakecli.remote.packs import write_pack
 from lakecli.repository.check import doctor

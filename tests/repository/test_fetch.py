@@ -10,7 +10,7 @@ import pytest
 from lakecli import layout
 from lakecli.errors import ErrorKind, LakeError
 from lakecli.objectstore.base import ANY
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.remote.packs import write_pack
 from lakecli.repository import branch, tag

@@ -7,7 +7,7 @@ import pytest
 from lakecli.errors import IntegrityError
 from lakecli.layout import DATA, REPOSITORY, SSTABLES
 from lakecli.model import CommitId
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.check.fsck import count_entries, fsck, summarise
 from lakecli.repository.commit import commit

@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.kv import operations as log
 from lakecli.kv.env import Table
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.core import housekeeping, staging_tokens

@@ -192,7 +192,7 @@ def test_cherry_pick_repeats_one_commit(forked: Repository) -> None:
 
 def test_histories_without_a_common_commit_cannot_be_merged(forked: Repository) -> None:
     from lakecli.model import Branch
-    from lakecli.refs.store import RefStore
+    from lakecli.refs.ref_store import RefStore
     from lakecli.repository.core import staging_tokens
     from lakecli.repository.core.commit_record import initial_commit
     from tests.support.lakes import START

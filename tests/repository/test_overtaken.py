@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.model import MergeStrategy
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.commit import StagedConflict, commit
 from lakecli.repository.merge import MergeOptions, merge

@@ -14,7 +14,7 @@ from lakecli.errors import ErrorKind, OutcomeUnknown, PermissionDenied, Unreacha
 from lakecli.kv import operations as log
 from lakecli.kv.intents import IntentStore
 from lakecli.objectstore.base import ANY
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote import collection
 from lakecli.remote.collection import Phase
 from lakecli.remote.move import Outcome

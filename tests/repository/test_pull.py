@@ -11,7 +11,7 @@ from lakecli.committed.merge import MergeConflict
 from lakecli.errors import AlreadyExists, ConflictError, DirtyBranch, NotFound
 from lakecli.kv import operations as log
 from lakecli.model import MergeStrategy
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.core import staging_tokens

@@ -13,7 +13,7 @@ from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.layout import DATA, REPOSITORY, SSTABLES, pack_key, ref_key
 from lakecli.model import CommitId
 from lakecli.objectstore.base import ANY
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import list_packs, write_pack
 from lakecli.repository import branch, tag
 from lakecli.repository.check.fsck import fsck

@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.kv.intents import IntentStore
 from lakecli.kv.tracking import TrackingStore
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone

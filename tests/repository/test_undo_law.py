@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from lakecli.errors import ConflictError, DirtyBranch, NotFound, NothingToDo, Refused
 from lakecli.kv import operations as log
 from lakecli.model import MergeStrategy
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit

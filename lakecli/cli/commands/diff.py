@@ -20,7 +20,7 @@ from lakecli.uri import LakeUri, ref_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.model import Difference
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.diff import Compared

@@ -10,7 +10,7 @@ from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.transfer.selection import Tally
 
 if TYPE_CHECKING:
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.model import CommitId, MetarangeId
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.store_location import StoreLocation

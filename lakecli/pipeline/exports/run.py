@@ -41,7 +41,7 @@ from lakecli.pipeline.exports.status import (
 )
 from lakecli.pipeline.intervals import intervals
 from lakecli.pipeline.store_location import StoreLocation
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import commit_at, no_such_path, open_view
 from lakecli.repository.transfer.destination import Destination
 from lakecli.uri import as_directory

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.kv import operations as log
 from lakecli.model import CommitId, StagingToken
 from lakecli.pipeline.gc.tasks import addresses_in, digests_of
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.housekeeping import KEPT_FOR
 from lakecli.staging import area
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.layout import GC, MAX_REF_SIZE, REFLOG, REFS, ref_key, reflog_prefix
 from lakecli.objectstore.base import ANY, ObjectNotFound
-from lakecli.remote.records import NotOurs, parse_moves
+from lakecli.remote.ref_records import NotOurs, parse_moves
 from lakecli.remote.refs import iter_refs, read_refs
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from lakecli.model import CommitId
     from lakecli.objectstore.base import ObjectInfo, ObjectStore
-    from lakecli.remote.records import Move, RemoteRef
+    from lakecli.remote.ref_records import Move, RemoteRef
 
 SEEN: Final = GC + "seen/"
 OBSERVED_EVERY: Final = timedelta(days=1)

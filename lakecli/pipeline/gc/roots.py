@@ -15,7 +15,7 @@ from lakecli.pipeline.gc.history import Known, LostHistory, Start, retained
 from lakecli.pipeline.gc.own import add_staged, own_positions
 from lakecli.pipeline.gc.packs import read_all
 from lakecli.pipeline.gc.positions import reached_by_heads, read_positions
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.housekeeping import KEPT_FOR
 
 if TYPE_CHECKING:

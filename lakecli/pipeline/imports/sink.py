@@ -17,7 +17,7 @@ from lakecli.identity import h
 
 if TYPE_CHECKING:
     from lakecli.committed.metaranges import Metarange
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.pipeline.imports.base import BaseSlice, Whole
 
 

@@ -11,7 +11,7 @@ from lakecli.errors import IntegrityError
 from lakecli.layout import REPOSITORY, sstable_key
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.refs.graph import iter_reached
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.check.external import BATCH, Recorded, ask_all
 from lakecli.repository.check.fsck_shared import check_shared
 from lakecli.repository.core import outside

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lakecli.errors import IntegrityError
 from lakecli.objectstore.capabilities import clear_temporaries
 from lakecli.progress import NO_PROGRESS, Progress
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.check.checker import Checker
 from lakecli.repository.check.thoroughness import Thoroughness
 from lakecli.repository.core.data_index import DataIndex

@@ -12,7 +12,7 @@ from lakecli.errors import IntegrityError
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.layout import pack_key, ref_key
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.findings import Finding
 from lakecli.repository.core.packs import read_packs
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakecli.errors import NotFound, NothingToDo, UsageError
 from lakecli.model import MergeStrategy
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 
 if TYPE_CHECKING:
     from lakecli.model import Commit, MetarangeId

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import DirtyBranch
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import operations, ref_changes, staging_tokens
 from lakecli.repository.core.under_way import check_none_sent
 from lakecli.repository.core.view import view_of_branch

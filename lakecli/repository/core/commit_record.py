@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.model import MetarangeId
-    from lakecli.refs.store import RefStore
+    from lakecli.refs.ref_store import RefStore
 
 ClaimedCommit = NewType("ClaimedCommit", Commit)
 """A commit that refs and other commits may stand on: `lakecli.repository.core.gate` has claimed its

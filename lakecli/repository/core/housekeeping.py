@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.kv import operations as log
 from lakecli.kv.env import Table
 from lakecli.model import StagingToken
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import staging_tokens
 from lakecli.staging import area
 

@@ -14,7 +14,7 @@ from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, PackId, WriteId
 from lakecli.kv.intents import IntentStore
 from lakecli.layout import MAX_SEQUENCE
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent, Outcome
 from lakecli.repository.core import operations, ref_changes, tracking
 from lakecli.repository.core.landing import Landing, land

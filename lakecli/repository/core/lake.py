@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from lakecli.committed.store import TreeStore
+    from lakecli.committed.tree_store import TreeStore
     from lakecli.model import RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.address import Resolver
@@ -255,7 +255,7 @@ class Repository:
         """The committed trees in the storage namespace, cached in the lake's home."""
         if self._trees is None:
             from lakecli.committed.cache import SstableCache
-            from lakecli.committed.store import TreeStore
+            from lakecli.committed.tree_store import TreeStore
 
             home = self.lake.home
             cache = SstableCache(home.cache / self.record.uuid, size_limit=home.cache_size)

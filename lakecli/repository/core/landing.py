@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.model import StagingToken
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import operations, ref_changes, staging_tokens
 from lakecli.validation import Invalid, Record, boolean, list_of, optional, text
 

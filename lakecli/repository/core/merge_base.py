@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import Refused
 from lakecli.refs.graph import merge_base
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import commit_at
 
 if TYPE_CHECKING:

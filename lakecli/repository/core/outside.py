@@ -90,7 +90,7 @@ def look(repository: Repository, *, ranges: int = SAMPLED_RANGES) -> Outside:
 
     They are spread evenly over the tree. What cannot be read is passed over: `fsck` says why.
     """
-    from lakecli.refs.store import RefStore
+    from lakecli.refs.ref_store import RefStore
 
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)

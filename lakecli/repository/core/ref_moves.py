@@ -16,7 +16,7 @@ from lakecli.kv.env import WriteTransaction
 from lakecli.kv.operations import iter_operations
 from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.names import is_branch_name, is_tag_name
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote import known
 from lakecli.repository.core.ref_changes import FOLLOWED
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
     from lakecli.kv.operations import Operation
     from lakecli.model import CommitId
-    from lakecli.remote.records import Move
+    from lakecli.remote.ref_records import Move
     from lakecli.repository.core.lake import Repository
 
 KINDS: Final = ("branch", "tag")

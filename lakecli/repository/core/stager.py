@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv import operations as log
 from lakecli.kv.operations import StagingChange
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import gate, operations, staging_tokens
 from lakecli.repository.core.under_way import check_none_sent, once_settled
 from lakecli.repository.core.view import View, branch_at, view_of_branch

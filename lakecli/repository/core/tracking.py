@@ -17,7 +17,7 @@ from lakecli.kv.tracking import Tracked, TrackingStore
 if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.model import CommitId
-    from lakecli.remote.records import RemoteRef
+    from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.core.lake import Repository
 
 
@@ -73,7 +73,7 @@ def track(txn: WriteTransaction, repository: Repository, ref: RemoteRef) -> bool
     Returns:
         Whether the ref's position is known now.
     """
-    from lakecli.refs.store import RefStore
+    from lakecli.refs.ref_store import RefStore
     from lakecli.remote.known import put_moves
 
     if ref.commit_id and RefStore(txn, repository.key).find_commit(ref.commit_id) is None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LostRace, NothingToDo
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import housekeeping, operations, ref_changes, staging_tokens
 from lakecli.repository.core.clean import check_clean, seal_clean
 from lakecli.repository.core.commit_record import check_text, make_commit

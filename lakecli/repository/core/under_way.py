@@ -44,7 +44,7 @@ def mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> bo
         repository: the repository of the branch.
         begun: the move, with its landing.
     """
-    from lakecli.refs.store import RefStore
+    from lakecli.refs.ref_store import RefStore
     from lakecli.repository.core import intents
     from lakecli.repository.core.landing import is_built_from
 

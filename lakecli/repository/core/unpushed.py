@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.kv.packed import PackedStore
 from lakecli.model import EMPTY_TREE
 from lakecli.refs.graph import DamagedHistory, iter_unreached
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 
 if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction

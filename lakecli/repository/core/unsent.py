@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.kv.intents import IntentStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.ref_changes import commit_of, is_local
 
 if TYPE_CHECKING:

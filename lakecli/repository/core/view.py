@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakecli.errors import NotFound
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.layout import MAX_REF_SIZE, REFS, pack_key, ref_key
 from lakecli.objectstore.base import ABSENT, ConditionFailed, Match, ObjectNotFound, Version
 from lakecli.refs.graph import iter_reached
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.commit_record import problems_of_commit
 from lakecli.repository.core.packs import read_packs
 from lakecli.repository.repair.records import Repaired
@@ -177,7 +177,7 @@ def mend_refs(
 
 
 def _says_something(known: Tracked, data: bytes) -> bool:
-    from lakecli.remote.records import NewerRecord, NotOurs, parse_ref
+    from lakecli.remote.ref_records import NewerRecord, NotOurs, parse_ref
 
     try:
         parse_ref(known.kind, known.name, data, Version(""))
@@ -190,7 +190,7 @@ def _says_something(known: Tracked, data: bytes) -> bool:
 
 def _put_ref(repository: Repository, key: str, known: Tracked, version: Version | None) -> None:
     from lakecli.remote.known import iter_moves
-    from lakecli.remote.records import MAX_MOVES, RemoteRef, dump_ref
+    from lakecli.remote.ref_records import MAX_MOVES, RemoteRef, dump_ref
 
     with repository.lake.kv.read() as txn:
         moves = tuple(islice(iter_moves(txn, repository.key, known.kind, known.name), MAX_MOVES))

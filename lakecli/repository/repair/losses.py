@@ -9,7 +9,7 @@ from lakecli.committed.scan import find
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
 from lakecli.layout import REFS, SSTABLES
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.repair.records import Lost
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from lakecli.model import Tag
 from lakecli.objectstore.base import Version
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.names import is_branch_name, is_tag_name
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote import damage
 from lakecli.repository.core import operations, ref_changes, tracking, unsent
 from lakecli.repository.core.notice import Notice
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lakecli.model import CommitId
     from lakecli.remote.damage import Damage
     from lakecli.remote.packs import DamagedPack
-    from lakecli.remote.records import RemoteRef
+    from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.core.lake import Repository
 
 

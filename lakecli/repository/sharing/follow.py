@@ -16,7 +16,7 @@ from lakecli.errors import IntegrityError, NotFound
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import Branch, Tag
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.repository.core import intents, operations, ref_changes, staging_tokens, unsent
 from lakecli.repository.core.clean import unstage_unchanged

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv.packed import PackedStore
 from lakecli.progress import NO_PROGRESS, Progress
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote import damage
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from lakecli.errors import LakeError, LostRace, Unreachable
 from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import unsent
 from lakecli.repository.core.landing import is_built_from
 from lakecli.repository.core.mover import CaughtUp

@@ -15,7 +15,7 @@ from lakecli.errors import LakeError, PermissionDenied
 from lakecli.kv.packed import PackedStore
 from lakecli.layout import pack_key
 from lakecli.refs.graph import get_commit, get_parent
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.layout import sstable_key
 from lakecli.refs.graph import iter_unreached
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent, Outcome, Result
 from lakecli.remote.packs import list_packs
 from lakecli.remote.refs import find_ref, iter_refs
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from lakecli.model import Commit, CommitId
     from lakecli.remote.collection import GcState
-    from lakecli.remote.records import RemoteRef
+    from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.landing import Landing
     from lakecli.repository.sharing.packing import Packed

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from lakecli.errors import IntegrityError
 from lakecli.layout import SSTABLES, sstable_key
 from lakecli.objectstore.base import ObjectNotFound
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.sharing.restoring import Restoring
 
 if TYPE_CHECKING:

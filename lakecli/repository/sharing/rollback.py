@@ -24,7 +24,7 @@ from lakecli.kv.reflog import ReflogStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import CommitId
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.notice import Notice
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.kv.tracking import Tracked
-    from lakecli.remote.records import RemoteRef
+    from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.core.lake import Repository
 
 

@@ -18,7 +18,7 @@ from lakecli.errors import AlreadyExists, LostRace
 from lakecli.kv import operations as log
 from lakecli.kv.operations import RefChange, StagingChange
 from lakecli.model import Branch, CommitId, StagingToken, Tag
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import operations, records, ref_changes, staging_tokens
 from lakecli.repository.core.landing import follow_head
 from lakecli.repository.core.under_way import check_none_sent

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.kv import operations as log
 from lakecli.model import CommitId, StagingToken
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.gate import Reclaimed, unless_away
 from lakecli.staging import area
 

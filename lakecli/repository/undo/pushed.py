@@ -14,7 +14,7 @@ from lakecli.errors import LostRace, Refused
 from lakecli.kv import operations as log
 from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.graph import is_ancestor
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.repository.core.ref_changes import commit_of, is_local
 

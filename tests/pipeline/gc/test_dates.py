@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakecli.ids import CommitId, WriteId
 from lakecli.pipeline.gc.positions import Seen, counted
-from lakecli.remote.records import Move
+from lakecli.remote.ref_records import Move
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = 31

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lakecli.committed.apply import apply
 from lakecli.committed.metaranges import NO_RANGES
 from lakecli.committed.scan import scan
-from lakecli.committed.store import TreeStore
+from lakecli.committed.tree_store import TreeStore
 from lakecli.model import EMPTY_TREE
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.pipeline.imports.job import destination

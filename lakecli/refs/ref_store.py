@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.errors import IntegrityError, LostRace, NotFound, UsageError
+from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.ids import MalformedId
 from lakecli.kv.env import MAX_KEY_SIZE, Table, owner_key
 from lakecli.model import Branch, Commit, CommitId, MetarangeId, StagingToken, Tag
@@ -71,17 +71,6 @@ class RefStore:
         }
         self._put(Table.BRANCHES, branch.name, fields)
 
-    def compare_and_set_branch(self, expected: Branch, new: Branch) -> None:
-        """Write a branch if it still is what the new one was derived from.
-
-        Raises:
-            LostRace: it was deleted, or its head or its tokens are others; the message says which.
-        """
-        present = self.find_branch(expected.name)
-        if present != expected:
-            raise LostRace(f"branch {expected.name} {_what_moved(expected, present)}")
-        self.put_branch(new)
-
     def delete_branch(self, name: str) -> bool:
         """Delete a branch; return whether there was one."""
         return self._delete(Table.BRANCHES, name)
@@ -90,17 +79,6 @@ class RefStore:
         """Return a tag, or ``None``."""
         data = self._find(Table.TAGS, name)
         return None if data is None else _load_tag(name, data)
-
-    def get_tag(self, name: str) -> Tag:
-        """Return a tag.
-
-        Raises:
-            NotFound: there is none of that name.
-        """
-        tag = self.find_tag(name)
-        if tag is None:
-            raise NotFound(f"no tag {name!r}")
-        return tag
 
     def iter_tags(self, *, prefix: str = "", after: str = "") -> Iterator[Tag]:
         """Yield the tags under `prefix` from the first behind `after`."""
@@ -201,14 +179,6 @@ class RefStore:
         if self._find(table, name) is None:
             return False
         return self._txn.for_writing().delete(table, self._repository + _encode(name))
-
-
-def _what_moved(expected: Branch, present: Branch | None) -> str:
-    if present is None:
-        return "was deleted meanwhile"
-    if present.commit_id != expected.commit_id:
-        return f"moved meanwhile, to {present.commit_id}"
-    return "had its uncommitted changes sealed or reset meanwhile"
 
 
 def _encode(name: str) -> bytes:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakecli.ids import PackId, WriteId
 from lakecli.model import CommitId
 from lakecli.objectstore.base import Version
-from lakecli.remote.records import (
+from lakecli.remote.ref_records import (
     MAX_MOVES,
     Move,
     NotOurs,
