@@ -7,11 +7,43 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 PROJECT = Path(__file__).parents[1]
+
+
+@cache
+def trees(folder: str) -> dict[str, ast.Module]:
+    """Return the syntax tree of every module below a folder of the project, by path."""
+    return {
+        path.relative_to(PROJECT).as_posix(): ast.parse(path.read_text())
+        for path in sorted((PROJECT / folder).rglob("*.py"))
+    }
+
+
+@cache
+def nodes(folder: str, *kinds: type[ast.AST]) -> list[tuple[str, ast.AST]]:
+    """Return all nodes of some kinds below a folder, each with the path of its module."""
+    return [
+        (path, node)
+        for path, tree in trees(folder).items()
+        for node in ast.walk(tree)
+        if isinstance(node, kinds)
+    ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_trees() -> Iterator[None]:
+    yield
+    trees.cache_clear()
+    nodes.cache_clear()
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -128,19 +160,16 @@ def test_the_top_level_is_fixed() -> None:
 
 def test_nothing_is_unpickled_and_no_text_becomes_code() -> None:
     found = []
-    for path in sorted((PROJECT / "lakecli").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Import | ast.ImportFrom | ast.Call):
-                continue
-            names: list[str | None] = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                names = [node.module]
-            elif isinstance(node.func, ast.Name):
-                names = [node.func.id]
-            risky = {"pickle", "cloudpickle", "marshal", "shelve", "dill", "eval", "exec"}
-            found += [f"{path}:{node.lineno}: {name}" for name in names if name in risky]
+    risky = {"pickle", "cloudpickle", "marshal", "shelve", "dill", "eval", "exec"}
+    for path, node in nodes("lakecli", ast.Import, ast.ImportFrom, ast.Call):
+        names: list[str | None] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            names = [node.func.id]
+        found += [f"{path}: {name}" for name in names if name in risky]
     assert found == []
 
 
@@ -153,17 +182,14 @@ def test_nothing_is_unpickled_and_no_text_becomes_code() -> None:
 )
 def test_only_the_gate_says_that_something_is_claimed(name: str, makers: set[str]) -> None:
     """mypy refuses everything else, unless it is converted or cast."""
-    package = PROJECT / "lakecli"
     found = set()
-    for path in package.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Call):
-                continue
-            called = node.func.id if isinstance(node.func, ast.Name) else ""
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else called
-            target = ast.unparse(node.args[0]) if called == "cast" and node.args else called
-            if re.search(rf"\b({name}|Change)\b", target):
-                found.add(path.relative_to(package).as_posix())
+    for path, node in nodes("lakecli", ast.Call):
+        assert isinstance(node, ast.Call)
+        called = node.func.id if isinstance(node.func, ast.Name) else ""
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else called
+        target = ast.unparse(node.args[0]) if called == "cast" and node.args else called
+        if re.search(rf"\b({name}|Change)\b", target):
+            found.add(path.removeprefix("lakecli/"))
     assert "repository/core/gate.py" in found
     assert found <= makers
 
@@ -183,7 +209,7 @@ def _checks(function: ast.AST, known: dict[str, list[ast.AST]], seen: frozenset[
             return True
         if not isinstance(node, ast.Call):
             continue
-        name = ast.unparse(node.func).rpartition(".")[2]
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
         if name in CHECKING or name.startswith(CHECKING_BEGINNINGS):
             return True
         if any(each.arg == "check" and ast.unparse(each.value) == "True" for each in node.keywords):
@@ -202,13 +228,12 @@ def _functions(tree: ast.AST) -> list[ast.FunctionDef]:
 def test_every_test_can_fail() -> None:
     """A test that asserts nothing, itself or in a helper beside it, cannot fail."""
     idle = []
-    for path in sorted((PROJECT / "tests").rglob("*.py")):
-        tree = ast.parse(path.read_text())
+    for path, tree in trees("tests").items():
         known: dict[str, list[ast.AST]] = {}
         for function in _functions(tree):
             known.setdefault(function.name, []).append(function)
         idle += [
-            f"{path.relative_to(PROJECT).as_posix()}::{function.name}"
+            f"{path}::{function.name}"
             for function in _functions(tree)
             if function.name.startswith("test_")
             and not _checks(function, known, frozenset({function.name}))
@@ -224,25 +249,20 @@ def test_no_assertion_is_suppressed() -> None:
         "tests/pipeline/gc/test_model.py",  # the invariants assert, whatever the rule came to
     }
     found = []
-    for path in sorted((PROJECT / "tests").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.With):
-                continue
-            suppresses = any("suppress(" in ast.unparse(item) for item in node.items)
-            if suppresses and any(isinstance(each, ast.Assert) for each in ast.walk(node)):
-                found.append(path.relative_to(PROJECT).as_posix())
+    for path, node in nodes("tests", ast.With):
+        assert isinstance(node, ast.With)
+        suppresses = any("suppress(" in ast.unparse(item) for item in node.items)
+        if suppresses and any(isinstance(each, ast.Assert) for each in ast.walk(node)):
+            found.append(path)
     assert set(found) <= allowed
+
+
+SKIPPING = {"skip", "skipif", "importorskip"}
 
 
 def test_no_test_is_skipped_for_a_variable_of_the_environment() -> None:
     """CI must not go on in silence where something is missing."""
-    for path in sorted((PROJECT / "tests").rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        skips = [
-            node
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Call)
-            and ast.unparse(node.func).endswith((".skip", ".skipif", ".importorskip"))
-        ]
-        for node in skips:
-            assert "environ" not in ast.unparse(node), f"{path}:{node.lineno}"
+    for path, node in nodes("tests", ast.Call):
+        assert isinstance(node, ast.Call)
+        skips = isinstance(node.func, ast.Attribute) and node.func.attr in SKIPPING
+        assert not (skips and "environ" in ast.unparse(node)), f"{path}:{node.lineno}"
