@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from lakecli.cli import engine
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
@@ -313,8 +312,6 @@ class Prison:
                     cli.ok("clone", NAMESPACE, "lakefs://demo")
         self.others = {key: stored.body for key, stored in jail.bucket(OTHER).objects.items()}
         no_waiting(patch)
-        # A tree may say that it is huge: that is no reason to start Spark here.
-        patch.setattr(engine, "SPARK_FROM", 1 << 70)
 
     def use(self, root: Path) -> None:
         self.patch.setenv("HOME", str(root / "home"))

@@ -20,6 +20,7 @@
     merge        three trees -> tree, or conflicts; `compare` tells beforehand
     threeway     three trees side by side
     scan         point reads, scans and the ranges of a tree
+    entry_counts how many entries ranges hold, whatever a metarange claims
     listing      prefix and delimiter over any sorted stream of records
     check        verification of what the bucket holds, for fsck
 

@@ -2,12 +2,14 @@
 
 ::
 
-    paths         demo/main/tables/a.parquet -> repository, ref, path
+    paths         parses demo/main/tables/a.parquet into repository, ref and path
     lakes         the lakes that this process has open
-    failures      lakecli's errors as those that Python programs expect of files
-    files         files that are read or written
-    transaction   what is staged together
-    system        the file system itself
+    failures      translates lakecli's errors into the built-in ones
+    files         open files, for reading and for writing
+    transaction   changes that are staged together
+    lookup        lists and describes repositories, refs and objects
+    reading       reads and downloads objects
+    system        the file system itself: adds writing and committing
 """
 
 from __future__ import annotations

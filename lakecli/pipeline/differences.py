@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Self, cast
 
 from lakecli.committed.diff import compare_between, diff_between
 from lakecli.committed.keys import prefix_end
+from lakecli.committed.metaranges import range_id_of
 from lakecli.model import ChangeType, Difference
 from lakecli.pipeline.intervals import intervals
 from lakecli.pipeline.store_location import StoreLocation
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lakecli.committed.tree_store import TreeStore
+    from lakecli.model import RangeId
     from lakecli.pipeline.runner import Runner
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.diff import Compared
@@ -73,10 +75,10 @@ def compare_by(
                 yield from _unpacked(ready)
 
 
-def count_changed_ranges(trees: TreeStore, compared: Compared) -> int:
-    """Return how many ranges of two trees the other one has not."""
+def changed_ranges(trees: TreeStore, compared: Compared) -> set[RangeId]:
+    """Return the IDs of the ranges that only one of two trees has."""
     left, right = trees.metarange(compared.left), trees.metarange(compared.right)
-    return len({value[2:66] for value in left.values} ^ {value[2:66] for value in right.values})
+    return {*map(range_id_of, left.values)} ^ {*map(range_id_of, right.values)}
 
 
 def compare_part(part: Part, *, location: StoreLocation, compared: Compared) -> bytes:

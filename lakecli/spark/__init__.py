@@ -7,7 +7,8 @@
     entries, decode    entries on executors; history: commits, refs, differences
     table, layout      reading tables, from directories; remote and fetch: from buckets
     files              the files of a table
-    write, sink        writing tables: the driver, the executors
+    write, sink        writing tables: the driver, the executors; shape: of the files
+    options            formats and options that reading and writing share
 
 `register` makes the data source ``lakefs`` known to a session, `read_table` gives the data of a
 table at any ref, `write_table` commits a DataFrame to a branch.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lakecli.errors import Unsupported, UsageError
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.spark.fetch import DIRECTORY, VALUE, ObjectFile, Reader, Remote, iter_lines, serialised
+from lakecli.spark.options import option_text, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -68,7 +69,7 @@ class Source:
             Remote(file.name, file.address, file.size, numbers[file.directory]) for file in files
         ]
         self._format = format
-        self._options = {name: _text(value) for name, value in options.items()}
+        self._options = {name: option_text(value) for name, value in options.items()}
         self._flags = {name.lower(): text.lower() for name, text in self._options.items()}
         for name in _ONLY_HERE:
             if self._flags.get(name, "false") not in {"false", "utf-8", "utf8"}:
@@ -113,7 +114,7 @@ class Source:
         if names:
             by_number = functions.broadcast(spark.createDataFrame(places, partitions))
             frame = frame.join(by_number, DIRECTORY)
-        return frame.select(*(functions.col(f"`{name.replace('`', '``')}`") for name in order))
+        return frame.select(*(functions.col(quoted(name)) for name in order))
 
     def _partitions(
         self, spark: SparkSession, given: StructType | None
@@ -316,10 +317,5 @@ def _first(row: Sequence[str]) -> str:
 
 def _ddl(schema: StructType) -> str:
     return ", ".join(
-        f"`{field.name.replace('`', '``')}` {field.dataType.simpleString()}"
-        for field in schema.fields
+        f"{quoted(field.name)} {field.dataType.simpleString()}" for field in schema.fields
     )
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -8,10 +8,12 @@ directory of links (`layout`). Everywhere else executors fetch them through lake
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from lakecli.errors import UsageError
+from lakecli.pipeline.session import gist
 from lakecli.spark.files import table_files
+from lakecli.spark.options import check_format
 from lakecli.spark.snapshot import opened
 
 if TYPE_CHECKING:
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-FORMATS: Final = ("parquet", "csv", "json")
 
 
 def read_table(
@@ -59,8 +59,7 @@ def read_table(
     """
     from lakecli.spark import layout, remote
 
-    if format not in FORMATS:
-        raise UsageError(f"unknown format {format!r}", hint=f"one of {', '.join(FORMATS)}")
+    check_format(format)
     given = dict(options or {})
     with opened(uri, home=home) as repository:
         files = table_files(repository, uri)
@@ -104,11 +103,4 @@ def explained(uri: str) -> Iterator[None]:
                 f"Spark cannot infer the schema of {uri}",
                 hint='is it of another format? Else give the schema: schema="id INT, …"',
             ) from error
-        raise UsageError(f"Spark cannot read {uri}: {_gist(text)}") from error
-
-
-def _gist(text: str) -> str:
-    """Return the first line that says what happened."""
-    lines = (line.strip().removeprefix(": ") for line in text.splitlines())
-    told = (line for line in lines if line and not line.startswith("An error occurred"))
-    return next(told, "no reason given")
+        raise UsageError(f"Spark cannot read {uri}: {gist(text)}") from error

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.errors import AlreadyExists, LakeError, UsageError
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.core.view import branch_at, open_view, view_of_branch
+from lakecli.spark.options import option_text
+from lakecli.spark.shape import arranged, shape_of
 from lakecli.spark.snapshot import opened
 from lakecli.uri import check_path, parse_path, ref_of
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from lakecli.model import Commit
     from lakecli.repository.core.lake import Repository
@@ -32,11 +34,6 @@ if TYPE_CHECKING:
     Change = tuple[bytes, ClaimedValue | None]
 
 MODES: Final = ("error", "append", "overwrite", "overwrite_partitions", "ignore")
-FORMATS: Final = ("parquet", "csv", "json")
-
-_VALUE: Final = "value"
-_TEXT_COMPRESSIONS: Final = {"": "none", "none": "none", "uncompressed": "none", "gzip": "gzip"}
-_EXTENSIONS: Final = {"none": "", "uncompressed": "", "gzip": ".gz"}
 
 
 class Written(NamedTuple):
@@ -110,7 +107,7 @@ def write_table(
         from lakecli.uri import as_directory
 
         target = _Target(repository, branch, as_directory(parsed.path or b""), mode)
-        shape = _shape(frame, format=format, partition_by=partition_by, options=options or {})
+        shape = shape_of(frame, format=format, partition_by=partition_by, options=options or {})
         target.check(partition_by, commits=commit)
         if mode == "ignore" and target.exists():
             return Written(0, 0, 0, None)
@@ -253,17 +250,12 @@ def _path(change: Change) -> bytes:
     return change[0]
 
 
-def _key(checksum: str) -> str:
-    from lakecli.layout import data_key
-
-    return data_key(checksum)
-
-
 def _additions(
     repository: Repository, prefix: bytes, files: Sequence[tuple[str, str, int, int]]
 ) -> list[tuple[bytes, bytes]]:
     """Return path and encoded entry of each file, in path order."""
     from lakecli.committed.encode import encode_entry
+    from lakecli.layout import data_key
     from lakecli.model import Entry
     from lakecli.repository.transfer.content_types import content_type_of
 
@@ -272,82 +264,9 @@ def _additions(
     for name, checksum, size, _ in files:
         path = prefix + name.encode()
         check_path(path)
-        entry = Entry(_key(checksum), size, checksum, now, content_type_of(path))
+        entry = Entry(data_key(checksum), size, checksum, now, content_type_of(path))
         additions.append((path, encode_entry(entry)))
     return sorted(additions)
-
-
-def _shape(
-    frame: DataFrame, *, format: str, partition_by: Sequence[str], options: Mapping[str, Any]
-) -> Shape:
-    """Return what the files are going to be like.
-
-    Raises:
-        UsageError: what was asked for makes no sense.
-    """
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    from lakecli.spark.fetch import serialised
-    from lakecli.spark.sink import Shape
-
-    if format not in FORMATS:
-        raise UsageError(f"unknown format {format!r}", hint=f"one of {', '.join(FORMATS)}")
-    names = [name.lower() for name in frame.columns]
-    for at, name in enumerate(names):
-        if name in names[:at]:
-            raise UsageError(f"two columns are called {name!r}", hint="rename one of them")
-    by = [name.lower() for name in partition_by]
-    for name in by:
-        if name not in names or by.count(name) > 1:
-            raise UsageError(
-                f"cannot partition by {name!r}", hint=f"columns: {', '.join(frame.columns)}"
-            )
-    fields = [field for field in frame.schema.fields if field.name.lower() not in by]
-    if not fields:
-        raise UsageError("every column is a partition column, nothing is left to write")
-    given = {name.lower(): str(value) for name, value in options.items()}
-    compression = given.get("compression", "snappy" if format == "parquet" else "").lower()
-    if format == "parquet":
-        stored = StructType(fields)
-        metadata = {
-            "org.apache.spark.version": frame.sparkSession.version,
-            "org.apache.spark.sql.parquet.row.metadata": stored.json(),
-        }
-        schema = to_arrow_schema(stored, timezone="UTC").with_metadata(metadata)
-        extension = (
-            "" if compression in _EXTENSIONS and compression != "gzip" else f".{compression}"
-        )
-        extension += ".parquet"
-    else:
-        schema = to_arrow_schema(StructType([StructField(_VALUE, StringType())]))
-        if compression not in _TEXT_COMPRESSIONS:
-            raise UsageError(f"unknown compression {compression!r}", hint="gzip or none")
-        compression = _TEXT_COMPRESSIONS[compression]
-        extension = f".{format}{_EXTENSIONS[compression]}"
-    return Shape(
-        format=format,
-        partition_by=tuple(
-            next(each for each in frame.columns if each.lower() == name) for name in by
-        ),
-        schema=serialised(schema),
-        extension=extension,
-        compression="none" if compression == "uncompressed" else compression,
-        header=_header(frame, by, given) if format == "csv" else "",
-        max_rows=int(given.get("maxrecordsperfile", 0)),
-    )
-
-
-def _header(frame: DataFrame, by: Sequence[str], given: Mapping[str, str]) -> str:
-    """Return the line of column names, quoted as Spark quotes them."""
-    if given.get("header", "false").lower() != "true":
-        return ""
-    from pyspark.sql import functions
-
-    names = [name for name in frame.columns if name.lower() not in by]
-    cells = [functions.lit(name).alias(f"c{at}") for at, name in enumerate(names)]
-    line = functions.to_csv(functions.struct(*cells), dict(given))
-    return str(frame.sparkSession.range(1).select(line).collect()[0][0])
 
 
 def _upload(
@@ -359,7 +278,7 @@ def _upload(
     from lakecli.spark.sink import RESULT_DDL, Sink
 
     sink = Sink(StoreLocation.of(repository), shape, _write_id(repository))
-    rows = _arranged(frame, shape, {name: _text(value) for name, value in options.items()})
+    rows = arranged(frame, shape, {name: option_text(value) for name, value in options.items()})
 
     nonce = new_nonce()
 
@@ -383,32 +302,7 @@ def _empty(sink: Sink) -> list[tuple[str, str, int, int]]:
     return list(zip(*columns.values(), strict=True))
 
 
-def _arranged(frame: DataFrame, shape: Shape, options: Mapping[str, str]) -> DataFrame:
-    """Return the rows as the sink wants them: partition columns as text and sorted, then data."""
-    from pyspark.sql import functions
-
-    def column(name: str) -> Column:
-        return functions.col("`" + name.replace("`", "``") + "`")
-
-    by = {name.lower() for name in shape.partition_by}
-    places = [
-        column(name).cast("string").alias(f"__lakecli_{at}")
-        for at, name in enumerate(shape.partition_by)
-    ]
-    data = [column(name) for name in frame.columns if name.lower() not in by]
-    if shape.format != "parquet":
-        to_text = functions.to_json if shape.format == "json" else functions.to_csv
-        data = [to_text(functions.struct(*data), dict(options)).alias(_VALUE)]
-    rows = frame.select(*places, *data)
-    names = [f"__lakecli_{at}" for at in range(len(places))]
-    return rows.sortWithinPartitions(*names) if names else rows
-
-
 def _write_id(repository: Repository) -> str:
     from uuid import UUID
 
     return str(UUID(bytes=repository.lake.runtime.new_id()))
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

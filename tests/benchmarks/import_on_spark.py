@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 
 from lakecli.cli.context import random_id, system_now
-from lakecli.pipeline.imports.job import ImportOptions, import_objects
+from lakecli.pipeline.imports.job import import_objects
+from lakecli.pipeline.imports.report import ImportOptions
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository import branch

@@ -47,7 +47,8 @@ def _revert(repository: Repository) -> Commit:
 
 
 def _import(repository: Repository) -> Commit:
-    from lakecli.pipeline.imports.job import ImportOptions, import_objects
+    from lakecli.pipeline.imports.job import import_objects
+    from lakecli.pipeline.imports.report import ImportOptions
     from lakecli.pipeline.imports.sources import Directory
     from lakecli.pipeline.runner import LocalRunner
     from lakecli.repository.core.walk import LinkPolicy

@@ -11,7 +11,8 @@ from lakecli.kv.env import LocalStore as Kv
 from lakecli.objectstore.base import ABSENT, ANY, Match
 from lakecli.objectstore.local import batch as local_batch
 from lakecli.objectstore.local.store import LocalStore
-from lakecli.pipeline.imports.job import ImportOptions, import_objects
+from lakecli.pipeline.imports.job import import_objects
+from lakecli.pipeline.imports.report import ImportOptions
 from lakecli.pipeline.imports.sources import Directory
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository import branch, merge, repo, tag

@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.committed.entry_counts import SMALLEST_ENTRY
 from lakecli.errors import IntegrityError
 from lakecli.layout import DATA, REPOSITORY, SSTABLES
 from lakecli.model import CommitId
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
-from lakecli.repository.check.fsck import count_entries, fsck, summarise
+from lakecli.repository.check.fsck import count_head_entries, fsck, summarise
 from lakecli.repository.commit import commit
 from lakecli.repository.core.data_index import DataIndex
 from lakecli.repository.core.findings import FsckCounts
@@ -111,13 +112,23 @@ def test_every_damage_is_found_and_located(
         assert all(each.path for each in located)
 
 
-def test_entries_are_counted_from_metaranges(repository: Repository, namespace: Path) -> None:
-    assert count_entries(repository) == 40
+def test_counts_that_a_metarange_claims_are_checked_from_a_limit_on(
+    repository: Repository, namespace: Path
+) -> None:
+    assert count_head_entries(repository, check_from=40) == 40
+    sole_object(namespace, "range").write_bytes(bytes(25 * SMALLEST_ENTRY))
+    assert count_head_entries(repository, check_from=40) == 25
     sole_object(namespace, "range").unlink()
-    assert count_entries(repository) == 40
+    assert count_head_entries(repository, check_from=40) == 0
+
+
+def test_entries_are_counted_from_metaranges(repository: Repository, namespace: Path) -> None:
+    assert count_head_entries(repository, check_from=41) == 40
+    sole_object(namespace, "range").unlink()
+    assert count_head_entries(repository, check_from=41) == 40
     sole_object(namespace, "metarange").unlink()
     repository.forget_trees()
-    assert count_entries(repository) is None
+    assert count_head_entries(repository, check_from=41) is None
 
 
 def test_without_hashing_a_flipped_byte_of_data_goes_unnoticed(

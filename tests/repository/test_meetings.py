@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from lakecli.errors import ErrorKind, LakeError
-from lakecli.pipeline.imports.job import ImportOptions, import_objects
+from lakecli.pipeline.imports.job import import_objects
+from lakecli.pipeline.imports.report import ImportOptions
 from lakecli.pipeline.imports.sources import Directory
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.remote.refs import find_ref

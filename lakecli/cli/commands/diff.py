@@ -20,7 +20,6 @@ from lakecli.uri import LakeUri, ref_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.committed.tree_store import TreeStore
     from lakecli.model import Difference
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.diff import Compared
@@ -99,7 +98,7 @@ def _compare(
     compared: Compared,
 ) -> Iterator[Difference]:
     """Compare two trees on the engine that is asked for, or on the faster one."""
-    if engine != EngineOptions() or _is_large(repository.trees, compared):
+    if engine != EngineOptions() or _is_large(repository, compared):
         from lakecli.cli.engine import SPARK_FROM, open_runner
 
         runner = stack.enter_context(open_runner(context, engine, size=SPARK_FROM))
@@ -112,14 +111,20 @@ def _compare(
     return compare_here(repository.trees, compared)
 
 
-def _is_large(trees: TreeStore, compared: Compared) -> bool:
-    """Tell whether enough ranges differ for Spark to be faster."""
+def _is_large(repository: Repository, compared: Compared) -> bool:
+    """Return whether enough ranges differ, and exist, for Spark to be faster."""
+    trees = repository.trees
     left, right = trees.metarange(compared.left), trees.metarange(compared.right)
     if len(left) + len(right) < SPARK_FROM_RANGES:
         return False
-    from lakecli.pipeline.differences import count_changed_ranges
+    from lakecli.committed.entry_counts import count_existing
+    from lakecli.pipeline.differences import changed_ranges
 
-    return count_changed_ranges(trees, compared) >= SPARK_FROM_RANGES
+    changed = changed_ranges(trees, compared)
+    return (
+        len(changed) >= SPARK_FROM_RANGES
+        and count_existing(repository.store, changed) >= SPARK_FROM_RANGES
+    )
 
 
 def _check_branch(repository: Repository, ref: str, *, two_way: bool) -> None:

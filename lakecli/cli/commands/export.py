@@ -10,7 +10,7 @@ import typer
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Export
 from lakecli.cli.context import Context
-from lakecli.cli.engine import open_runner
+from lakecli.cli.engine import SPARK_FROM, open_runner
 from lakecli.cli.params import DryRun, EngineOptions, PrefixUri, TransferOptions
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import human_size
@@ -85,13 +85,13 @@ def export(
         lakecli export lakefs://demo/v1.1/ s3://published/demo --since v1.0
     """
     from lakecli.pipeline.exports.records import ExportOptions
-    from lakecli.pipeline.exports.run import count_entries, summarise
+    from lakecli.pipeline.exports.run import count_exported, summarise
     from lakecli.pipeline.exports.run import export as run
 
     target = _destination(destination)
     repository = context.synced_repository(path)
     ref, prefix, since = ref_of(path), path.path or b"", _since(context, path, since)
-    size = count_entries(repository, ref, prefix, since=since)
+    size = count_exported(repository, ref, prefix, since=since, check_from=SPARK_FROM)
     with (
         open_runner(context, engine, size=size) as runner,
         progress(context, "export", hidden=transfer.no_progress or dry_run) as shown,

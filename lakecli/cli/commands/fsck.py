@@ -11,7 +11,7 @@ import typer
 
 from lakecli.cli.answers.checks import Checked
 from lakecli.cli.context import Context
-from lakecli.cli.engine import open_runner
+from lakecli.cli.engine import SPARK_FROM, open_runner
 from lakecli.cli.outside import place_lines, place_records
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
 from lakecli.cli.reading import EngineName, Parser, read_texts
@@ -90,7 +90,7 @@ def fsck(
         lakecli fsck lakefs://demo --sample 1%
         lakecli fsck lakefs://demo --data --repair --from ./originals --dry-run
     """
-    from lakecli.repository.check.fsck import count_entries, summarise
+    from lakecli.repository.check.fsck import count_head_entries, summarise
     from lakecli.repository.check.fsck import fsck as check
     from lakecli.repository.check.thoroughness import Thoroughness
     from lakecli.repository.core.findings import FsckCounts
@@ -109,7 +109,11 @@ def fsck(
         open_runner(
             context,
             engine,
-            size=count_entries(opened) if engine.engine is EngineName.AUTO else None,
+            size=(
+                count_head_entries(opened, check_from=SPARK_FROM)
+                if engine.engine is EngineName.AUTO
+                else None
+            ),
             parallelism=parallelism(context, opened, None),
         ) as runner,
         progress(context, "fsck", hidden=not reads) as shown,

@@ -9,7 +9,7 @@ import typer
 
 from lakecli.cli.collection import report_lines, report_record
 from lakecli.cli.context import Context
-from lakecli.cli.engine import open_runner
+from lakecli.cli.engine import SPARK_FROM, open_runner
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri, TransferOptions, Yes
 from lakecli.cli.reading import EngineName, Parser, read_duration
 from lakecli.cli.transfers import parallelism, progress
@@ -78,14 +78,18 @@ def gc_run(
         lakecli gc run lakefs://demo -y
     """
     from lakecli.pipeline.gc.run import GcOptions, advance
-    from lakecli.repository.check.fsck import count_entries
+    from lakecli.repository.check.fsck import count_head_entries
 
     opened = context.synced_repository(repository)
     with (
         open_runner(
             context,
             engine,
-            size=count_entries(opened) if engine.engine is EngineName.AUTO else None,
+            size=(
+                count_head_entries(opened, check_from=SPARK_FROM)
+                if engine.engine is EngineName.AUTO
+                else None
+            ),
             parallelism=parallelism(context, opened, transfer.workers),
         ) as runner,
         progress(context, "gc", hidden=transfer.no_progress) as shown,

@@ -42,7 +42,7 @@ from lakecli.uri import LakeUri, ref_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.pipeline.imports.job import ImportReport
+    from lakecli.pipeline.imports.report import ImportReport
     from lakecli.pipeline.imports.rows import Failure
 
 SHOWN_FAILURES = 100
@@ -154,6 +154,7 @@ lakefs://demo/main/
     policy = link_policy(links)
     check_message(message, allow_empty=allow_empty_message)
     from lakecli.pipeline.imports import job
+    from lakecli.pipeline.imports.report import ImportOptions
     from lakecli.pipeline.imports.sources import open_source
 
     repository = context.synced_repository(target)
@@ -169,7 +170,7 @@ lakefs://demo/main/
         ) as runner,
         progress(context, "import", hidden=transfer.no_progress) as shown,
     ):
-        options = job.ImportOptions(
+        options = ImportOptions(
             replaces=mode is Mode.REPLACE and not merge,
             copies=copy,
             pins=pin_versions,

@@ -1,8 +1,9 @@
-"""Temporary files of processes that were killed: found by their age, and by who holds them.
+"""Temporary files that killed processes left behind: found by their age and by their locks.
 
-Whoever writes a temporary file, or has made a directory of them, holds a shared lock on it, which
-ends with the process. What is older than a day and held by nobody is a leftover. The age alone
-decides where a file system knows no such locks, or an older lakecli wrote the files.
+A process holds a shared lock on each temporary file that it writes, and on each directory of them
+that it has made; the lock ends with the process. A file that is older than a day and not locked is
+a leftover. Files of an older lakecli, which took no locks, are judged by their age alone. On a file
+system without such locks nothing is removed: whether a file is in use cannot be known there.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 def clear_temporaries(files: Directory, *, before_ns: int) -> int:
     """Remove leftovers that did not change since `before_ns` (unix nanoseconds).
 
-    What cannot be removed stays: it may be somebody else's.
+    Files that cannot be locked or removed stay: another process may use them, the file system may
+    have no locks, or they may belong to another user.
 
     Returns:
-        How many files were removed.
+        The number of files removed.
     """
     removed = 0
     with suppress(FileNotFoundError), files.opened(TEMPORARY) as temporaries:

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from lakecli.committed.entry_counts import count_entries
 from lakecli.committed.keys import prefix_end
 from lakecli.committed.scan import find
 from lakecli.errors import PartialFailure, Refused
@@ -116,17 +118,27 @@ def export(
     return ExportReport(commit.id, since_id, was_there, uri, outcome, status, uncommitted)
 
 
-def count_entries(repository: Repository, ref: str, prefix: bytes, *, since: str = "") -> int:
-    """Return how many entries there are to look at, at most; only metaranges are read.
+def count_exported(
+    repository: Repository, ref: str, prefix: bytes, *, since: str = "", check_from: int
+) -> int:
+    """Return how many entries an export has to compare, at most; only metaranges are read.
+
+    From `check_from` entries on, their counts are checked against the objects in the namespace; see
+    `lakecli.committed.entry_counts`.
 
     Raises:
-        NotFound: no such ref.
+        NotFound: the ref does not exist.
     """
     with repository.lake.kv.read() as txn:
         tree = commit_at(repository, txn, ref).metarange_id
         since_tree = commit_at(repository, txn, since).metarange_id if since else EMPTY_TREE
     below = as_directory(prefix)
-    return sum(part.entries for part in _intervals(repository, since_tree, tree, below))
+    claimed = sum(part.entries for part in _intervals(repository, since_tree, tree, below))
+    if claimed < check_from:
+        return claimed
+    trees = map(repository.trees.metarange, (since_tree, tree))
+    ranges = chain.from_iterable(each.records() for each in trees)
+    return min(claimed, count_entries(repository.store, ranges, check_from=check_from))
 
 
 def _intervals(

@@ -2,7 +2,7 @@
 
 ::
 
-    job           the verb; sources: what ``--from`` names
+    job           the verb; report: options and report; sources: what ``--from`` names
     files, listing, manifest, inventory   the kinds of sources
     manifest_file opens and names the files of a manifest; remote_file: reads one in a bucket
     addresses     where objects may be
@@ -10,7 +10,7 @@
     part          one part on a runner; base: what the branch has there; copying: ``--copy``
     sink          writes the ranges of a part; packed: its result; join_parts: joins all
     sorting       sorts on disk; shuffle: on Spark
-    journal       what is done, for the next run
+    journal       the results of finished parts, for the next run; finished_parts: their totals
 
 A *source* (`files`, `listing`, `manifest`, `inventory`) plans parts, each an interval of keys; a
 part gives its objects as sorted `rows`. `part` makes ranges of one part wherever a runner puts

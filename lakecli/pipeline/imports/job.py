@@ -1,11 +1,10 @@
-"""Importing into a branch: plan, parts on a runner, one tree, one commit."""
+"""Import into a branch: plan parts, have a runner import them, join them, commit once."""
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from lakecli.errors import (
     ConflictError,
@@ -15,13 +14,12 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.objectstore.uri import is_local
-from lakecli.pipeline.imports.join_parts import stitch
+from lakecli.pipeline.imports.finished_parts import FinishedParts
 from lakecli.pipeline.imports.journal import Journal
-from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Tally, Task, import_item
+from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Task, import_item
 from lakecli.pipeline.imports.sources import Directory, Manifest, check_pinnable, roots_of
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.pipeline.store_location import StoreLocation
-from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.gate import claim_head
 from lakecli.repository.core.places import remember
@@ -29,13 +27,12 @@ from lakecli.repository.core.transaction import Draft, commit_clean
 from lakecli.repository.core.view import view_of_branch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.model import Commit, MetarangeId
-    from lakecli.pipeline.imports.part import Part
-    from lakecli.pipeline.imports.rows import Failure
-    from lakecli.pipeline.imports.sink import Cut
+    from lakecli.model import MetarangeId
+    from lakecli.pipeline.imports.report import ImportOptions, ImportReport
+    from lakecli.pipeline.imports.sources import Source
     from lakecli.pipeline.runner import Runner
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
@@ -45,84 +42,23 @@ _SHOWN: Final = 10
 
 
 class _Failed(PartialFailure):
-    """Nothing can be committed; the report says why."""
-
-
-class Source(Protocol):
-    """What is imported."""
-
-    def estimate(self) -> int | None:
-        """Return about how many objects there are, if that is known without reading them."""
-
-    def plan(
-        self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
-    ) -> Iterator[Part]:
-        """Yield the parts that cover everything from the prefix up to `high`, in order.
-
-        Args:
-            task: of all parts.
-            runner: for what has to be looked at first.
-            high: the first path that is not below the prefix any more.
-            spill: where to put the source in order, once a part found out that it is not.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
-    """How to import.
-
-    Attributes:
-        replaces: remove what the source lacks below the prefix.
-        copies: copy the bytes into the namespace.
-        pins: record the current version of each object, where the source keeps versions.
-        message: of the commit.
-        metadata: of the commit.
-        allow_empty: commit even if nothing changes.
-        progress: counts the objects and bytes of each part.
-    """
-
-    replaces: bool = True
-    copies: bool = False
-    pins: bool = False
-    message: str = MESSAGE
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    allow_empty: bool = False
-    progress: Progress = NO_PROGRESS
-
-
-@dataclass(slots=True)
-class ImportReport:
-    """What an import did, or would do.
-
-    Attributes:
-        commit: ``None`` where nothing was committed.
-        failed: objects that cannot be imported.
-        failures: the first of them.
-        parts: how many there were.
-        resumed: how many of them an earlier run had done.
-        ranges_written: by this run's parts.
-        places: outside the namespace in which the objects stay.
-    """
-
-    tally: Tally = field(default_factory=Tally)
-    commit: Commit | None = None
-    failed: int = 0
-    failures: list[Failure] = field(default_factory=list)
-    parts: int = 0
-    resumed: int = 0
-    ranges_written: int = 0
-    places: set[str] = field(default_factory=set)
+    """Objects failed, so nothing can be committed; the report lists them."""
 
 
 def destination(path: bytes | None) -> tuple[bytes, bytes | None]:
-    """Return the prefix that a path on a branch stands for, and the first path after it.
+    """Return the prefix of all paths below a destination, and the first path after them.
 
-    Whole components only: ``data`` and ``data/`` are the same, and not ``database/``.
+    ``data`` and ``data/`` both mean ``data/``, which does not contain ``database/``.
+
+    Raises:
+        UsageError: the path consists of slashes only.
     """
     prefix = (path or b"").rstrip(b"/")
     if not prefix:
         if path:
-            raise UsageError("a destination of slashes only", hint="leave them out")
+            raise UsageError(
+                "the destination path consists of slashes only", hint="leave the path out"
+            )
         return b"", None
     return prefix + b"/", prefix + b"0"  # the byte after the slash
 
@@ -139,16 +75,16 @@ def import_objects(
 ) -> ImportReport:
     """Import a source below a path of a branch, in one commit or not at all.
 
-    Where objects fail, nothing is committed and the report names them.
+    If an object fails, nothing is committed and the report lists the failures.
 
-    The places outside the namespace that objects stay in are remembered as allowed for this
+    The places outside the namespace where the objects stay are recorded as allowed for this
     repository on this machine.
 
     Raises:
-        NotFound: no such branch, or no such source.
+        NotFound: the branch or the source does not exist.
         DirtyBranch: the branch has uncommitted changes.
         ConflictError: the source has two objects for one path.
-        NothingToDo: the branch has all of it already.
+        NothingToDo: the branch has all objects already.
         LostRace: another process finished the same import meanwhile, or the branch kept moving.
         Refused: the source lies in the repository's own namespace.
     """
@@ -171,10 +107,10 @@ def import_objects(
         if not (changes or options.allow_empty):
             raise NothingToDo(
                 f"nothing to import: {repository.uri}/{branch} has all {tally.objects} objects",
-                hint="--allow-empty-commit commits all the same",
+                hint="add --allow-empty-commit to commit anyway",
             )
         return Draft(
-            metarange_id=done.stitched() if changes else base,
+            metarange_id=done.join() if changes else base,
             parents=[head],
             message=options.message,
             committer=committer,
@@ -182,14 +118,14 @@ def import_objects(
             metadata=options.metadata,
         )
 
-    # Before the commit: what is committed can be read, whatever comes between.
+    # Before the commit, so that committed objects are readable even after an interruption.
     remember(repository, sorted(done.report.places))
     try:
         commit = commit_clean(repository, branch, build, kind="import")
     except NothingToDo:
         done.journal.close()
         raise
-    except _Failed:  # on the head of a branch that moved, when they had not before
+    except _Failed:  # the branch moved, and objects failed on its new head
         return done.report
     done.journal.close()
     done.report.commit = commit
@@ -205,21 +141,21 @@ def preview(
     runner: Runner,
     options: ImportOptions,
 ) -> ImportReport:
-    """Tell what `import_objects` would do; nothing is written.
+    """Return the report that `import_objects` would return, without writing anything.
 
     Raises:
-        LakeError: what `import_objects` would raise.
+        LakeError: as `import_objects`.
     """
     base = _check_branch(repository, branch)
     return _Run(repository, path, source, runner, options).all_parts(base, writes=False).report
 
 
 def _check_branch(repository: Repository, branch: str) -> MetarangeId:
-    """Return the tree of a branch without uncommitted changes.
+    """Return the tree of a branch that has no uncommitted changes.
 
     Raises:
-        NotFound: no such branch.
-        DirtyBranch: it has some.
+        NotFound: the branch does not exist.
+        DirtyBranch: the branch has uncommitted changes.
     """
     with repository.lake.kv.read() as txn:
         view = view_of_branch(repository, txn, branch)
@@ -228,7 +164,7 @@ def _check_branch(repository: Repository, branch: str) -> MetarangeId:
 
 
 class _Run:
-    """One import, which may have to be done again on a branch that moved."""
+    """One import; its parts run again if the branch moves before the commit."""
 
     def __init__(
         self,
@@ -248,12 +184,12 @@ class _Run:
             check_pinnable(source)
         if isinstance(source, Directory) and not options.copies and not is_local(namespace):
             raise Refused(
-                f"files of this machine cannot be part of a namespace in a bucket: {namespace}",
-                hint="take their bytes into the repository: --copy",
+                f"files on this machine cannot be referenced from a bucket: {namespace}",
+                hint="copy the files into the repository: --copy",
             )
 
-    def all_parts(self, base: MetarangeId, *, writes: bool = True) -> _Done:
-        """Import all parts on top of a tree."""
+    def all_parts(self, base: MetarangeId, *, writes: bool = True) -> FinishedParts:
+        """Import all parts on top of the tree `base`."""
         options = self._options
         now = self._repository.lake.now()
         task = Task(
@@ -268,12 +204,12 @@ class _Run:
             walks=isinstance(self._source, Directory),
             pins=options.pins,
         )
-        # What is counted depends on the base, so a part that was done for another does not do.
+        # Counts depend on the base, so a part finished on another base cannot be reused.
         identity: list[object] = [*task.location[:3], base, self._prefix.hex()]
         identity += [options.replaces, options.copies, options.pins, writes]
         journal = Journal(self._repository.lake.home.cache / "imports", identity)
         journal.open(now)
-        done = _Done(self._repository, task, self._high, journal)
+        done = FinishedParts(self._repository, task, self._high, journal)
         spill = journal.directory / "sorted"
         try:
             self._run(done, spill=None)
@@ -294,20 +230,20 @@ class _Run:
             which = "one path" if count == 1 else f"each of {count} paths"
             raise ConflictError(
                 f"two sources for {which}",
-                hint="each path needs exactly one; nothing was imported",
+                hint="nothing was imported; list each path exactly once",
                 paths=shown,
             )
         return done
 
-    def _run(self, done: _Done, *, spill: Path | None) -> None:
-        """Have the runner import parts that are in order."""
+    def _run(self, done: FinishedParts, *, spill: Path | None) -> None:
+        """Have the runner import the parts of a sorted source."""
         runner = self._runner
         parts = self._source.plan(done.task, runner, self._high, spill=spill)
         task = partial(import_item, done.task)
         self._take(done, runner.run(task, done.items(parts)))
 
-    def _shuffle(self, done: _Done, source: Manifest, runner: SparkRunner) -> None:
-        """Have Spark sort a listing and import it."""
+    def _shuffle(self, done: FinishedParts, source: Manifest, runner: SparkRunner) -> None:
+        """Have Spark sort a manifest and import it."""
         from lakecli.pipeline.imports import shuffle
 
         task = done.task
@@ -319,7 +255,7 @@ class _Run:
         items = list(done.items(iter(parts)))
         self._take(done, shuffle.import_shuffled(runner, task, pieces, parts, items))
 
-    def _take(self, done: _Done, results: Iterator[tuple[Item, PartResult | None]]) -> None:
+    def _take(self, done: FinishedParts, results: Iterator[tuple[Item, PartResult | None]]) -> None:
         on_step = self._repository.lake.runtime.on_step
         for item, result in results:
             done.take(item, result)
@@ -329,75 +265,5 @@ class _Run:
 
 
 def _is_cluster(runner: Runner) -> TypeGuard[SparkRunner]:
-    """Tell whether parts run where the files of this process are not."""
+    """Return whether parts run on machines that do not share this one's disk."""
     return isinstance(runner, SparkRunner) and not runner.shares_disk
-
-
-class _Done:
-    """Parts that are done, and where what became of them lies."""
-
-    def __init__(
-        self, repository: Repository, task: Task, high: bytes | None, journal: Journal
-    ) -> None:
-        self.task = task
-        self.journal = journal
-        self._named: tuple[str, ...] = task.roots if task.walks and not task.copies else ()
-        self.report = ImportReport(places=set(self._named))
-        self.duplicates: list[bytes] = []
-        self.last_tally = Tally()
-        self._repository = repository
-        self._high = high
-        self._files: dict[int, Path] = {}
-
-    def reset(self) -> None:
-        """Forget everything: the parts were not parts."""
-        self.report = ImportReport(places=set(self._named))
-        self.duplicates = []
-        self._files = {}
-
-    def items(self, parts: Iterator[Part]) -> Iterator[Item]:
-        """Yield what a runner has to do; parts that an earlier run did are taken from it."""
-        for number, part in enumerate(parts):
-            self.report.parts += 1
-            found = self.journal.read(self.journal.path(part)) if self.task.writes else None
-            if found is None:
-                yield Item(number, part)
-            elif part.is_live:
-                yield Item(number, part, found.listed)
-            else:
-                self._resume(number, part, found)
-
-    def take(self, item: Item, result: PartResult | None) -> None:
-        """Take what became of a part."""
-        if result is None:
-            found = self.journal.get(self.journal.path(item.part))
-            self._resume(item.number, item.part, found)
-            return
-        report = self.report
-        report.tally += result.tally
-        self.last_tally = result.tally
-        report.ranges_written += result.ranges_written
-        report.failed += result.failed
-        report.failures += result.failures
-        report.places.update(result.places)
-        self.duplicates += result.duplicates
-        if self.task.writes and result.is_sound:
-            self._files[item.number] = self.journal.put(item.part, result)
-
-    def _resume(self, number: int, part: Part, found: PartResult) -> None:
-        self.report.resumed += 1
-        self.report.tally += found.tally
-        self.report.places.update(found.places)
-        self.last_tally = found.tally
-        self._files[number] = self.journal.path(part)
-
-    def stitched(self) -> MetarangeId:
-        """Return the tree of all parts and what lies around them."""
-        trees = self._repository.trees
-        base = trees.metarange(self.task.base)
-
-        def cuts() -> Iterator[Cut]:
-            for number in sorted(self._files):
-                yield self.journal.get(self._files[number]).cut
-
-        return stitch(trees, base, cuts(), low=self.task.prefix, high=self._high)

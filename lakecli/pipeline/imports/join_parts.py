@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lakecli.pipeline.imports.sink import Cut
 
 
-def stitch(
+def join_parts(
     trees: TreeStore, base: Metarange, cuts: Iterable[Cut], *, low: bytes, high: bytes | None
 ) -> MetarangeId:
     """Return the tree that has `cuts` from `low` up to `high`, and `base` elsewhere.

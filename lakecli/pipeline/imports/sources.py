@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from lakecli.errors import NotFound, Refused, Unsupported, UsageError
 from lakecli.objectstore.uri import is_local, parse
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.base import ObjectInfo
     from lakecli.pipeline.imports.arrow import Layout
-    from lakecli.pipeline.imports.job import Source
     from lakecli.pipeline.imports.part import Task
     from lakecli.pipeline.runner import Runner
     from lakecli.repository.core.lake import Repository
@@ -55,6 +54,28 @@ GZIP_ROW_SIZE: Final = 25
 
 LISTING_PARTS: Final = 64
 """Parts that a long listing of a bucket becomes, at least."""
+
+
+class Source(Protocol):
+    """What is imported."""
+
+    def estimate(self) -> int | None:
+        """Return about how many objects there are; ``None`` if that is unknown without listing."""
+
+    def plan(
+        self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
+    ) -> Iterator[Part]:
+        """Yield the parts that cover everything from the prefix up to `high`, in order.
+
+        Args:
+            task: shared by all parts.
+            runner: runs what planning itself has to read.
+            high: the first path after those below the prefix; ``None``: there is none.
+            spill: directory in which to sort the source; ``None``: take the source as sorted.
+
+        Raises:
+            NotSorted: the source is not sorted by key, and `spill` is ``None``.
+        """
 
 
 class Directory(NamedTuple):
@@ -152,9 +173,13 @@ class Manifest(NamedTuple):
         return not self.files or self.files[0].kind == PARQUET
 
     def estimate(self) -> int | None:
-        """Count the rows of Parquet files; guess those of others."""
+        """Return the rows of Parquet files; estimate those of others by their size.
+
+        A Parquet file counts for no more rows than it has bytes, whatever it claims.
+        """
         if self._is_parquet:
-            return sum(group.rows for group in groups_of(self.files, self.layout))
+            rows = sum(group.rows for group in groups_of(self.files, self.layout))
+            return min(rows, sum(file.size for file in self.files))
         return sum(map(_rows_of_text, self.files))
 
     def pieces(self) -> list[Piece]:

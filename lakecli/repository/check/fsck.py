@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.committed.entry_counts import count_entries
 from lakecli.errors import IntegrityError
 from lakecli.objectstore.capabilities import clear_temporaries
 from lakecli.progress import NO_PROGRESS, Progress
@@ -73,10 +74,11 @@ def fsck(
             yield from checker.tell(Finding("data", key, damaged[key]))
 
 
-def count_entries(repository: Repository) -> int | None:
-    """Return how many entries the largest head has; ``None`` if one of the heads cannot be read.
+def count_head_entries(repository: Repository, *, check_from: int) -> int | None:
+    """Return how many entries the largest head has; ``None`` if a head cannot be read.
 
-    Only metaranges are read.
+    Only metaranges are read. From `check_from` entries on, their counts are checked against the
+    objects in the namespace; see `lakecli.committed.entry_counts`.
     """
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
@@ -85,7 +87,11 @@ def count_entries(repository: Repository) -> int | None:
     try:
         return max(
             (
-                sum(each.count for each in repository.trees.metarange(tree).records())
+                count_entries(
+                    repository.store,
+                    repository.trees.metarange(tree).records(),
+                    check_from=check_from,
+                )
                 for tree in trees
             ),
             default=0,

@@ -23,7 +23,8 @@ from lakecli.objectstore.base import ANY
 from lakecli.pipeline import store_location
 from lakecli.pipeline.gc.run import Action
 from lakecli.pipeline.gc.run import undo as take_back_condemnation
-from lakecli.pipeline.imports.job import ImportOptions, import_objects
+from lakecli.pipeline.imports.job import import_objects
+from lakecli.pipeline.imports.report import ImportOptions
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.remote.collection import STATE_KEY, Phase, read_state

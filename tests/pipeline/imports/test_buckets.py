@@ -18,8 +18,9 @@ from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.objectstore.registry import open_store
 from lakecli.objectstore.versions import versions_of
 from lakecli.pipeline.imports import listing, sources
-from lakecli.pipeline.imports.job import ImportOptions, ImportReport, import_objects
+from lakecli.pipeline.imports.job import import_objects
 from lakecli.pipeline.imports.listing import split
+from lakecli.pipeline.imports.report import ImportOptions, ImportReport
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.spark_runner import SparkRunner

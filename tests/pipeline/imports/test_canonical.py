@@ -15,7 +15,7 @@ from lakecli.committed.tree_store import TreeStore
 from lakecli.model import EMPTY_TREE
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.pipeline.imports.job import destination
-from lakecli.pipeline.imports.join_parts import stitch
+from lakecli.pipeline.imports.join_parts import join_parts
 from lakecli.pipeline.imports.part import Item, Tally, Task, import_item
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.store_location import StoreLocation
@@ -66,7 +66,7 @@ class World:
             tally += result.tally
             cuts.append(result.cut)
         tree = self.trees.metarange(base) if base else NO_RANGES
-        return stitch(self.trees, tree, cuts, low=prefix, high=high), tally
+        return join_parts(self.trees, tree, cuts, low=prefix, high=high), tally
 
 
 @pytest.fixture(scope="module")

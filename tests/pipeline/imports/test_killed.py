@@ -11,7 +11,8 @@ import pytest
 
 from lakecli.errors import LostRace, NothingToDo
 from lakecli.pipeline.imports import manifest, sorting, sources
-from lakecli.pipeline.imports.job import ImportOptions, import_objects
+from lakecli.pipeline.imports.job import import_objects
+from lakecli.pipeline.imports.report import ImportOptions
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.check.fsck import fsck

@@ -15,7 +15,8 @@ import pytest
 from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError, IntegrityError, Refused, Unsupported, UsageError
 from lakecli.pipeline.imports import manifest, sorting, sources
-from lakecli.pipeline.imports.job import ImportOptions, ImportReport, import_objects, preview
+from lakecli.pipeline.imports.job import import_objects, preview
+from lakecli.pipeline.imports.report import ImportOptions, ImportReport
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.core.view import open_view

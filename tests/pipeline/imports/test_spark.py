@@ -11,7 +11,8 @@ import pytest
 
 from lakecli.errors import ConflictError, IntegrityError
 from lakecli.pipeline.imports import manifest, shuffle, sorting, sources
-from lakecli.pipeline.imports.job import ImportOptions, ImportReport, import_objects
+from lakecli.pipeline.imports.job import import_objects
+from lakecli.pipeline.imports.report import ImportOptions, ImportReport
 from lakecli.pipeline.imports.shuffle import murmur3
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner

@@ -1,0 +1,266 @@
+"""What is where: listing and describing repositories, refs and objects."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import contextmanager
+from datetime import timedelta
+from threading import local
+from typing import TYPE_CHECKING, Any
+
+from fsspec.spec import AbstractFileSystem
+
+from lakecli.committed.listing import ListedPrefix, list_prefix
+from lakecli.committed.values import decode_entry
+from lakecli.filesystem import lakes, paths
+from lakecli.filesystem.failures import finding, transferring
+from lakecli.refs.store import RefStore
+from lakecli.repository.core.address import full_address
+from lakecli.repository.core.view import open_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from lakecli.filesystem.paths import Place
+    from lakecli.model import Entry
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
+
+Info = dict[str, Any]
+
+
+class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """Looks up repositories, refs and objects; see `LakeFileSystem`."""
+
+    protocol = "lakefs"
+    root_marker = ""
+    blocksize = 5 << 20
+
+    def __init__(
+        self, home: str | os.PathLike[str] | None = None, committer: str = "", **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self._home = None if home is None else os.fspath(home)
+        self.committer = committer
+        self._mine = local()
+        self._made: set[str] = set()
+
+    @property
+    def home(self) -> str | None:
+        """The home in use; ``None`` for the platform's directories."""
+        return lakes.home_of(self._home)
+
+    @property
+    def fsid(self) -> str:
+        """Which files these are: the same home, the same files."""
+        return f"lakefs:{self.home or ''}"
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(each) for each in path]
+        return paths.strip(os.fspath(path))
+
+    def info(self, path: str, **_: Any) -> Info:
+        """Describe a file or directory.
+
+        A file has ``size``, ``checksum``, ``mtime`` (unix seconds), ``content_type``, ``metadata``
+        and ``physical_address``, the URI of its bytes.
+
+        Raises:
+            FileNotFoundError: nothing is there.
+            ValueError: a malformed name or ref expression.
+        """
+        path = self._strip_protocol(path)
+        place = paths.parse(path)
+        with finding(path):
+            if not place.repository:
+                return _directory("")
+            if not place.ref:
+                with lakes.repository(self.home, place.repository):
+                    return _directory(path)
+            with self._view(place) as view:
+                if not place.path:
+                    return _directory(path)
+                value = view.find(place.path)
+                if value is not None:
+                    return _file(view.repository, path, decode_entry(value))
+                if path in self._made or _has_any(view, place):
+                    return _directory(path)
+        raise _missing(path)
+
+    def exists(self, path: str, **_: Any) -> bool:
+        """Tell whether something is there; a name that nothing can have is not."""
+        try:
+            self.info(path)
+        except (FileNotFoundError, ValueError):
+            return False
+        return True
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
+        """List a directory: repositories, the branches and tags of one, or paths of a ref.
+
+        Raises:
+            FileNotFoundError: nothing is there.
+        """
+        path = self._strip_protocol(path)
+        with finding(path):
+            found = self._list(path, paths.parse(path))
+        return found if detail else [each["name"] for each in found]
+
+    def _list(self, path: str, place: Place) -> list[Info]:
+        if not place.repository:
+            with lakes.lake(self.home) as held:
+                return [_directory(record.name) for record in held.lake.repositories()]
+        if not place.ref:
+            with lakes.repository(self.home, place.repository) as repository:
+                return _list_refs(repository)
+        with self._view(place) as view:
+            below = place.directory
+            found = []
+            for item in list_prefix(
+                lambda start: view.scan(prefix=below, start=start), prefix=below, delimiter=b"/"
+            ):
+                name = place.name(item.path)
+                if isinstance(item, ListedPrefix):
+                    found.append(_directory(name))
+                elif item.path != below:  # an object whose path ends in a slash
+                    found.append(_file(view.repository, name, decode_entry(item.value)))
+            value = view.find(place.path) if place.path and not found else None
+            if value is not None:
+                return [_file(view.repository, path, decode_entry(value))]
+        if not found and place.path and path not in self._made:
+            raise _missing(path)
+        return found
+
+    def find(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        detail: bool = False,
+        **options: Any,
+    ) -> Any:
+        """List all files below a path, by one scan unless a depth is given."""
+        path = self._strip_protocol(path)
+        place = paths.parse(path)
+        if maxdepth is not None or not place.ref:
+            return super().find(path, maxdepth, withdirs=withdirs, detail=detail, **options)
+        found: dict[str, Info] = {}
+        try:
+            with finding(path), self._view(place) as view:
+                for below, value in view.scan(prefix=place.directory):
+                    name = place.name(below)
+                    if withdirs:
+                        _add_parents(found, path, name)
+                    if not below.endswith(b"/"):
+                        found[name] = _file(view.repository, name, decode_entry(value))
+                own = view.find(place.path) if place.path and not found else None
+                if own is not None:
+                    found[path] = _file(view.repository, path, decode_entry(own))
+        except FileNotFoundError:
+            return {} if detail else []
+        found = dict(sorted(found.items()))
+        return found if detail else list(found)
+
+    def created(self, path: str) -> datetime:
+        """Return when the object was recorded."""
+        return self.modified(path)
+
+    def modified(self, path: str) -> datetime:
+        """Return when the object was recorded."""
+        return self._found(path)[1].modified_at
+
+    def checksum(self, path: str) -> int:
+        """Return a number that changes with the contents."""
+        return int.from_bytes(self.ukey(path).encode())
+
+    def ukey(self, path: str) -> str:
+        """Return the BLAKE3 of the contents; of an import its ETag. A directory has none."""
+        return self._found(path)[1].checksum
+
+    def sign(self, path: str, expiration: int = 100, **_: Any) -> str:
+        """Return a URL that reads the object without credentials for some seconds."""
+        from lakecli.repository.presign import presign_entry
+
+        place, entry = self._found(path)
+        with transferring(path), lakes.repository(self.home, place.repository) as repository:
+            lifetime = timedelta(seconds=expiration)
+            return presign_entry(repository, entry, place.path, expires_in=lifetime).url
+
+    def describe(self, place: Place, entry: Entry) -> Info:
+        """Return what `info` tells of an entry."""
+        with lakes.repository(self.home, place.repository) as repository:
+            return _file(repository, place.name(place.path), entry)
+
+    def _found(self, path: str) -> tuple[Place, Entry]:
+        """Return the entry of a file.
+
+        Raises:
+            FileNotFoundError: nothing is there.
+            IsADirectoryError: it is a directory.
+        """
+        path = self._strip_protocol(path)
+        place = paths.parse(path)
+        if not place.path:
+            self.info(path)
+            raise IsADirectoryError(errno.EISDIR, "a directory", path)
+        with finding(path), self._view(place) as view:
+            value = view.find(place.path)
+            if value is not None:
+                return place, decode_entry(value)
+            if path in self._made or _has_any(view, place):
+                raise IsADirectoryError(errno.EISDIR, "a directory", path)
+        raise _missing(path)
+
+    @contextmanager
+    def _view(self, place: Place) -> Iterator[View]:
+        with (
+            lakes.repository(self.home, place.repository) as repository,
+            open_view(repository, place.ref) as view,
+        ):
+            yield view
+
+
+def _has_any(view: View, place: Place) -> bool:
+    """Tell whether something is below a path."""
+    return next(view.scan(prefix=place.directory), None) is not None
+
+
+def _directory(name: str) -> Info:
+    return {"name": name, "size": 0, "type": "directory"}
+
+
+def _file(repository: Repository, name: str, entry: Entry) -> Info:
+    return {
+        "name": name,
+        "size": entry.size,
+        "type": "file",
+        "checksum": entry.checksum,
+        "mtime": entry.modified_at.timestamp(),
+        "content_type": entry.content_type,
+        "metadata": dict(entry.metadata),
+        "physical_address": full_address(repository, entry),
+    }
+
+
+def _list_refs(repository: Repository) -> list[Info]:
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        names = [branch.name for branch in refs.iter_branches()]
+        names += [tag.name for tag in refs.iter_tags()]
+    return [_directory(f"{repository.name}/{name}") for name in names]
+
+
+def _add_parents(found: dict[str, Info], root: str, name: str) -> None:
+    """Add the directories that a file lies in, the root among them."""
+    parent = name.rpartition("/")[0]
+    while len(parent) >= len(root) and parent not in found:
+        found[parent] = _directory(parent)
+        parent = parent.rpartition("/")[0]
+
+
+def _missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "no such file or directory", path)

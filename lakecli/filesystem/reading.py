@@ -1,0 +1,143 @@
+"""Reading objects, whole or in part, and downloading them."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.utils import isfilelike
+
+from lakecli.filesystem import lakes
+from lakecli.filesystem.failures import transferring
+from lakecli.filesystem.lookup import LookupFileSystem
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.repository.core.read import damaged, gone, read_located
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.filesystem.paths import Place
+    from lakecli.model import Entry
+
+PARALLEL_READS: Final = 16
+"""Ranges that `ReadingFileSystem.cat_ranges` reads at a time."""
+
+_target: ContextVar[str] = ContextVar("target", default="")
+"""The directory that a recursive download of this thread must not leave; ``""`` for none."""
+
+
+class ReadingFileSystem(LookupFileSystem):
+    """Reads objects; see `LakeFileSystem`."""
+
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **_: Any
+    ) -> bytes:
+        """Return the bytes of a file, or some; a whole one is verified against its checksum."""
+        place, entry = self._found(path)
+        if start is None and end is None:
+            return b"".join(self._read(place, entry))
+        first, last, _step = slice(start, end).indices(entry.size)
+        return self.read_range(place, entry, first, last)
+
+    def cat_ranges(
+        self,
+        paths: list[str],
+        starts: Any,
+        ends: Any,
+        max_gap: int | None = None,
+        on_error: str = "return",
+        **_: Any,
+    ) -> list[Any]:
+        """Return parts of files, several at a time, in the order in which they are asked for."""
+        del max_gap
+        starts = starts if isinstance(starts, list) else [starts] * len(paths)
+        ends = ends if isinstance(ends, list) else [ends] * len(paths)
+        if not len(paths) == len(starts) == len(ends):
+            raise ValueError("as many starts and ends as paths are needed")
+        if not paths:
+            return []
+        with ThreadPoolExecutor(min(PARALLEL_READS, len(paths)), "lakefs-read") as pool:
+            asked = [
+                pool.submit(self.cat_file, *each) for each in zip(paths, starts, ends, strict=True)
+            ]
+        answers: list[Any] = []
+        for future in asked:
+            error = future.exception()
+            if error is not None and on_error == "raise":
+                raise error
+            answers.append(future.result() if error is None else error)
+        return answers
+
+    def get(self, rpath: Any, lpath: Any, *args: Any, **options: Any) -> None:
+        """Download files; nothing is written outside of `lpath`, whatever names objects have.
+
+        Raises:
+            ValueError: the name of an object leads out of it.
+        """
+        root = os.path.abspath(lpath) if isinstance(lpath, str | os.PathLike) else ""
+        token = _target.set(root)
+        try:
+            super().get(rpath, lpath, *args, **options)
+        finally:
+            _target.reset(token)
+
+    def get_file(
+        self,
+        rpath: str,
+        lpath: Any,
+        callback: Any = DEFAULT_CALLBACK,
+        outfile: Any = None,
+        **options: Any,
+    ) -> None:
+        """Download one file, and verify it; one that turns out damaged is removed again."""
+        if not isfilelike(lpath):
+            _check_inside(lpath, _target.get())
+        if outfile is not None or isfilelike(lpath) or self.isdir(rpath):
+            super().get_file(rpath, lpath, callback=callback, outfile=outfile, **options)
+            return
+        place, entry = self._found(rpath)
+        callback.set_size(entry.size)
+        parent = os.path.dirname(os.fspath(lpath))
+        if parent:
+            os.makedirs(parent, exist_ok=True)
+        try:
+            with open(lpath, "wb") as file:
+                for piece in self._read(place, entry):
+                    callback.relative_update(file.write(piece))
+        except OSError:
+            if os.path.exists(lpath):
+                os.remove(lpath)
+            raise
+
+    def read_range(self, place: Place, entry: Entry, start: int, end: int) -> bytes:
+        """Return bytes ``[start, end)`` of an entry's object, from where they lie."""
+        if end <= start:
+            return b""
+        name = place.name(place.path)
+        with transferring(name), lakes.located(self.home, place.repository, entry) as (store, key):
+            try:
+                data = store.get(key, start=start, length=end - start)
+            except ObjectNotFound as error:
+                raise gone(place, store, key) from error
+            if len(data) != end - start:
+                raise damaged(place, store, key)
+            return data
+
+    def _read(self, place: Place, entry: Entry) -> Iterator[bytes]:
+        name = place.name(place.path)
+        with transferring(name), lakes.located(self.home, place.repository, entry) as (store, key):
+            yield from read_located(place, store, key, entry)
+
+
+def _check_inside(path: Any, root: str) -> None:
+    """Refuse a file outside of a directory; old versions of fsspec do not.
+
+    Raises:
+        ValueError: it is.
+    """
+    place = os.path.abspath(path)
+    if root and place != root and not place.startswith(root.rstrip("/") + "/"):
+        raise ValueError(f"the name of an object leads out of {root}: {place}")

@@ -1,0 +1,97 @@
+"""The finished parts of an import: their totals, and the files that hold their results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.pipeline.imports.join_parts import join_parts
+from lakecli.pipeline.imports.part import Item, Tally
+from lakecli.pipeline.imports.report import ImportReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.model import MetarangeId
+    from lakecli.pipeline.imports.journal import Journal
+    from lakecli.pipeline.imports.part import Part, PartResult, Task
+    from lakecli.pipeline.imports.sink import Cut
+    from lakecli.repository.core.lake import Repository
+
+
+class FinishedParts:
+    """The finished parts of one import.
+
+    Attributes:
+        task: shared by all parts.
+        journal: stores the results of the parts.
+        report: totals of the finished parts.
+        duplicates: paths that the source has more than once.
+        last_tally: counts of the part that finished last.
+    """
+
+    def __init__(
+        self, repository: Repository, task: Task, high: bytes | None, journal: Journal
+    ) -> None:
+        self.task = task
+        self.journal = journal
+        self._named: tuple[str, ...] = task.roots if task.walks and not task.copies else ()
+        self.report = ImportReport(places=set(self._named))
+        self.duplicates: list[bytes] = []
+        self.last_tally = Tally()
+        self._repository = repository
+        self._high = high
+        self._files: dict[int, Path] = {}
+
+    def reset(self) -> None:
+        """Forget all parts: the source turned out not to be sorted."""
+        self.report = ImportReport(places=set(self._named))
+        self.duplicates = []
+        self._files = {}
+
+    def items(self, parts: Iterator[Part]) -> Iterator[Item]:
+        """Yield the parts that a runner has to import; take those that an earlier run finished."""
+        for number, part in enumerate(parts):
+            self.report.parts += 1
+            found = self.journal.read(self.journal.path(part)) if self.task.writes else None
+            if found is None:
+                yield Item(number, part)
+            elif part.is_live:
+                yield Item(number, part, found.listed)
+            else:
+                self._resume(number, part, found)
+
+    def take(self, item: Item, result: PartResult | None) -> None:
+        """Add the result of a part; ``None`` means that the result of an earlier run holds."""
+        if result is None:
+            found = self.journal.get(self.journal.path(item.part))
+            self._resume(item.number, item.part, found)
+            return
+        report = self.report
+        report.tally += result.tally
+        self.last_tally = result.tally
+        report.ranges_written += result.ranges_written
+        report.failed += result.failed
+        report.failures += result.failures
+        report.places.update(result.places)
+        self.duplicates += result.duplicates
+        if self.task.writes and result.is_sound:
+            self._files[item.number] = self.journal.put(item.part, result)
+
+    def _resume(self, number: int, part: Part, found: PartResult) -> None:
+        self.report.resumed += 1
+        self.report.tally += found.tally
+        self.report.places.update(found.places)
+        self.last_tally = found.tally
+        self._files[number] = self.journal.path(part)
+
+    def join(self) -> MetarangeId:
+        """Return the tree made of all parts and of the base around them."""
+        trees = self._repository.trees
+        base = trees.metarange(self.task.base)
+
+        def cuts() -> Iterator[Cut]:
+            for number in sorted(self._files):
+                yield self.journal.get(self._files[number]).cut
+
+        return join_parts(trees, base, cuts(), low=self.task.prefix, high=self._high)

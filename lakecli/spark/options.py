@@ -1,0 +1,29 @@
+"""What reading and writing tables share: formats, options of Spark, quoted column names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakecli.errors import UsageError
+
+FORMATS: Final = ("parquet", "csv", "json")
+
+
+def check_format(format: str) -> None:
+    """Refuse a format that tables are neither read nor written in.
+
+    Raises:
+        UsageError: the format is unknown.
+    """
+    if format not in FORMATS:
+        raise UsageError(f"unknown format {format!r}", hint=f"one of {', '.join(FORMATS)}")
+
+
+def option_text(value: object) -> str:
+    """Return an option's value as Spark takes it, booleans in lower case."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def quoted(name: str) -> str:
+    """Return a column name in backquotes, as SQL expressions take it."""
+    return "`" + name.replace("`", "``") + "`"

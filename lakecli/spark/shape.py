@@ -1,0 +1,109 @@
+"""The files that a DataFrame is written to: format, schema, compression, and order of rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from lakecli.errors import UsageError
+from lakecli.spark.options import check_format, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from lakecli.spark.sink import Shape
+
+_VALUE: Final = "value"
+_TEXT_COMPRESSIONS: Final = {"": "none", "none": "none", "uncompressed": "none", "gzip": "gzip"}
+_EXTENSIONS: Final = {"none": "", "uncompressed": "", "gzip": ".gz"}
+
+
+def shape_of(
+    frame: DataFrame, *, format: str, partition_by: Sequence[str], options: Mapping[str, Any]
+) -> Shape:
+    """Return what the files are going to be like.
+
+    Raises:
+        UsageError: what was asked for makes no sense.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    from lakecli.spark.fetch import serialised
+    from lakecli.spark.sink import Shape
+
+    check_format(format)
+    names = [name.lower() for name in frame.columns]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise UsageError(f"two columns are called {name!r}", hint="rename one of them")
+    by = [name.lower() for name in partition_by]
+    for name in by:
+        if name not in names or by.count(name) > 1:
+            raise UsageError(
+                f"cannot partition by {name!r}", hint=f"columns: {', '.join(frame.columns)}"
+            )
+    fields = [field for field in frame.schema.fields if field.name.lower() not in by]
+    if not fields:
+        raise UsageError("every column is a partition column, nothing is left to write")
+    given = {name.lower(): str(value) for name, value in options.items()}
+    compression = given.get("compression", "snappy" if format == "parquet" else "").lower()
+    if format == "parquet":
+        stored = StructType(fields)
+        metadata = {
+            "org.apache.spark.version": frame.sparkSession.version,
+            "org.apache.spark.sql.parquet.row.metadata": stored.json(),
+        }
+        schema = to_arrow_schema(stored, timezone="UTC").with_metadata(metadata)
+        extension = (
+            "" if compression in _EXTENSIONS and compression != "gzip" else f".{compression}"
+        )
+        extension += ".parquet"
+    else:
+        schema = to_arrow_schema(StructType([StructField(_VALUE, StringType())]))
+        if compression not in _TEXT_COMPRESSIONS:
+            raise UsageError(f"unknown compression {compression!r}", hint="gzip or none")
+        compression = _TEXT_COMPRESSIONS[compression]
+        extension = f".{format}{_EXTENSIONS[compression]}"
+    return Shape(
+        format=format,
+        partition_by=tuple(
+            next(each for each in frame.columns if each.lower() == name) for name in by
+        ),
+        schema=serialised(schema),
+        extension=extension,
+        compression="none" if compression == "uncompressed" else compression,
+        header=_header(frame, by, given) if format == "csv" else "",
+        max_rows=int(given.get("maxrecordsperfile", 0)),
+    )
+
+
+def _header(frame: DataFrame, by: Sequence[str], given: Mapping[str, str]) -> str:
+    """Return the line of column names, quoted as Spark quotes them."""
+    if given.get("header", "false").lower() != "true":
+        return ""
+    from pyspark.sql import functions
+
+    names = [name for name in frame.columns if name.lower() not in by]
+    cells = [functions.lit(name).alias(f"c{at}") for at, name in enumerate(names)]
+    line = functions.to_csv(functions.struct(*cells), dict(given))
+    return str(frame.sparkSession.range(1).select(line).collect()[0][0])
+
+
+def arranged(frame: DataFrame, shape: Shape, options: Mapping[str, str]) -> DataFrame:
+    """Return the rows as the sink wants them: partition columns as text and sorted, then data."""
+    from pyspark.sql import functions
+
+    by = {name.lower() for name in shape.partition_by}
+    places = [
+        functions.col(quoted(name)).cast("string").alias(f"__lakecli_{at}")
+        for at, name in enumerate(shape.partition_by)
+    ]
+    data = [functions.col(quoted(name)) for name in frame.columns if name.lower() not in by]
+    if shape.format != "parquet":
+        to_text = functions.to_json if shape.format == "json" else functions.to_csv
+        data = [to_text(functions.struct(*data), dict(options)).alias(_VALUE)]
+    rows = frame.select(*places, *data)
+    names = [f"__lakecli_{at}" for at in range(len(places))]
+    return rows.sortWithinPartitions(*names) if names else rows
