@@ -1,14 +1,15 @@
-"""Large differences by parts: intervals of keys that a runner compares, joined in order again.
+"""Large diffs in parts: a runner compares intervals of keys, the driver joins them in order.
 
-Parts finish in any order. What comes early waits, in memory or, beyond a limit, in a file.
+Parts finish in any order. Results that come early wait in memory or, beyond a limit, in a file.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 import zlib
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from lakecli.committed.diff import compare_between, diff_between
 from lakecli.committed.keys import prefix_end
@@ -30,7 +31,7 @@ PART_ENTRIES: Final = 50_000
 """Entries that one part compares, about."""
 
 WAITING_SIZE: Final = 64 << 20
-"""Bytes of parts that wait in memory for those before them; more wait in a file."""
+"""Bytes of results that wait in memory for earlier parts; more wait in a file."""
 
 _TYPES: Final = tuple(ChangeType)
 _HEADER: Final = 4
@@ -40,9 +41,9 @@ class Part(NamedTuple):
     """An interval of keys.
 
     Attributes:
-        number: counts the parts from 0, in key order.
+        number: the position among all parts in key order, from 0.
         start: the first key.
-        stop: the first key behind it; ``None``: to the end.
+        stop: the first key after the interval; ``None``: the interval has no end.
     """
 
     number: int
@@ -53,15 +54,15 @@ class Part(NamedTuple):
 def compare_by(
     repository: Repository, compared: Compared, *, runner: Runner, entries: int = PART_ENTRIES
 ) -> Iterator[Difference]:
-    """Yield how trees differ, in path order, as `repository.diff.compare_here` does.
+    """Yield the differences of trees in path order, as `repository.diff.compare_here` does.
 
-    The values of either side are left out: both are ``None``.
+    The values of both sides are ``None``.
 
     Args:
-        repository: whose trees.
+        repository: the repository of the trees.
         compared: the trees.
         runner: compares the parts.
-        entries: of one part, about.
+        entries: approximate number of entries in one part.
 
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
@@ -70,8 +71,7 @@ def compare_by(
     parts = _plan(repository.trees, compared, entries)
     with _InOrder() as waiting:
         for part, packed in runner.run(task, parts):
-            waiting.add(part.number, packed)
-            for ready in waiting.ready():
+            for ready in waiting.ready(part.number, packed):
                 yield from _unpacked(ready)
 
 
@@ -82,7 +82,7 @@ def changed_ranges(trees: TreeStore, compared: Compared) -> set[RangeId]:
 
 
 def compare_part(part: Part, *, location: StoreLocation, compared: Compared) -> bytes:
-    """Return the differences in an interval, packed; see `_packed`."""
+    """Return the differences in an interval, as `_packed` encodes them."""
     trees = location.trees()
     base, left, right, _ = compared
     if base is None:
@@ -104,7 +104,7 @@ def _plan(trees: TreeStore, compared: Compared, entries: int) -> Iterator[Part]:
 
 
 def _packed(differences: Iterable[Difference]) -> bytes:
-    """Return types and paths, compressed: a byte, the size in 3 bytes, and the path of each."""
+    """Return differences compressed: for each its type (1 byte), the path's size (3), the path."""
     pieces = []
     for difference in differences:
         pieces.append(bytes((_TYPES.index(difference.type),)))
@@ -122,43 +122,30 @@ def _unpacked(packed: bytes) -> Iterator[Difference]:
 
 
 class _InOrder:
-    """Numbered results that leave in order, whatever order they come in."""
+    """Yields numbered results in the order of their numbers, whatever order they come in."""
 
     def __init__(self) -> None:
         self._next = 0
-        self._held: dict[int, bytes] = {}
-        self._size = 0
-        self._filed: dict[int, tuple[int, int]] = {}
-        self._file: BinaryIO | None = None
+        self._waiting: dict[int, tuple[int, int]] = {}
+        """Position and size in the file, by number."""
+        self._file = tempfile.SpooledTemporaryFile(WAITING_SIZE)  # noqa: SIM115 - see __exit__
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
+        self._file.close()
 
-    def add(self, number: int, data: bytes) -> None:
-        if number == self._next or self._size + len(data) <= WAITING_SIZE:
-            self._held[number] = data
-            self._size += len(data)
+    def ready(self, number: int, data: bytes) -> Iterator[bytes]:
+        """Add a result; yield the results that are next, as far as they are there."""
+        if number != self._next:
+            self._waiting[number] = self._file.seek(0, os.SEEK_END), len(data)
+            self._file.write(data)
             return
-        if self._file is None:
-            self._file = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - see __exit__
-        self._filed[number] = self._file.seek(0, 2), len(data)
-        self._file.write(data)
-
-    def ready(self) -> Iterator[bytes]:
-        """Yield what comes next, as far as it is there."""
-        while True:
-            if self._next in self._held:
-                data = self._held.pop(self._next)
-                self._size -= len(data)
-            elif self._next in self._filed and self._file is not None:
-                start, size = self._filed.pop(self._next)
-                self._file.seek(start)
-                data = self._file.read(size)
-            else:
-                return
+        self._next += 1
+        yield data
+        while self._next in self._waiting:
+            start, size = self._waiting.pop(self._next)
+            self._file.seek(start)
             self._next += 1
-            yield data
+            yield self._file.read(size)

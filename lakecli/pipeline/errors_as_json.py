@@ -1,9 +1,10 @@
-"""Errors of lakecli as JSON, for the way from an executor to the driver.
+"""lakecli's errors as JSON, sent from an executor to the driver.
 
-An error is data on its way: the name of its class, looked up among the classes of lakecli that
-this process has loaded, a message, a hint and paths. Nothing is imported, called or built because
-a text says so. Where no result can carry an error, the text of an exception does, behind a marker
-with a nonce of the job: Spark quotes rows in its errors, and rows are anybody's.
+The JSON holds the name of the error's class, a message, a hint and paths. The class is looked up
+among the lakecli classes that this process has loaded; nothing is imported or called because a
+text says so. Where a task cannot return an error as its result, the text of an exception carries
+it, behind a marker with a nonce of the job: Spark quotes rows in its errors, and rows are
+untrusted.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from lakecli import errors
 from lakecli.errors import ErrorKind, LakeError
 
 MAX_TEXT: Final = 8_192
-"""Characters of a message or a hint that travel."""
+"""Characters of a message or a hint that are sent, at most."""
 
 MAX_PATHS: Final = 1_000
-"""Paths that travel."""
+"""Paths that are sent, at most."""
 
 MAX_SIZE: Final = 8 << 20
-"""Characters of JSON that are read; a longer text is not an error that was sent."""
+"""Characters of JSON that are read, at most; `dump_error` never writes more."""
 
 _FAMILIES: Final[dict[str, type[LakeError]]] = {
     found.kind: found
@@ -35,7 +36,7 @@ _FAMILIES: Final[dict[str, type[LakeError]]] = {
 
 
 def new_nonce() -> str:
-    """Return a marker that only the executors of one job know."""
+    """Return a random marker that only the executors of one job know."""
     return secrets.token_hex(16)
 
 
@@ -54,9 +55,9 @@ def dump_error(error: LakeError) -> str:
 
 
 def load_error(text: str) -> LakeError | None:
-    """Return the error that JSON describes; ``None`` for anything else.
+    """Return the error that a JSON text describes; ``None`` if it describes none.
 
-    A class that this process does not know becomes its family.
+    If this process does not know the class, the result is of the base class of its kind.
     """
     if len(text) > MAX_SIZE:
         return None
@@ -71,20 +72,20 @@ def load_error(text: str) -> LakeError | None:
     sound = isinstance(message, str) and isinstance(hint, str | None) and isinstance(paths, list)
     if not sound or found.kind != family.kind:
         return None
-    # Members take arguments of their own: they are filled in as `LakeError` is.
+    # Subclasses have constructors with other arguments, so `LakeError` is initialised directly.
     error = found.__new__(found)
     LakeError.__init__(error, message, hint=hint, paths=names)
     return error
 
 
 def carried(error: LakeError, nonce: str) -> Exception:
-    """Return an exception whose text brings an error through Spark, where no result can."""
+    """Return an exception whose text carries an error through Spark."""
     packed = urlsafe_b64encode(dump_error(error).encode()).decode()
     return RuntimeError(f"lakecli:{nonce}:{packed}:")
 
 
 def find_carried(text: str, nonce: str) -> LakeError | None:
-    """Return the error that `carried` put into a text with this nonce, if there is one."""
+    """Return the error that `carried` put into a text with this nonce; ``None`` without one."""
     if not nonce:
         return None
     found = re.search(rf"lakecli:{re.escape(nonce)}:([A-Za-z0-9_-]+=*):", text)
@@ -101,7 +102,7 @@ def _name(kind: type[LakeError]) -> str:
 
 
 def _members() -> dict[str, type[LakeError]]:
-    """Return the classes of errors that lakecli's own modules declare, as far as loaded."""
+    """Return the error classes of all lakecli modules that are loaded, by name."""
     found: dict[str, type[LakeError]] = {}
     waiting: list[type[LakeError]] = [LakeError]
     while waiting:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.check import Problem, check_range
 from lakecli.layout import data_digest, data_key
-from lakecli.pipeline.store_location import StoreLocation
+from lakecli.pipeline.store_location import StoreLocation, location_for
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.check.thoroughness import Sound
 from lakecli.repository.core import outside
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import RangeId
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.objectstore.base import ObjectInfo
     from lakecli.pipeline.runner import Runner
+    from lakecli.pipeline.store_location import OpenStore
     from lakecli.repository.core.data_index import DataIndex
     from lakecli.repository.core.lake import Repository
 
@@ -77,15 +78,14 @@ class RunnerBulk:
         self._runner = runner
         self._progress = progress
         self._is_here = runner.name == "local"
-        self._store = repository.store if self._is_here else None
+        self._namespace = location_for(repository, runner)
         self._reads_ranges = reads_ranges
 
     def hash_objects(self, objects: Iterator[ObjectInfo]) -> Iterator[Hashed]:
         """Read data objects and compare them with their names, in any order."""
         task = partial(
             hash_part,
-            location=self._location,
-            store=self._store,
+            location=self._namespace,
             progress=self._progress if self._is_here else NO_PROGRESS,
         )
         for _, results in self._runner.run(task, _object_parts(objects)):
@@ -113,22 +113,19 @@ class RunnerBulk:
 def hash_part(
     keys: tuple[str, ...],
     *,
-    location: StoreLocation,
-    store: ObjectStore | None = None,
+    location: StoreLocation | OpenStore,
     progress: Progress = NO_PROGRESS,
 ) -> list[Hashed]:
     """Read some data objects and compare them with their names.
 
     Args:
         keys: of the objects.
-        location: of the repository.
-        store: its namespace, where it is open already.
+        location: of the namespace.
         progress: counts the objects and bytes, where the part runs in this process.
     """
-    opened = location.store() if store is None else store
     found = []
     for key in keys:
-        found.append(check_object(opened, key, progress))
+        found.append(check_object(location.store(), key, progress))
         progress.advance(items=1)
     return found
 

@@ -1,7 +1,7 @@
-"""Cutting the difference of trees into intervals of keys, each of them a part of a plan.
+"""Cut the differences of trees into intervals of keys, each of which becomes a part.
 
-Trees are cut where no range reaches across, so that hardly any range is read by two parts. What is
-equal on both sides costs nothing and is not counted; one interval may span it.
+Intervals end where ranges end, so that hardly any range is read by two parts. Ranges that are equal
+on both sides are neither read nor counted; an interval may span them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Interval(NamedTuple):
     """Keys from `start` to before `stop`.
 
     Attributes:
-        stop: ``None``: to the end.
-        ranges: that differ and have to be read, on all sides.
-        entries: in them, at most; of the side that has more.
+        stop: ``None``: the interval has no end.
+        ranges: number of ranges that differ and have to be read, on all sides.
+        entries: upper bound of the entries in them, on the side that has more.
     """
 
     start: bytes
@@ -33,7 +33,7 @@ class Interval(NamedTuple):
 
 
 class _Unit(NamedTuple):
-    """Ranges that stay together, up to the last key of them."""
+    """Ranges that are not divided further; `end` is their last key."""
 
     end: bytes
     ranges: int
@@ -51,16 +51,16 @@ def intervals(
 ) -> Iterator[Interval]:
     """Yield the intervals in which a source differs from its base and the destination, in order.
 
-    Together they hold every such key from `start` to before `stop`, each once. For two trees, the
-    left one is both base and destination.
+    Together they contain every such key from `start` to before `stop`, each once. To compare two
+    trees, pass the left one as both base and destination.
 
     Args:
-        base: what the others came from.
-        source: whose changes are looked for.
-        destination: where they may have been made too.
-        entries: of one interval, about; a single range may hold more.
-        start: the first key of interest.
-        stop: the first key that is of none; ``None``: all are.
+        base: the common ancestor.
+        source: the tree whose changes are wanted.
+        destination: the tree that may have the same changes.
+        entries: approximate number of entries in one interval; a single range may hold more.
+        start: the first key to consider.
+        stop: the first key after those; ``None``: there is none.
     """
     first, ranges, count = start, 0, 0
     for segment in segments(base, source, destination, start=start, stop=stop):
@@ -80,7 +80,7 @@ def intervals(
 
 
 def _units(segment: Segment, entries: int) -> Iterator[_Unit]:
-    """Yield a segment in pieces, many only where it is larger than a part."""
+    """Yield a segment as one unit, or range by range if it is larger than a part."""
     sides = {(side.tree.id, side.first, side.last): side for side in segment}
     counted = [(sum(_counts(side)), side.last - side.first, side) for side in sides.values()]
     ranges = sum(length for _, length, _ in counted)

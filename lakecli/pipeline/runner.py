@@ -1,4 +1,4 @@
-"""What applies a function to the parts of a plan: the interface, and the in-process runner."""
+"""Runners apply a function to the parts of a plan: the interface, and the in-process runner."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ class Runner(Protocol):
 
     @property
     def parallelism(self) -> int:
-        """Parts that run at one time."""
+        """Number of parts that run at the same time."""
 
     def run(self, task: Callable[[P], R], parts: Iterable[P]) -> Iterator[tuple[P, R]]:
         """Yield (part, result) as parts finish, in any order; memory is bounded.
 
         Args:
-            task: a function of a module (or a `functools.partial` of one), safe to repeat: a part
-                may run again after its first attempt failed, or twice at one time.
-            parts: small, picklable; taken one after the other as there is room.
+            task: a module-level function, or a `functools.partial` of one. It must be idempotent:
+                a part may run again after a failure, or twice at the same time.
+            parts: small and picklable; taken from the iterable as runners become free.
 
         Raises:
-            LakeError: what a part raised, after the runner's own attempts; the rest is stopped.
+            LakeError: a part failed in all attempts; the other parts are stopped.
         """
 
     def close(self) -> None:
-        """Let go of what the runner holds; safe to repeat."""
+        """Release the runner's resources; safe to repeat."""
 
 
 class LocalRunner:
-    """Runs parts in this process: one by one, or on threads, which help where stores are slow."""
+    """Runs parts in this process: one by one, or on threads, which help with slow stores."""
 
     name = "local"
 
@@ -51,7 +51,7 @@ class LocalRunner:
         self.parallelism = parallelism
 
     def run(self, task: Callable[[P], R], parts: Iterable[P]) -> Iterator[tuple[P, R]]:
-        """Yield (part, result) as parts finish, as `Runner` has it."""
+        """Yield (part, result) as parts finish; see `Runner.run`."""
         if self.parallelism == 1:
             for part in parts:
                 yield part, task(part)
@@ -74,7 +74,7 @@ class LocalRunner:
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources."""
 
     def __enter__(self) -> Self:
         """Return the runner itself."""

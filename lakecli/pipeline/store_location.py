@@ -1,4 +1,4 @@
-"""Where a repository's objects lie, in words that travel: what an executor opens stores from."""
+"""Where a repository's objects are, as plain values from which executors open stores."""
 
 from __future__ import annotations
 
@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from lakecli.committed.tree_store import TreeStore
     from lakecli.objectstore.base import ObjectStore
+    from lakecli.pipeline.runner import Runner
     from lakecli.repository.core.address import Resolver
     from lakecli.repository.core.gc_guard import GcGuard
     from lakecli.repository.core.lake import Repository
+
+
+class OpenStore(NamedTuple):
+    """A storage namespace that this process has open, in place of its location."""
+
+    opened: ObjectStore
+
+    def store(self) -> ObjectStore:
+        """Return the storage namespace."""
+        return self.opened
 
 
 class StoreLocation(NamedTuple):
@@ -19,9 +30,9 @@ class StoreLocation(NamedTuple):
     Attributes:
         uri: normalised, without a trailing slash.
         region: of the bucket, or ``""``.
-        range_entries: the tree parameter N.
-        name: of the repository on the driver's machine, for messages.
-        allowed: places outside the namespace that addresses may lead to.
+        range_entries: the tree parameter N; see `lakecli.committed.splitter`.
+        name: the repository's name on the driver's machine, for messages.
+        allowed: places outside the namespace that entries may refer to.
     """
 
     uri: str
@@ -32,7 +43,7 @@ class StoreLocation(NamedTuple):
 
     @classmethod
     def of(cls, repository: Repository) -> StoreLocation:
-        """Return the location of a repository."""
+        """Return the location of a repository's objects."""
         from lakecli.repository.core.places import trust_of
 
         record = repository.record
@@ -44,45 +55,38 @@ class StoreLocation(NamedTuple):
             trust_of(repository).allowed,
         )
 
+    @lru_cache(maxsize=16)  # noqa: B019 - one client for each location and process is wanted
     def store(self) -> ObjectStore:
         """Return the storage namespace, opened once per process."""
-        return _open(self)
+        from lakecli.objectstore.registry import open_store
 
+        return open_store(self.uri, region=self.region)
+
+    @lru_cache(maxsize=16)  # noqa: B019
     def addresses(self) -> Resolver:
-        """Return the way from an entry's address to its bytes, one for each process."""
-        return _resolver(self)
+        """Return the resolver of entries' addresses, created once per process."""
+        from lakecli.repository.core.address import Resolver
+        from lakecli.repository.core.places import Trust
+
+        trust = Trust(self.name, self.uri, self.allowed)
+        return Resolver(self.store, lambda: trust, region=self.region)
+
+    @lru_cache(maxsize=16)  # noqa: B019
+    def guard(self) -> GcGuard:
+        """Return the guard that protects objects in use by this process from garbage collection."""
+        from lakecli.repository.core.gc_guard import GcGuard
+
+        return GcGuard(self.store())
 
     def trees(self) -> TreeStore:
-        """Return its trees, read without a cache on disk."""
+        """Return the repository's trees, read without a cache on disk."""
         from lakecli.committed.tree_store import TreeStore
 
         return TreeStore(
-            _open(self), cache=None, range_entries=self.range_entries, guard=self.guard
+            self.store(), cache=None, range_entries=self.range_entries, guard=self.guard
         )
 
-    def guard(self) -> GcGuard:
-        """Return what keeps garbage collection from what this process takes into use."""
-        return _guard(self)
 
-
-@lru_cache(maxsize=16)
-def _open(location: StoreLocation) -> ObjectStore:
-    from lakecli.objectstore.registry import open_store
-
-    return open_store(location.uri, region=location.region)
-
-
-@lru_cache(maxsize=16)
-def _resolver(location: StoreLocation) -> Resolver:
-    from lakecli.repository.core.address import Resolver
-    from lakecli.repository.core.places import Trust
-
-    trust = Trust(location.name, location.uri, location.allowed)
-    return Resolver(location.store, lambda: trust, region=location.region)
-
-
-@lru_cache(maxsize=16)
-def _guard(location: StoreLocation) -> GcGuard:
-    from lakecli.repository.core.gc_guard import GcGuard
-
-    return GcGuard(_open(location))
+def location_for(repository: Repository, runner: Runner) -> StoreLocation | OpenStore:
+    """Return where parts find the namespace: the open store if they run in this process."""
+    return OpenStore(repository.store) if runner.name == "local" else StoreLocation.of(repository)

@@ -17,7 +17,7 @@ from lakecli.pipeline.gc.packs import superseded
 from lakecli.pipeline.gc.reach import Reach, batches
 from lakecli.pipeline.gc.roots import Roots, expired_reflog, gather
 from lakecli.pipeline.gc.tasks import DataPart, list_data, read_kinds
-from lakecli.pipeline.store_location import StoreLocation
+from lakecli.pipeline.store_location import OpenStore, StoreLocation, location_for
 from lakecli.remote.collection import STALE_AFTER, iter_expired
 
 if TYPE_CHECKING:
@@ -158,9 +158,9 @@ class Work(NamedTuple):
     progress: Progress
 
     @property
-    def here(self) -> ObjectStore | None:
-        """The namespace as parts get it: opened already, unless they run somewhere else."""
-        return self.repository.store if self.runner.name == "local" else None
+    def location(self) -> StoreLocation | OpenStore:
+        """Where parts find the namespace."""
+        return location_for(self.repository, self.runner)
 
 
 class TableInfo(NamedTuple):
@@ -231,8 +231,7 @@ def reach_all(work: Work, live: DigestSet, reach: Reach | None = None) -> tuple[
 
 def new_reach(work: Work, live: DigestSet) -> Reach:
     """Return a reach that has read nothing."""
-    location = StoreLocation.of(work.repository)
-    return Reach(location, work.here, work.runner, live, progress=work.progress)
+    return Reach(work.location, work.runner, live, progress=work.progress)
 
 
 def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
@@ -249,7 +248,7 @@ def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
 
 def kinds_of(work: Work, tables: dict[str, TableInfo], ids: Collection[str]) -> dict[str, str]:
     """Return ``ranges`` or ``metaranges`` for those tables that lakecli wrote."""
-    task = partial(read_kinds, location=StoreLocation.of(work.repository), store=work.here)
+    task = partial(read_kinds, location=work.location)
     sizes = ((each, tables[each].size) for each in sorted(ids))
     found = {}
     for _, kinds in work.runner.run(task, batches(sizes, _PART_KINDS)):
@@ -278,7 +277,7 @@ def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:
 def _iter_data(work: Work, marked: Marked) -> Iterator[tuple[str, bytes]]:
     """List all data objects; yield the old ones of each part."""
     before = work.times.cutoff.timestamp()
-    task = partial(list_data, location=StoreLocation.of(work.repository), store=work.here)
+    task = partial(list_data, location=work.location)
     for part, listed in work.runner.run(task, _data_parts(work.repository.store, before)):
         marked.objects += listed.objects
         marked.size += listed.size

@@ -13,10 +13,9 @@ from lakecli.pipeline.gc.tasks import Tables, read_ranges, read_trees
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.runner import Runner
-    from lakecli.pipeline.store_location import StoreLocation
+    from lakecli.pipeline.store_location import OpenStore, StoreLocation
     from lakecli.progress import Progress
 
 T = TypeVar("T")
@@ -29,8 +28,7 @@ class Reach:
     """What has been read, and what it refers to.
 
     Args:
-        location: of the repository.
-        store: its namespace, where parts run in this process.
+        location: of the namespace.
         runner: reads.
         live: gets the data objects that are referred to.
         progress: counts the tables that are read.
@@ -45,15 +43,13 @@ class Reach:
 
     def __init__(
         self,
-        location: StoreLocation,
-        store: ObjectStore | None,
+        location: StoreLocation | OpenStore,
         runner: Runner,
         live: DigestSet,
         *,
         progress: Progress,
     ) -> None:
         self._location = location
-        self._store = store
         self._runner = runner
         self._live = live
         self._progress = progress
@@ -84,18 +80,18 @@ class Reach:
             IntegrityError: one is damaged.
         """
         wanted: set[str] = set(ranges)
-        task = partial(read_trees, location=self._location, store=self._store)
+        task = partial(read_trees, location=self._location)
         parts = _parts(sorted(set(trees) - self.trees), must_exist=False)
         for part, trees_read in self._runner.run(task, parts):
             for tree in trees_read.missing:
                 if must_exist and tree not in collected:
-                    raise MissingTable(sstable_key(tree), self._location.uri)
+                    raise MissingTable(sstable_key(tree), self._location.store().uri)
             self.lost.update(trees_read.missing)
             self.trees.update(part.ids)
             self.foreign += trees_read.foreign
             wanted.update(ids_of(trees_read.ranges))
             self._progress.advance(items=len(part.ids))
-        reading = partial(read_ranges, location=self._location, store=self._store)
+        reading = partial(read_ranges, location=self._location)
         for part, read in self._runner.run(
             reading, _parts(sorted(wanted - self.ranges), must_exist=must_exist)
         ):

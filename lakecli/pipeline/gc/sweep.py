@@ -33,7 +33,6 @@ from lakecli.pipeline.gc.mark import (
 from lakecli.pipeline.gc.marks import KINDS, add_expired
 from lakecli.pipeline.gc.reach import batches
 from lakecli.pipeline.gc.tasks import list_data
-from lakecli.pipeline.store_location import StoreLocation
 from lakecli.remote.collection import iter_keeps
 
 if TYPE_CHECKING:
@@ -204,9 +203,7 @@ class Sweep:
     def _data(self) -> Iterator[list[Garbage]]:
         """Yield the data objects that may go, part by part."""
         before = self._work.times.cutoff.timestamp()
-        task = partial(
-            list_data, location=StoreLocation.of(self._work.repository), store=self._work.here
-        )
+        task = partial(list_data, location=self._work.location)
         names = self._marks.data_parts()
         parts = [part_of(name, before, versions=self._by_version) for name in names]
         for part, listed in self._work.runner.run(task, parts):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakecli.objectstore.base import ObjectStore, Version
-    from lakecli.pipeline.store_location import StoreLocation
+    from lakecli.pipeline.store_location import OpenStore, StoreLocation
 
 _ADDRESS: Final = re.compile(rb"data/[0-9a-f]{2}/[0-9a-f]{62}")
 
@@ -108,7 +108,7 @@ class DataListed(NamedTuple):
     versions: tuple[Version, ...] = ()
 
 
-def read_trees(part: Tables, *, location: StoreLocation, store: ObjectStore | None) -> TreesRead:
+def read_trees(part: Tables, *, location: StoreLocation | OpenStore) -> TreesRead:
     """Read metaranges.
 
     Raises:
@@ -118,7 +118,7 @@ def read_trees(part: Tables, *, location: StoreLocation, store: ObjectStore | No
     found: set[bytes] = set()
     foreign, missing = 0, []
     for tree in part.ids:
-        table = _open(tree, store or location.store(), must_exist=part.must_exist)
+        table = _open(tree, location.store(), must_exist=part.must_exist)
         if table is None:
             missing.append(tree)
             continue
@@ -128,7 +128,7 @@ def read_trees(part: Tables, *, location: StoreLocation, store: ObjectStore | No
     return TreesRead(b"".join(sorted(found)), foreign, tuple(missing))
 
 
-def read_ranges(part: Tables, *, location: StoreLocation, store: ObjectStore | None) -> RangesRead:
+def read_ranges(part: Tables, *, location: StoreLocation | OpenStore) -> RangesRead:
     """Read ranges for whatever in them looks like the address of a data object.
 
     Values are not taken apart: the address stands in them as it is, and what only looks like one
@@ -141,7 +141,7 @@ def read_ranges(part: Tables, *, location: StoreLocation, store: ObjectStore | N
     found: set[bytes] = set()
     entries, foreign, missing = 0, 0, []
     for range_id in part.ids:
-        table = _open(range_id, store or location.store(), must_exist=part.must_exist)
+        table = _open(range_id, location.store(), must_exist=part.must_exist)
         if table is None:
             missing.append(range_id)
             continue
@@ -177,18 +177,17 @@ def _open(table_id: str, store: ObjectStore, *, must_exist: bool) -> Table | Non
 
 
 def read_kinds(
-    part: Sequence[tuple[str, int]], *, location: StoreLocation, store: ObjectStore | None
+    part: Sequence[tuple[str, int]], *, location: StoreLocation | OpenStore
 ) -> list[Kind]:
     """Tell what tables are by their properties; what cannot be read is not ours.
 
     Args:
         part: IDs and sizes in bytes.
-        location: of the repository.
-        store: its namespace, if it is open in this process.
+        location: of the namespace.
     """
     found = []
     for table_id, size in part:
-        source = RemoteSource(store or location.store(), sstable_key(table_id), size=size)
+        source = RemoteSource(location.store(), sstable_key(table_id), size=size)
         try:
             table = Table(source)
         except IntegrityError:
@@ -199,13 +198,13 @@ def read_kinds(
     return found
 
 
-def list_data(part: DataPart, *, location: StoreLocation, store: ObjectStore | None) -> DataListed:
+def list_data(part: DataPart, *, location: StoreLocation | OpenStore) -> DataListed:
     """List data objects."""
     before = datetime.fromtimestamp(part.before, UTC)
     records = bytearray()
     versions: list[Version] = []
     objects = size = foreign = 0
-    for info in (store or location.store()).list(part.prefix):
+    for info in location.store().list(part.prefix):
         digest = data_digest(info.key)
         if digest is None:
             foreign += 1

@@ -20,13 +20,13 @@ from lakecli.identity import h
 from lakecli.layout import GC, data_key, incoming_key
 from lakecli.model import Entry
 from lakecli.objectstore.base import ANY
-from lakecli.pipeline import store_location
 from lakecli.pipeline.gc.run import Action
 from lakecli.pipeline.gc.run import undo as take_back_condemnation
 from lakecli.pipeline.imports.job import import_objects
 from lakecli.pipeline.imports.report import ImportOptions
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.remote.collection import STATE_KEY, Phase, read_state
 from lakecli.repository import branch, tag
 from lakecli.repository.cherry_pick import cherry_pick
@@ -265,8 +265,8 @@ WAYS: Final = {
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting]:
     with Shared(tmp_path, "ada", "ben") as shared:
         made = Setting(shared, tmp_path)
-        monkeypatch.setattr(store_location, "_open", lambda _location: shared.store)
-        monkeypatch.setattr(store_location, "_guard", lambda _location: made.ada.guard)
+        monkeypatch.setattr(StoreLocation, "store", lambda _location: shared.store)
+        monkeypatch.setattr(StoreLocation, "guard", lambda _location: made.ada.guard)
         yield made
 
 
@@ -359,8 +359,8 @@ def test_where_nothing_was_ever_collected_a_way_in_costs_one_get(
     way, store = WAYS[name], CountingStore()
     with Shared(tmp_path, "ada", "ben", store=store) as shared:
         setting = Setting(shared, tmp_path, collected=False)
-        monkeypatch.setattr(store_location, "_open", lambda _location: store)
-        monkeypatch.setattr(store_location, "_guard", lambda _location: setting.ada.guard)
+        monkeypatch.setattr(StoreLocation, "store", lambda _location: store)
+        monkeypatch.setattr(StoreLocation, "guard", lambda _location: setting.ada.guard)
         way.prepare(setting)
         setting.ada = through(setting.ada)
         store.reset()
