@@ -1,8 +1,8 @@
-"""The bulk of ``fsck`` as parts: hashing data objects, and reading ranges.
+"""The parts of ``fsck`` that grow with the data: hashing data objects, and reading ranges.
 
-A part of ranges says which of them are sound, and what their entries refer to; this process looks
-that up in its index of data objects. A range with anything wrong is read here once more, so that
-the findings, and their order, are those of a check without any runner.
+A part reads ranges and returns those without problems, with the references of their entries, which
+the driver looks up in its index of data objects. The driver reads ranges with problems again
+itself, so the findings and their order are the same with any runner.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PART_OBJECTS: Final = 500
 PART_BYTES: Final = 256 << 20
-"""Data objects of one part, at most; one that is larger is a part of its own."""
+"""Limits of one part; a data object that is larger than this is a part by itself."""
 
 PART_RANGES: Final = 8
 
@@ -42,12 +42,12 @@ _REFERENCE: Final = 40
 
 
 class Read(NamedTuple):
-    """A range in which nothing is wrong by itself.
+    """A range without problems of its own.
 
     Attributes:
-        entries: in it.
-        outside: how many of them have their bytes in which places outside the namespace.
-        references: of all others, 32 bytes of digest and 8 of size each.
+        entries: number of entries.
+        outside: number of entries with bytes outside the namespace, by place.
+        references: of all other entries, 32 bytes of digest and 8 of size each.
     """
 
     id: RangeId
@@ -57,13 +57,13 @@ class Read(NamedTuple):
 
 
 class RunnerBulk:
-    """Does the bulk of a check by a runner; see `repository.fsck.Bulk`.
+    """Runs the parts of a check by a runner; see `lakecli.repository.check.thoroughness.Bulk`.
 
     Args:
         repository: to check.
-        runner: takes the parts.
+        runner: runs the parts.
         progress: counts the objects and bytes that are hashed; on executors, part by part.
-        reads_ranges: have ranges read by the runner; else by this process, as it goes.
+        reads_ranges: whether the runner reads ranges; otherwise the check itself does.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class RunnerBulk:
     def sound_ranges(
         self, records: Iterator[RangeRecord], index: DataIndex
     ) -> Mapping[RangeId, Sound]:
-        """Return those of some ranges in which nothing is wrong."""
+        """Return those of some ranges that have no problems."""
         if not self._reads_ranges:
             return {}
         sound: dict[RangeId, Sound] = {}
@@ -131,7 +131,7 @@ def hash_part(
 
 
 def read_part(records: tuple[RangeRecord, ...], *, location: StoreLocation) -> list[Read]:
-    """Verify some ranges; those with something wrong in them are left out."""
+    """Verify some ranges; leave out those with problems."""
     trees = location.trees()
     return [read for record in records if (read := _read(trees, record)) is not None]
 

@@ -1,4 +1,4 @@
-"""Starting Spark: what it is told, what it finds in its environment, and where its talk goes."""
+"""Start Spark: its settings, its environment variables, and its log."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 EMBEDDED: Final = "local[*]"
-"""The master where none is named: all cores of this machine, in this process's care."""
+"""The default master: a Spark that this process starts, on all cores of this machine."""
 
 ATTEMPTS: Final = 4
-"""Times that a part of an embedded Spark is tried; on a cluster ``spark.task.maxFailures`` says."""
+"""Attempts for each part on an embedded Spark; clusters use ``spark.task.maxFailures``."""
 
 _DEFAULTS: Final = {
     "spark.ui.enabled": "false",
@@ -39,10 +39,10 @@ _CHATTER: Final = re.compile(
     r"WARNING: |Using Spark's default|\d\d/\d\d/\d\d [\d:]+ (WARN|INFO) |\s+at "
 )
 _RAISED: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
-"""What Python raised on an executor: the line after its traceback."""
+"""The exception that Python raised on an executor: the line after its traceback."""
 
 _THROWN: Final = re.compile(r"^: [\w.$]+: (.+)$", re.MULTILINE)
-"""What Java threw: a line that begins with a colon, behind the name of its class."""
+"""The message of a Java exception: on a line that begins with a colon and the class's name."""
 
 
 def start_session(
@@ -53,7 +53,7 @@ def start_session(
     cache: Path | None,
     quick_start: bool,
 ) -> tuple[Any, bool]:
-    """Return a session of Spark and whether it was started here: one that is active is taken.
+    """Return the active Spark session, or start one; and whether it was started here.
 
     Raises:
         Unsupported: pyspark, pandas, pyarrow or Java is missing.
@@ -80,7 +80,7 @@ def start_session(
     variables = java_settings(environ, directory)
     variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or sys.executable
     if is_embedded:
-        # Not to look up what this machine is called saves seconds, and works without a network.
+        # Skips the lookup of this machine's name, which takes seconds and needs a network.
         variables |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
         settings.setdefault("spark.driver.host", "localhost")
     log = directory / "spark.log"
@@ -101,7 +101,7 @@ def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
         if SparkContext._gateway is None:  # noqa: SLF001 - a JVM of an earlier session goes on
             make_private(log.parent)
             with log.open("wb") as output:
-                # Its standard output is nobody's either: an answer of ours may be JSON.
+                # Not to this process's standard output, which may have to be valid JSON.
                 streams = {"stdout": output, "stderr": output}
                 with _uninterrupted() as started:
                     gateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
@@ -111,9 +111,10 @@ def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
     except (PySparkException, OSError, ValueError) as error:
         if isinstance(error, PySparkException) and error.getCondition() == _GONE:
-            # Java is there and new enough, so it is what it was told that it does not like.
+            # Java exists and is new enough, so a setting must be wrong.
             raise UsageError(
-                f"Spark does not start: {_last_words(log)}", hint=f"see --master, --conf and {log}"
+                f"Spark does not start: {_last_words(log)}",
+                hint=f"check --master and --conf, and see {log}",
             ) from error
         raise Unsupported(f"Spark does not start: {gist(str(error))}", hint=f"see {log}") from error
     except Exception as error:
@@ -121,23 +122,23 @@ def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
         told = gist(str(error))
         if "stopped SparkContext" in told or "master" in told.lower():
             raise Unreachable(
-                f"no Spark answers at {master}", hint=f"see --master and {log}"
-            ) from (error)
+                f"Spark does not answer at {master}", hint=f"check --master, and see {log}"
+            ) from error
         raise UsageError(
-            f"Spark does not start: {told}", hint=f"see --master, --conf and {log}"
+            f"Spark does not start: {told}", hint=f"check --master and --conf, and see {log}"
         ) from error
 
 
 def _last_words(log: Path) -> str:
-    """Return the line of Spark's log that says why it did not even begin."""
+    """Return the line of Spark's log that says why it did not start."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     raised = [found[1] for line in lines if (found := _UNCAUGHT.match(line))]
     told = [line for line in lines if line.strip() and not _CHATTER.match(line)]
-    return next(iter(raised + told), "Java ended without a word").strip()
+    return next(iter(raised + told), "Java exited without a message").strip()
 
 
 def with_attempts(master: str) -> str:
-    """Return a master that tries parts again, as clusters do; an embedded one would not."""
+    """Return a master that retries failed parts, which embedded ones do not do by default."""
     if master == "local":
         return f"local[1,{ATTEMPTS}]"
     inside = master.removeprefix("local[").removesuffix("]")
@@ -147,7 +148,7 @@ def with_attempts(master: str) -> str:
 
 
 def _private_directory() -> Path:
-    """Make a directory that only this user can enter; it goes when the process ends."""
+    """Create a directory that only this user can enter; it is deleted when the process ends."""
     import atexit
     import shutil
     import tempfile
@@ -159,7 +160,7 @@ def _private_directory() -> Path:
 
 @contextmanager
 def _set(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set variables of this process, which PySpark reads nowhere else; ``""`` takes one away."""
+    """Set environment variables of this process, where PySpark reads them; ``""`` unsets one."""
     before = {name: os.environ.get(name) for name in variables}
     try:
         _update(variables)
@@ -178,10 +179,10 @@ def _update(variables: Mapping[str, str]) -> None:
 
 @contextmanager
 def _uninterrupted() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Let an interrupt wait until Java answers, and end the Java that is in the list with it.
+    """Defer an interrupt until Java answers, then kill the Java processes in the list.
 
-    PySpark forgets a Java that has not answered yet, which then would never end. Who cannot wait
-    interrupts once more.
+    PySpark does not track a Java process that has not answered yet, so that would never end. A
+    second interrupt is not deferred.
     """
     import signal
     import threading
@@ -216,7 +217,7 @@ def _uninterrupted() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Keep what an interrupt does: Spark would have it cancel everybody's jobs."""
+    """Restore the interrupt handler, which Spark replaces by one that cancels all jobs."""
     import signal
     import threading
 
@@ -231,7 +232,7 @@ def _own_interrupts() -> Iterator[None]:
 
 
 def gist(text: str) -> str:
-    """Return the line of an error of Spark that says what happened."""
+    """Return the line of a Spark error that says what happened."""
     for pattern in (_RAISED, _THROWN):
         found = pattern.findall(text)
         if found:

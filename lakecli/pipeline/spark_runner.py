@@ -1,9 +1,9 @@
-"""The runner that applies functions on Spark: one embedded here by default, or any cluster.
+"""The runner on Spark: embedded in this process's care by default, or on any cluster.
 
-Parts go out as RDDs of one slice each, in small jobs of which two are under way at a time: results
-come back while later parts wait their turn, and no more of them are in memory than two jobs hold.
-An executor that dies, or a part that fails in an unexpected way, is Spark's to repeat; what
-lakecli itself has to say (a `LakeError`) is said at once, as it would be in this process.
+Each part is a slice of an RDD. Parts run in small jobs, two at a time, so results arrive while
+later parts wait, and the results of two jobs at most are in memory. Spark repeats parts whose
+executor dies or that fail unexpectedly. A `LakeError` is not repeated but raised at once, as in
+this process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OTHER_PYTHON: Final = re.compile(r"\[PYTHON_VERSION_MISMATCH\]")
 
 
 class Unfinished(LakeError):
-    """A part failed in a way that nobody foresaw, as often as Spark tried it."""
+    """A part failed unexpectedly in all of Spark's attempts."""
 
 
 class NoLakecli(Unsupported):
@@ -45,7 +45,7 @@ class NoLakecli(Unsupported):
 
 
 class Failed(NamedTuple):
-    """What a part raised, on its way to the driver: an error as JSON."""
+    """An error that a part raised, as JSON, in place of its result."""
 
     error: str
 
@@ -69,12 +69,12 @@ class SparkRunner:
     """Runs parts on Spark. Close it, or use it as a context manager.
 
     Args:
-        session: an existing one, which stays the caller's; without it one is started.
-        master: of Spark; `EMBEDDED` by default.
-        conf: settings of Spark, over lakecli's own.
-        environ: of this process, where Java is looked for.
-        cache: directory for what starting Spark needs, and for its log.
-        quick_start: have the JVM compile less thoroughly: right for jobs of some seconds.
+        session: an existing session, which stays open; by default one is started.
+        master: Spark's master; `EMBEDDED` by default.
+        conf: settings of Spark, which override lakecli's own.
+        environ: environment of this process, to find Java.
+        cache: directory for Spark's log and for the script that starts Java.
+        quick_start: have the JVM compile less, which is faster for jobs of some seconds.
     """
 
     name = "spark"
@@ -104,16 +104,16 @@ class SparkRunner:
 
     @property
     def parallelism(self) -> int:
-        """Parts that run at one time, on the executors that there are now."""
+        """Number of parts that run at the same time on the present executors."""
         return max(1, int(self.context.defaultParallelism))
 
     @property
     def shares_disk(self) -> bool:
-        """Whether executors see the files of this process: they are in the same machine's care."""
+        """Whether executors run on this machine, and so see its files."""
         return str(self.context.master).startswith("local") and "cluster" not in self.context.master
 
     def run(self, task: Callable[[P], R], parts: Iterable[P]) -> Iterator[tuple[P, R]]:
-        """Yield (part, result) as parts finish, as `Runner` has it."""
+        """Yield (part, result) as parts finish; see `Runner.run`."""
         apply = Apply(task)
 
         def job(batch: list[P]) -> Iterator[tuple[P, R]]:
@@ -128,15 +128,15 @@ class SparkRunner:
     def run_jobs(
         self, job: Callable[[P], Iterator[R]], batches: Iterable[P], *, nonce: str = ""
     ) -> Iterator[R]:
-        """Yield what jobs return, two of which run at one time; all are cancelled on the way out.
+        """Yield the results of jobs, two of which run at a time; cancel the rest on leaving.
 
         Args:
-            job: starts one job of Spark for a batch, and waits for it.
-            batches: taken one after the other as jobs finish.
-            nonce: of `carried` errors, where the executors raise such.
+            job: runs one Spark job for a batch, and returns its results.
+            batches: taken from the iterable as jobs finish.
+            nonce: marks errors that executors raise by `carried`; ``""`` if they do not.
 
         Raises:
-            LakeError: what a part raised, or what became of Spark.
+            LakeError: a part failed, or Spark did.
         """
         self._jobs += 1
         group = f"lakecli-{os.getpid()}-{id(self)}-{self._jobs}"
@@ -160,7 +160,7 @@ class SparkRunner:
                 raise_translated(error, nonce=nonce)
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
-                with suppress(Exception):  # a JVM that is gone has no jobs
+                with suppress(Exception):  # the JVM may have exited
                     self.context.cancelJobGroup(group)
 
     def close(self) -> None:
@@ -184,7 +184,7 @@ class SparkRunner:
 
 
 def _first_done(waiting: deque[Future[list[R]]]) -> list[R]:
-    """Wait for one of several jobs, take it out and return its results."""
+    """Wait for one of several jobs, remove it from the queue and return its results."""
     done = next(iter(wait(waiting, return_when=FIRST_COMPLETED).done))
     waiting.remove(done)
     return done.result()
@@ -194,26 +194,26 @@ def opened(result: R | Failed) -> R:
     """Return a result that came from an executor.
 
     Raises:
-        LakeError: what was raised there instead.
+        LakeError: the executor sent an error in place of a result.
     """
     if isinstance(result, Failed):
-        raise load_error(result.error) or Unfinished("a part failed, and its error is unreadable")
+        raise load_error(result.error) or Unfinished("a part failed, and its error cannot be read")
     return result
 
 
 def raise_translated(error: Exception, *, nonce: str = "") -> NoReturn:
-    """Say what Spark says of a job that failed, in one line.
+    """Raise the error of a failed Spark job in lakecli's terms.
 
-    The text quotes data of the job, so it decides nothing but how the failure is worded.
+    Spark's text quotes untrusted data, so it affects only the wording.
 
     Args:
-        error: what PySpark raised.
-        nonce: of the job, where its executors use `carried`.
+        error: as PySpark raised it.
+        nonce: of the job, if its executors use `carried`; else ``""``.
 
     Raises:
-        LakeError: what was `carried`.
-        NoLakecli: executors miss lakecli, or run another Python.
-        Unreachable: they died, or Spark itself did.
+        LakeError: the error that an executor raised by `carried`.
+        NoLakecli: the executors lack lakecli, or run another Python version.
+        Unreachable: executors died, or Spark itself.
         Unfinished: anything else.
     """
     text = str(error)
@@ -222,16 +222,16 @@ def raise_translated(error: Exception, *, nonce: str = "") -> NoReturn:
         raise found from error
     lacks = _NO_LAKECLI.search(text)
     if lacks or _OTHER_PYTHON.search(text):
-        what = "lacks lakecli" if lacks else "is another version than here"
+        what = "lacks lakecli" if lacks else "has another version than this one"
         raise NoLakecli(
             f"the Python of Spark's executors {what}",
             hint="install lakecli there and name its Python: --conf spark.pyspark.python=PATH; "
-            "or hand it over: --conf spark.submit.pyFiles=lakecli.zip",
+            "or send lakecli along: --conf spark.submit.pyFiles=lakecli.zip",
         ) from error
     dead = ("Python worker exited", "ExecutorLostFailure", "Connection refused", "Answer from Java")
     if any(word in text for word in dead):
         raise Unreachable(
-            f"Spark's executors died, as often as they were tried: {gist(text)}",
+            f"Spark's executors died in all attempts: {gist(text)}",
             hint="give them more memory (--conf spark.executor.memory=4g), or --engine local",
         ) from error
     raise Unfinished(

@@ -69,7 +69,7 @@ def test_without_an_interrupt_java_goes_on(process: subprocess.Popen[bytes]) -> 
          "Master must be local"),
         ("Invalid maximum heap size: -Xmxlots\nError: Could not create the Java Virtual Machine.\n",
          "Invalid maximum heap size: -Xmxlots"),
-        ("", "Java ended without a word"),
+        ("", "Java exited without a message"),
     ],
 )  # fmt: skip
 def test_why_spark_did_not_begin(log: str, why: str, tmp_path: Path) -> None:

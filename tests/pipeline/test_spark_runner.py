@@ -84,7 +84,7 @@ def test_a_part_whose_executor_dies_is_done_again(
 
 
 def test_executors_that_die_for_good_are_told(spark_runner: SparkRunner) -> None:
-    with pytest.raises(Unreachable, match="executors died, as often as they were tried"):
+    with pytest.raises(Unreachable, match="executors died in all attempts"):
         list(spark_runner.run(tasks.die, [1]))
 
 

@@ -1,15 +1,15 @@
-"""Copying what a ref holds to another place, under its logical names.
+"""Export: copy the objects of a ref to another place, under their paths.
 
 ::
 
-    run        the verb: plan, rounds, what is left at the destination
+    run        the verb: plan and rounds
     part       one part; target: the destination; status: report and marker
     records    options and report
 
-`run.export` is the verb. The plan is intervals of keys (`pipeline.intervals`) of what a commit
-holds, or holds otherwise than an earlier one; `part.export_part` does one of them, wherever a
-runner takes it; `target` writes to a directory or a bucket.
+`run.export` is the verb. It plans intervals of keys (`lakecli.pipeline.intervals`) in which a
+commit has objects, or other objects than an earlier commit; `part.export_part` exports one of them
+in any process; `target` writes to a directory or a bucket.
 
-Keys that end in ``_SUCCESS`` tell others that the rest is complete. They are left to a second
-round, after everything else has succeeded, and our own ``_SUCCESS`` comes last.
+Objects named ``_SUCCESS`` mark others as complete. They are left to a later round, after everything
+else has succeeded, and lakecli's own ``_SUCCESS`` is written last.
 """

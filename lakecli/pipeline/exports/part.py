@@ -1,4 +1,4 @@
-"""One part of an export: what its interval holds goes to the destination, verified."""
+"""Export one part: copy the objects of its interval to the destination, verified."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
     from lakecli.pipeline.exports.records import Job, Part
 
 MAX_DENIED: Final = 200
-"""So many objects in a row that may not be read or written mean that none may."""
+"""Refused objects in a row after which the export ends, as all seem to be refused."""
 
 STREAM_MEMORY: Final = 40 << 20
-"""Bytes that sending a large object holds, at most: five parts in flight."""
+"""Bytes of memory that sending a large object takes, at most: five parts in flight."""
 
 
 def export_part(part: Part, *, job: Job, hands: Hands | None = None) -> Outcome:
-    """Export what a part holds; safe to repeat.
+    """Export the objects of a part; safe to repeat.
 
     Args:
-        part: of the plan.
-        job: what all parts have in common.
-        hands: what this process has open already.
+        part: the part.
+        job: shared by all parts.
+        hands: what this process has open; ``None``: open the stores here.
 
     Raises:
-        Unreachable: the destination or the repository does not answer at all.
+        Unreachable: the destination or the repository does not answer.
         NoRoom: the disk is full.
         IntegrityError: a range that had to be read is missing or damaged.
     """
@@ -77,12 +77,12 @@ class _Export:
         self._addresses = hands.addresses or job.location.addresses()
 
     def run(self, part: Part) -> None:
-        """Work off the differences of a part, several objects at a time."""
+        """Export the differences of a part, several objects at a time."""
         self._workers.for_each(self._items(part), lambda item: self._one(*item))
         self.outcome.failures.sort()
 
     def _items(self, part: Part) -> Iterator[tuple[Item, ObjectInfo | None]]:
-        """Yield objects and what a listing of the destination says of them, in path order."""
+        """Yield objects in path order, each with its entry in a listing of the destination."""
         for difference in self._differences(part):
             path = difference.path
             if difference.right is not None and not part.paths and MARKER.fullmatch(path):
@@ -114,7 +114,7 @@ class _Export:
         name = path[len(self._job.prefix) :]
         if not name or name.startswith(self._own):
             what = "is the destination itself" if not name else "lies in the repository's namespace"
-            raise UsageError(f"its place at the destination {what}")
+            raise UsageError(f"its path at the destination {what}")
         return Item(
             path,
             name,
@@ -169,7 +169,7 @@ class _Export:
                 outcome.by_store.add(entry.size)
 
     def _write(self, item: Item, entry: Entry) -> tuple[bool, bool]:
-        """Bring an object there; return whether the store did, and whether it has its metadata."""
+        """Copy an object; return whether the store did so, and whether its metadata was written."""
         store, key = self._addresses.locate(entry.physical_address)
         _check_external(store, key, entry)
         verify = self._job.verify
@@ -181,7 +181,7 @@ class _Export:
                 if self.target.copy(item, store, key):
                     return True, True
             except (PermissionDenied, Unsupported):
-                pass  # the destination's credentials may not read there, ours may
+                pass  # the destination's credentials may not read the source, the repository's may
             self._can_copy = False
         with self._memory.held(min(entry.size, STREAM_MEMORY)):
             return False, self.target.write(item, self._pieces(store, key, entry))
@@ -193,10 +193,10 @@ class _Export:
             self._hands.progress.advance(size=len(piece))
 
     def _count_failure(self, error: LakeError) -> None:
-        """Give up where nothing works any more; single objects may be out of reach.
+        """Count a failure; end the export after too many in a row.
 
         Raises:
-            LakeError: `error` itself.
+            LakeError: `error` itself, after too many.
         """
         with self._lock:
             self._in_a_row += 1
@@ -213,10 +213,10 @@ class _Export:
 
 
 def _check_external(store: ObjectStore, key: str, entry: Entry) -> None:
-    """Compare an object outside of the namespace with what was recorded when it was imported.
+    """Compare an object outside the namespace with what was recorded at its import.
 
     Raises:
-        IntegrityError: it is another one now.
+        IntegrityError: its size or ETag changed.
     """
     if "://" not in entry.physical_address:
         return

@@ -1,4 +1,4 @@
-"""What an export is told, and what it tells."""
+"""Export options and report, and the records of its parts."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from lakecli.repository.core.address import Resolver
 
 PART_ENTRIES: Final = 20_000
-"""Entries of one part, about; a range is not cut."""
+"""Approximate number of entries in one part; ranges are not divided."""
 
 MAX_FAILURES: Final = 10_000
-"""Failures that are remembered by path; all are counted."""
+"""Failures that the report lists, at most; all are counted."""
 
 MARKER: Final = re.compile(rb"(.*/|^)_SUCCESS", re.DOTALL)
-"""Keys that say of others that they are complete, as lakeFS's exporter has them."""
+"""Objects that mark a directory as complete, as lakeFS's exporter does; written last."""
 
 SUCCESS: Final = b"_SUCCESS"
-"""The marker at the root of the destination."""
+"""The marker of lakecli itself at the root of the destination."""
 
 
 class Job(NamedTuple):
-    """What all parts of an export have in common; it travels to executors.
+    """What all parts of an export share; sent to executors.
 
     Attributes:
         location: the repository's namespace.
-        repository: its URI, for what is said of errors.
-        tree: what is exported.
-        since_tree: what an earlier export has brought there; the empty tree for none.
-        prefix: of the paths that are meant; what follows it is the name at the destination.
+        repository: the repository's URI, for errors.
+        tree: the tree to export.
+        since_tree: the tree of an earlier export; the empty tree without one.
+        prefix: prefix of the paths to export; the rest of a path is its name at the destination.
         destination: a normalised URI.
-        region: of the destination's bucket, or ``""``.
-        threads: objects at a time, of one part.
-        verify: read every object and compare it with its checksum, also where the store copies.
-        dry_run: look, and write nothing.
+        region: region of the destination's bucket, or ``""``.
+        threads: objects that one part copies at a time.
+        verify: read every object and compare it with its checksum, even if the store copies it.
+        dry_run: write nothing.
     """
 
     location: StoreLocation
@@ -67,8 +67,8 @@ class Part(NamedTuple):
 
     Attributes:
         start: the first key.
-        stop: the first key behind them; ``None``: to the end.
-        paths: if there are any, these and no others, markers included.
+        stop: the first key after the part; ``None``: the part has no end.
+        paths: if not empty, the part consists of exactly these paths, markers included.
     """
 
     start: bytes
@@ -80,7 +80,7 @@ class Failure(NamedTuple):
     """An object that was not exported.
 
     Attributes:
-        may_pass: another try may succeed.
+        may_pass: whether another attempt may succeed.
     """
 
     path: bytes
@@ -90,18 +90,18 @@ class Failure(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a part, or of all; in a dry run, what would.
+    """What a part, or the whole export, did; in a dry run, what it would do.
 
     Attributes:
-        new: objects that were not there.
+        new: objects that the destination did not have.
         changed: objects that replaced something else.
-        by_store: how many of these the store copied by itself.
-        unchanged: objects that were there already.
-        deleted: objects that the earlier ref had and this one has not.
-        bare: written without their metadata, which the destination cannot hold.
-        failed: how many failed.
-        failures: of them, `MAX_FAILURES` at most.
-        markers: paths left to the second round.
+        by_store: those of both that the store copied on its side.
+        unchanged: objects that the destination had already.
+        deleted: objects that the earlier ref had and this one does not have.
+        bare: number of objects written without their metadata, which the destination cannot hold.
+        failed: number of objects that failed.
+        failures: `MAX_FAILURES` of these at most.
+        markers: paths left for a later round.
     """
 
     new: Tally = field(default_factory=Tally)
@@ -115,13 +115,13 @@ class Outcome:
     markers: list[bytes] = field(default_factory=list)
 
     def fail(self, failure: Failure) -> None:
-        """Note an object that failed."""
+        """Record an object that failed."""
         self.failed += 1
         if len(self.failures) < MAX_FAILURES:
             self.failures.append(failure)
 
     def join(self, other: Outcome) -> None:
-        """Add what became of another part."""
+        """Add the outcome of another part."""
         for mine, theirs in (
             (self.new, other.new),
             (self.changed, other.changed),
@@ -136,7 +136,7 @@ class Outcome:
         self.markers += other.markers
 
     def take_retried(self) -> list[bytes]:
-        """Forget the failures that may pass, and return their paths."""
+        """Remove the failures that may pass, and return their paths."""
         again = [each.path for each in self.failures if each.may_pass]
         self.failures = [each for each in self.failures if not each.may_pass]
         self.failed -= len(again)
@@ -144,13 +144,13 @@ class Outcome:
 
 
 class Hands(NamedTuple):
-    """What a part uses in this process; an executor has its own, and tells nobody.
+    """What a part uses of this process; executors open their own and report no progress.
 
     Attributes:
         store: the repository's namespace.
-        trees: its trees, for the thread that runs the part.
+        trees: the repository's trees, for the thread that runs the part.
         progress: counts objects and bytes.
-        addresses: the way from an entry's address to its bytes.
+        addresses: resolves entries' addresses.
     """
 
     store: ObjectStore
@@ -163,13 +163,13 @@ class ExportOptions(NamedTuple):
     """How to export.
 
     Attributes:
-        since: a ref; only what has changed since it is exported, and what it had and `ref` has
-            not is deleted.
-        dry_run: count, and write nothing.
-        success: write ``_SUCCESS`` in the end.
-        verify: compare every object with its checksum; without it, objects that the store copies
-            by itself are not read.
-        threads: objects at a time.
+        since: a ref; only changes since that ref are exported, and paths that it has and the
+            exported ref does not have are deleted.
+        dry_run: count objects, and write nothing.
+        success: write ``_SUCCESS`` at the end.
+        verify: compare every object with its checksum; otherwise objects that the store copies on
+            its side are not read.
+        threads: objects to copy at a time.
         progress: expects the objects of each part before it is planned, and counts objects and
             bytes.
     """
@@ -187,13 +187,14 @@ class ExportReport:
     """What an export did.
 
     Attributes:
-        commit_id: what was exported.
-        since_commit_id: what the earlier export had brought, if one was named.
-        since_was_exported: whether the destination has a report of that; ``None`` without it.
+        commit_id: the exported commit.
+        since_commit_id: the commit of `ExportOptions.since`, if given.
+        since_was_exported: whether the destination has a report that `since_commit_id` was
+            exported; ``None`` without that.
         destination: a normalised URI.
-        outcome: the numbers, and the failures in path order.
-        status: the key of the status report below the destination; ``""`` in a dry run.
-        uncommitted: the branch has uncommitted changes, which are not among it.
+        outcome: counts, and the failures in path order.
+        status: key of the status report below the destination; ``""`` in a dry run.
+        uncommitted: whether the branch has uncommitted changes, which are not exported.
     """
 
     commit_id: CommitId

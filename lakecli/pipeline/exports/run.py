@@ -1,12 +1,12 @@
-"""Exporting: the plan, the rounds, and what is left at the destination to tell of it.
+"""Export the objects of a ref: plan the parts, run the rounds, write the report.
 
-1. ``_SUCCESS`` of an earlier export is taken away: from now on the destination is incomplete.
-2. Every part: objects are copied and deleted, those named ``_SUCCESS`` are left.
-3. What failed and may pass is tried once more.
-4. If nothing has failed: objects named ``_SUCCESS``.
-5. The status report; if still nothing has failed, our own ``_SUCCESS``.
+1. Delete the ``_SUCCESS`` of an earlier export: from now on the destination is incomplete.
+2. Copy and delete the objects of all parts, except those named ``_SUCCESS``.
+3. Retry once what failed and may succeed.
+4. If nothing failed, copy the objects named ``_SUCCESS``.
+5. Write the status report; if still nothing failed, write lakecli's own ``_SUCCESS``.
 
-A run that is killed leaves no ``_SUCCESS``; the same command passes over what is there already.
+A run that is killed leaves no ``_SUCCESS``; the same command skips what the destination has.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 PATHS: Final = 500
-"""Paths of one part of the later rounds."""
+"""Number of paths in one part of the later rounds."""
 
 
 def export(
@@ -69,23 +69,23 @@ def export(
     runner: Runner,
     options: ExportOptions = ExportOptions(),  # noqa: B008 - immutable
 ) -> ExportReport:
-    """Copy what a ref holds below a directory to another place; what fails is reported.
+    """Copy the objects of a ref below a directory to another place; report what fails.
 
-    Only committed data: of a branch, its head.
+    Only committed objects are exported; those of a branch are its head's.
 
     Args:
         repository: to export from.
         ref: a ref expression.
-        prefix: a directory in it, or ``b""``.
+        prefix: a directory of the ref, or ``b""``.
         destination: a URI in any spelling, or an absolute path.
-        runner: takes the parts; `options.threads` objects of each are copied at a time.
-        options: how to.
+        runner: runs the parts, each of which copies `options.threads` objects at a time.
+        options: how to export.
 
     Raises:
-        NotFound: no such ref, or nothing below the prefix, or no such bucket.
-        UsageError: the destination is no place to write to.
+        NotFound: the ref or the bucket does not exist, or nothing is below the prefix.
+        UsageError: the destination cannot be written to.
         Refused: the destination lies in the repository's own namespace.
-        Unreachable: a store does not answer; there is no ``_SUCCESS`` then.
+        Unreachable: a store does not answer; no ``_SUCCESS`` is written then.
     """
     uri = _checked(repository, destination)
     with repository.lake.kv.read() as txn:
@@ -149,23 +149,23 @@ def _intervals(
 
 
 def summarise(report: ExportReport) -> PartialFailure | None:
-    """Return the error for an export in which something failed, or ``None``."""
+    """Return the error of an export in which objects failed; ``None`` if none did."""
     outcome = report.outcome
     if not outcome.failed:
         return None
     what = "object" if outcome.failed == 1 else "objects"
     return PartialFailure(
         f"{outcome.failed} {what} failed to export, so there is no {SUCCESS.decode()}",
-        hint="run the same command again; what is there already is passed over",
+        hint="run the same command again; it skips what the destination has",
         paths=[each.path for each in outcome.failures],
     )
 
 
 def _checked(repository: Repository, destination: str) -> str:
-    """Return the destination in its one spelling.
+    """Return the normalised URI of a destination.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is not a URI or a path.
         Refused: it lies in the repository's namespace.
     """
     uri = normalise(destination)
@@ -208,13 +208,13 @@ class _Rounds:
             options.progress,
             repository.addresses,
         )
-        # What is open in this process does not travel, and several threads cannot share a tree.
+        # Open stores cannot be pickled, and several threads cannot share a tree.
         shared = hands if self._is_local and runner.parallelism == 1 else None
         self._task = partial(export_part, job=job, hands=shared)
         self._tells = shared is not None
 
     def run(self, ref: str) -> Outcome:
-        """Go through the rounds; return what became of all of them."""
+        """Run all rounds; return their common outcome."""
         job = self._job
         parts = list(self._plan())
         if not job.since_tree and not self._has_any():
@@ -246,7 +246,7 @@ class _Rounds:
         return outcome
 
     def _tell(self, done: Outcome) -> None:
-        """Tell of a part that was done elsewhere."""
+        """Report the progress of a part that an executor ran."""
         written = (done.new, done.changed, done.unchanged)
         self._options.progress.advance(
             items=sum(each.count for each in written) + done.deleted.count,
@@ -264,7 +264,7 @@ class _Rounds:
 
 
 def holds_success(repository: Repository, job: Job) -> bool:
-    """Tell whether the exported tree has an object where our own marker would be."""
+    """Return whether the exported tree has an object in the place of lakecli's marker."""
     return find(repository.trees, job.tree, job.prefix + SUCCESS) is not None
 
 

@@ -1,6 +1,6 @@
-"""What an export leaves at its destination besides the objects: a report and a marker.
+"""What an export writes to its destination besides the objects: a report and a marker.
 
-Their names begin with an underscore, so that Spark, Hive and Trino do not take them for data.
+Their names begin with an underscore, so that Spark, Hive and Trino ignore them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Run(NamedTuple):
     """An export that has begun.
 
     Attributes:
-        ref: as asked for.
-        commit_id: what it was then.
-        since_commit_id: likewise, of the earlier export.
-        started_at: by this machine's clock.
+        ref: the ref as given.
+        commit_id: the commit that the ref names.
+        since_commit_id: the commit of the earlier export, if given.
+        started_at: time by this machine's clock.
     """
 
     repository: Repository
@@ -80,7 +80,7 @@ def write_status(run: Run, outcome: Outcome) -> str:
 
 
 def was_exported(job: Job, commit_id: CommitId) -> bool:
-    """Tell whether the destination has a report of an export of a commit that succeeded."""
+    """Return whether the destination has the report of a successful export of a commit."""
     start = f"_lakecli_export_{commit_id}_"
     if is_local(job.destination):
         try:
@@ -94,12 +94,12 @@ def was_exported(job: Job, commit_id: CommitId) -> bool:
 
 
 def put_success(job: Job) -> None:
-    """Write the marker: everything is there."""
+    """Write the marker of a complete export."""
     _put(job, SUCCESS.decode(), b"")
 
 
 def clear_success(job: Job) -> None:
-    """Take the marker of an earlier export away; there may be none."""
+    """Delete the marker of an earlier export, if there is one."""
     if is_local(job.destination):
         with Destination(os.fsencode(parse(job.destination).path)) as target:
             target.delete(SUCCESS)

@@ -1,7 +1,7 @@
-"""Where an export goes: a directory, or a prefix of a bucket.
+"""Where an export writes: a directory, or a prefix of a bucket.
 
-In a bucket every object carries the identity of its entry as metadata, so that the next run can
-tell without reading it whether it is the same. Files are compared by their bytes.
+In a bucket every object has the identity of its entry as metadata, so that the next run finds out
+without reading it whether it is unchanged. Files are compared by their bytes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectInfo, ObjectStore
 
 IDENTITY: Final = "lakecli-identity"
-"""The key of metadata that names the entry an object was exported from."""
+"""The metadata key with the identity of the entry that an object was exported from."""
 
 WHOLE: Final = 8 << 20
-"""Objects of up to so many bytes are sent by one request, larger ones as a stream."""
+"""Objects up to this size in bytes are sent by one request, larger ones as a stream."""
 
 SKIPPED_LISTING: Final = 2_000
-"""So many other objects between two that are asked for are listed; more are jumped over."""
+"""Other objects between two exported ones that are listed, at most; more are skipped."""
 
 _MAX_KEY: Final = 1024
 _MAX_METADATA: Final = 2_000
@@ -42,14 +42,15 @@ _METADATA_VALUE: Final = re.compile(r"[!-~]([ -~]*[!-~])?|", re.ASCII)
 
 
 class Item(NamedTuple):
-    """An object to be exported, or with no `entry` to be deleted.
+    """An object to export, or without `entry` to delete.
 
     Attributes:
-        name: at the destination.
-        entry: what it is to be.
-        identity: of the entry, in hex.
-        old: what the earlier export had brought there.
-        old_identity: likewise.
+        path: path in the repository.
+        name: name at the destination.
+        entry: entry to export.
+        identity: identity of the entry, in hex.
+        old: entry of the earlier export.
+        old_identity: identity of that entry, in hex.
     """
 
     path: bytes
@@ -61,46 +62,46 @@ class Item(NamedTuple):
 
 
 class Changed(Refused):
-    """What was to be deleted is not what the earlier export had brought."""
+    """An object to delete is not the one that the earlier export wrote."""
 
     def __init__(self) -> None:
-        super().__init__("somebody has changed it at the destination, so it was not deleted")
+        super().__init__("it was changed at the destination, so it was not deleted")
 
 
 class Target(Protocol):
-    """Where an export goes. `find` is called in path order, by one thread at a time."""
+    """The destination of an export. `find` is called in path order, by one thread at a time."""
 
     def find(self, name: bytes) -> ObjectInfo | None:
-        """Return what is known of a name from a listing."""
+        """Return the entry of a name in a listing, if there is one."""
 
     def state_of(self, item: Item, found: ObjectInfo | None) -> State:
-        """Tell what lies where an object is to be."""
+        """Compare an object with what the destination has in its place."""
 
     def write(self, item: Item, pieces: Iterator[bytes]) -> bool:
-        """Write an object; return whether its metadata went with it.
+        """Write an object; return whether its metadata was written too.
 
         Raises:
             UsageError: the destination cannot hold an object of this name.
         """
 
     def may_copy(self, source: ObjectStore) -> bool:
-        """Return whether the store may be able to copy objects from there by itself."""
+        """Return whether the store may be able to copy objects from a source on its side."""
 
     def copy(self, item: Item, source: ObjectStore, key: str) -> bool:
-        """Let the store copy an object; return whether it did."""
+        """Have the store copy an object; return whether it did."""
 
     def is_there(self, item: Item, found: ObjectInfo | None) -> bool:
         """Return whether there is something to delete.
 
         Raises:
-            Changed: it is something else than the earlier export had brought.
+            Changed: the destination has another object than the earlier export wrote.
         """
 
     def delete(self, item: Item) -> None:
         """Delete an object."""
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release what is open."""
 
 
 def open_target(uri: str, region: str, *, check: Callable[[], None]) -> Target:
@@ -109,7 +110,7 @@ def open_target(uri: str, region: str, *, check: Callable[[], None]) -> Target:
     Args:
         uri: normalised.
         region: of its bucket, or ``""``.
-        check: called often while a file is compared; an error that it raises ends that.
+        check: called often while a file is compared; an error that it raises ends the comparison.
     """
     if is_local(uri):
         return DirectoryTarget(os.fsencode(parse(uri).path), check)
@@ -117,14 +118,14 @@ def open_target(uri: str, region: str, *, check: Callable[[], None]) -> Target:
 
 
 class DirectoryTarget:
-    """A directory of this machine, or one that all machines see."""
+    """A directory of this machine, or one that all machines share."""
 
     def __init__(self, root: bytes, check: Callable[[], None]) -> None:
         self._destination = Destination(root)
         self._check = check
 
     def find(self, name: bytes) -> ObjectInfo | None:
-        """Return ``None``: files are asked one by one."""
+        """Return ``None``: directories are not listed."""
         del name
         return None
 
@@ -137,7 +138,7 @@ class DirectoryTarget:
         return self._compare(item.name, item.entry)
 
     def write(self, item: Item, pieces: Iterator[bytes]) -> bool:
-        """Write a file; what ends in a slash becomes a directory."""
+        """Write a file; create a directory for a name that ends in a slash."""
         assert item.entry is not None
         if item.name.endswith(b"/"):
             self._destination.make_directory(item.name[:-1])
@@ -146,17 +147,17 @@ class DirectoryTarget:
         return True
 
     def may_copy(self, source: ObjectStore) -> bool:
-        """Return ``False``: bytes are read on their way."""
+        """Return ``False``: objects are always read."""
         del source
         return False
 
     def copy(self, item: Item, source: ObjectStore, key: str) -> bool:
-        """Return ``False``, likewise."""
+        """Return ``False``: objects are always read."""
         del item, source, key
         return False
 
     def is_there(self, item: Item, found: ObjectInfo | None) -> bool:
-        """Compare a file with what the earlier export had brought."""
+        """Compare a file with what the earlier export wrote."""
         del found
         assert item.old is not None
         if item.name.endswith(b"/"):
@@ -167,11 +168,11 @@ class DirectoryTarget:
         return state is State.SAME
 
     def delete(self, item: Item) -> None:
-        """Remove a file, and the directories that it leaves empty."""
+        """Delete a file, and the directories that it leaves empty."""
         self._destination.delete(item.name)
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Close the directory."""
         self._destination.close()
 
     def _compare(self, name: bytes, entry: Entry) -> State:
@@ -196,13 +197,13 @@ class BucketTarget:
         self._listed = _Listed(store)
 
     def find(self, name: bytes) -> ObjectInfo | None:
-        """Return what a listing says of an object."""
+        """Return an object's entry in a listing, if there is one."""
         if len(name) > self._room:
             return None
         return self._listed.find(name)
 
     def state_of(self, item: Item, found: ObjectInfo | None) -> State:
-        """Tell by size and by the identity in the metadata."""
+        """Compare an object by size and by the identity in its metadata."""
         assert item.entry is not None
         if found is None:
             return State.MISSING
@@ -215,7 +216,7 @@ class BucketTarget:
         return State.SAME if carried == item.identity else State.DIFFERENT
 
     def write(self, item: Item, pieces: Iterator[bytes]) -> bool:
-        """Send an object: a small one once it is verified, a large one as it comes."""
+        """Send an object: a small one after it is verified, a large one while it is read."""
         assert item.entry is not None
         body = b"".join(pieces) if item.entry.size <= WHOLE else cast("BinaryIO", _Held(pieces))
         metadata, is_whole = self._metadata(item)
@@ -229,11 +230,11 @@ class BucketTarget:
         return is_whole
 
     def may_copy(self, source: ObjectStore) -> bool:
-        """Return whether both are of one kind."""
+        """Return whether source and destination are stores of one kind."""
         return can_copy(source, self._store)
 
     def copy(self, item: Item, source: ObjectStore, key: str) -> bool:
-        """Let the store copy an object."""
+        """Have the store copy an object."""
         assert item.entry is not None
         return copy_across(
             source,
@@ -245,7 +246,7 @@ class BucketTarget:
         )
 
     def is_there(self, item: Item, found: ObjectInfo | None) -> bool:
-        """Compare an object with what the earlier export had brought, without reading it."""
+        """Compare an object with what the earlier export wrote, without reading it."""
         assert item.old is not None
         if found is None:
             return False
@@ -262,7 +263,7 @@ class BucketTarget:
         self._store.delete([self._key(item)])
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is open."""
 
     def _key(self, item: Item) -> str:
         if len(item.name) > self._room:
@@ -270,7 +271,7 @@ class BucketTarget:
         return os.fsdecode(item.name)
 
     def _metadata(self, item: Item) -> tuple[Mapping[str, str], bool]:
-        """Return what an object is written with, and whether all of the entry's is in it."""
+        """Return the metadata to write, and whether it includes all of the entry's."""
         assert item.entry is not None
         users = {
             key: value
@@ -289,7 +290,7 @@ class BucketTarget:
 
 
 class _Listed:
-    """Looks up ascending names in a listing, and jumps where there is much between them."""
+    """Looks up ascending names in a listing, and skips long gaps between them."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -320,7 +321,7 @@ class _Listed:
 
 
 class _Held(ReadStream):
-    """Pieces as a stream that gives each only when the next is there, so none after a failure."""
+    """Pieces as a stream that returns each only once the next is read, so none after an error."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
