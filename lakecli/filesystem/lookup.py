@@ -15,7 +15,7 @@ from lakecli.committed.listing import ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.filesystem import lakes, paths
 from lakecli.filesystem.failures import finding, transferring
-from lakecli.refs.store import RefStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.address import full_address
 from lakecli.repository.core.view import open_view
 
