@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import warnings
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lakecli.config import Settings, parse_sync
@@ -20,6 +21,7 @@ from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.notice import Notice
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
@@ -109,6 +111,21 @@ def warn_of_notices(repository: Repository) -> None:
 
 
 def settings_of(home: str | Path | None) -> Settings:
-    """Return the settings of a home as they are now."""
+    """Return the settings of a home as they are now; the file is parsed if it has changed."""
     file = home_paths(chosen_home(home, os.environ)).config
-    return Settings(flags={}, environ=os.environ, read_file=lambda: read_file(file), file=file)
+
+    def read() -> Mapping[str, str]:
+        try:
+            found = file.stat()
+        except OSError:
+            return read_file(file)
+        return _read_once(file, (found.st_ino, found.st_size, found.st_mtime_ns))
+
+    return Settings(flags={}, environ=os.environ, read_file=read, file=file)
+
+
+@lru_cache(maxsize=8)
+def _read_once(file: Path, version: tuple[int, ...]) -> Mapping[str, str]:
+    """Return the settings of one version of a file: refused entries may ask for them each time."""
+    del version
+    return read_file(file)

@@ -223,6 +223,7 @@ def move(store: ObjectStore, seen: Seen, after: GcState) -> None:
 
     Raises:
         StateMoved: it is not as it was seen.
+        Unreachable: the store does not answer, or refused the move though nobody else made one.
         OutcomeUnknown: the answer was lost, and it cannot be found out what became of it.
     """
     condition = ABSENT if seen.version is None else Match(seen.version)
@@ -230,16 +231,22 @@ def move(store: ObjectStore, seen: Seen, after: GcState) -> None:
         store.put(STATE_KEY, dump_state(after), condition)
     except (ConditionFailed, Unreachable, ObjectNotFound) as error:
         try:
-            now = read_state(store)
+            now = look(store)
         except Unreachable:
             raise OutcomeUnknown(
                 f"cannot find out whether garbage collection in {store.uri} is {after.phase} now",
                 hint="look again: lakecli gc status lakefs://REPOSITORY",
             ) from error
-        if now.write_id == after.write_id:
+        if now.state.write_id == after.write_id:
             return
-        if now == seen.state and not isinstance(error, ConditionFailed):
-            raise
+        if (now.state, now.version) == (seen.state, seen.version):
+            if not isinstance(error, ConditionFailed):
+                raise
+            raise Unreachable(  # S3 answers 409 where two conditional writes meet
+                f"{store.uri} refused to move the state of garbage collection, though nobody else "
+                "moved it",
+                hint="wait and repeat the command",
+            ) from error
         raise StateMoved(
             f"another garbage collection runs in {store.uri}",
             hint="look at it: lakecli gc status lakefs://REPOSITORY",

@@ -82,12 +82,16 @@ def last_fetched(repository: Repository) -> datetime | None:
     return None if fetched is None else fetched.at
 
 
-def notify_rollback(repository: Repository) -> None:
-    """Leave a notice where the bucket went back in time and refs have not caught up since."""
+def went_back(repository: Repository) -> list[tuple[str, str]]:
+    """Return kind and name of refs that went back in the bucket and have not caught up since.
+
+    If there are any, a notice says so.
+    """
     with repository.lake.kv.read() as txn:
         behind = list(rollback.iter_behind(txn, repository))
     if behind:
         rollback.notify(repository, behind)
+    return behind
 
 
 def only_in_bucket(repository: Repository) -> Iterator[tuple[str, CommitId]]:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 import lakecli
+from lakecli import opening
+from lakecli.config_file import read_file, set_value
 from lakecli.errors import LostRace, NotFound, UsageError
 from lakecli.home import home_paths
 from lakecli.remote.refs import find_ref
@@ -20,7 +22,7 @@ from tests.support.clones import machine, make_commit
 from tests.support.lakes import Numbered, Ticking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
@@ -176,3 +178,25 @@ class TestSync:
 def position_there(repository: Repository, name: str = "main") -> str | None:
     ref = find_ref(repository.store, "branch", name)
     return None if ref is None else ref.commit_id
+
+
+def test_the_settings_are_parsed_again_only_after_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[Path] = []
+
+    def read(path: Path) -> Mapping[str, str]:
+        reads.append(path)
+        return read_file(path)
+
+    monkeypatch.setattr(opening, "read_file", read)
+    file = home_paths(tmp_path).config
+    file.parent.mkdir(parents=True, exist_ok=True)
+    set_value(file, "trust.addresses", "s3://one")
+    for _ in range(3):
+        assert opening.settings_of(tmp_path).trusted("sales") == ("s3://one",)
+    assert reads == [file]
+    set_value(file, "trust.addresses", "s3://two")
+    assert opening.settings_of(tmp_path).trusted("sales") == ("s3://two",)
+    file.unlink()
+    assert opening.settings_of(tmp_path).trusted("sales") == ()

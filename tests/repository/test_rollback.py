@@ -19,7 +19,7 @@ from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import Lease, PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.references import NotInBucket
 from lakecli.repository.sharing.refusals import StaleLease
-from lakecli.repository.status import notify_rollback
+from lakecli.repository.status import went_back
 from tests.support.clones import machine, synced
 from tests.support.lakes import checksums, entry_of, read, stage
 
@@ -212,12 +212,12 @@ def test_fetch_says_it_once_and_status_until_it_is_mended(
     assert "tag v1" in notices(bob)
     assert fetch(bob).updated == ()
     assert notices(bob) == ""
-    notify_rollback(bob)
+    assert went_back(bob) == [("branch", "main"), ("tag", "v1")]
     assert "branch main" in notices(bob)
     push_all(bob, ME)
     assert (there(bob), there(bob, "v1", "tag")) == (second.id, second.id)
     notices(bob)
-    notify_rollback(bob)
+    assert went_back(bob) == []
     assert notices(bob) == ""
 
 

@@ -93,6 +93,7 @@ class Status(TypedDict):
         branches: branches, ordered by name.
         only_in_bucket: branches that are not on this machine.
         pending: moves that an interrupted command began.
+        went_back: branches and tags that are older in the bucket than this clone has seen them.
     """
 
     repository: str
@@ -101,6 +102,19 @@ class Status(TypedDict):
     branches: Sequence[BranchStatus]
     only_in_bucket: Sequence[Ref]
     pending: Sequence[Move]
+    went_back: Sequence[RefName]
+
+
+class RefName(TypedDict):
+    """A branch or tag, by its name.
+
+    Attributes:
+        kind: branch or tag.
+        name: name of the branch or tag.
+    """
+
+    kind: str
+    name: str
 
 
 class Move(TypedDict):

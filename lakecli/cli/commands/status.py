@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.history import BranchStatus as BranchRecord
-from lakecli.cli.answers.history import Move, Ref, Status
+from lakecli.cli.answers.history import Move, Ref, RefName, Status
 from lakecli.cli.context import Context
 from lakecli.cli.params import AtOp, RepositoryOrBranchUri
 
@@ -35,8 +35,7 @@ def status(context: Context, branch: RepositoryOrBranchUri, *, at_op: AtOp = "")
 
     repository = context.synced_repository(branch, at_op=at_op)
     pending = [] if at_op else _finish(context, repository)
-    if not at_op:
-        states.notify_rollback(repository)
+    went_back = [] if at_op else states.went_back(repository)
     found = list(states.status(repository, branch.ref))
     fetched_at = states.last_fetched(repository)
     missing = list(states.only_in_bucket(repository)) if branch.ref is None else []
@@ -48,6 +47,7 @@ def status(context: Context, branch: RepositoryOrBranchUri, *, at_op: AtOp = "")
             branches=[pick(BranchRecord, each, each.distance) for each in found],
             only_in_bucket=[Ref(name=name, commit_id=commit_id) for name, commit_id in missing],
             pending=[pick(Move, each, each.intent) for each in pending],
+            went_back=[RefName(kind=kind, name=name) for kind, name in went_back],
         ),
         text=lambda: _lines(found, missing, fetched_at, now=context.now()),
     )

@@ -1,18 +1,19 @@
-"""What counts of this clone: its refs, its operation log with what that could bring back, staging.
+"""What garbage collection spares for this clone: refs, staging, and what undo could bring back.
 
-The log is read to its end. An operation is too old only if the log proves it: none before it, and
-not itself, has a date since the cutoff. One command at a wrong time ends nobody's protection then.
+An operation is expired by the rule of `housekeeping.expired_through`, as for undo: one command at a
+wrong time ends the protection of no other.
 """
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv import operations as log
 from lakecli.model import CommitId, StagingToken
 from lakecli.pipeline.gc.tasks import addresses_in, digests_of
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.housekeeping import KEPT_FOR
+from lakecli.repository.core.housekeeping import KEPT_FOR, expired_through
 from lakecli.staging import area
 
 if TYPE_CHECKING:
@@ -37,25 +38,18 @@ class OwnPosition(NamedTuple):
 def iter_operations(
     txn: ReadTransaction, repository: Repository, now: datetime
 ) -> Iterator[Operation]:
-    """Yield the operations that can be taken back, newest first.
-
-    Operations are numbered in the order they were made, whatever the clock said. So each was made
-    later than all with lower numbers.
+    """Yield the operations that can be undone, newest first: those that are not expired.
 
     Args:
         txn: of the local store.
-        repository: whose.
-        now: by the store's clock, which a wrong clock of this machine is held against.
+        repository: the repository of the log.
+        now: by the store's clock. Of it and this machine's, the one that expires less counts.
     """
     here = repository.lake.now()
-    cutoff, latest = min(here, now) - KEPT_FOR, max(here, now)
-    first = None
-    for operation in log.iter_operations(txn, repository.key):
-        if cutoff <= operation.at <= latest:
-            first = operation.sequence
-    for operation in log.iter_operations(txn, repository.key):
-        if operation.at > latest or (first is not None and operation.sequence >= first):
-            yield operation
+    expired = expired_through(txn, repository, now=max(here, now), cutoff=min(here, now) - KEPT_FOR)
+    return takewhile(
+        lambda operation: operation.sequence > expired, log.iter_operations(txn, repository.key)
+    )
 
 
 def own_positions(
