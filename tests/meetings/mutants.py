@@ -42,7 +42,7 @@ def _change(team: Team, person: str, branch: str, path: str, text: str) -> None:
 
 def _stage_nothing_new(team: Team, person: str) -> None:
     """Remove a file and upload it again as it was."""
-    team.run(person, "fs", "rm", f"{MAIN}/p/0", sync=False)
+    team.remove(person, "main", "p/0", sync=False)
     team.upload(person, "main", "p/0", "first", sync=False)
 
 
@@ -82,7 +82,7 @@ def _push_after_rollback(team: Team) -> None:
     backup: Any = bucket_copy(team.world)
     _change(team, "ada", "dev", "p/1", "lost")
     team.run("ada", "push", f"{REPOSITORY}/dev", sync=False)
-    _restore(team, backup)
+    team.restore_backup(backup)
     reply = team.run("ada", "fetch", REPOSITORY, sync=False)
     assert "went back in time" in reply.stderr, team.story()
 
@@ -94,15 +94,9 @@ def _no_sample(patch: pytest.MonkeyPatch) -> None:
 def _commit_after_rollback(team: Team) -> None:
     backup: Any = bucket_copy(team.world)
     team.upload("bob", "main", "q/3", "lost", sync=False)
-    _restore(team, backup)
+    team.restore_backup(backup)
     team.commit("bob", "main", sync=False)
     team.run("bob", "push", MAIN, sync=False)
-
-
-def _restore(team: Team, backup: Any) -> None:
-    team.world.bucket.objects.clear()
-    team.world.bucket.objects.update(backup)
-    team.rolled_back()
 
 
 def _no_claim(patch: pytest.MonkeyPatch) -> None:
@@ -113,7 +107,7 @@ def _no_claim(patch: pytest.MonkeyPatch) -> None:
 
 def _use_of_garbage(team: Team) -> None:
     team.upload("ada", "main", "p/1", "garbage", sync=False)
-    team.run("ada", "branch", "reset", MAIN, "-y", sync=False)
+    team.reset("ada", "main", sync=False)
     team.world.pass_time(days(40))
     team.run("ada", "gc", "run", REPOSITORY, "-y", sync=False)
     team.world.pass_time(days(0))

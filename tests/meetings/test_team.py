@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -20,8 +20,12 @@ from hypothesis.stateful import (
 
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.hook import Hook
-from tests.meetings.team import PEOPLE, Team, bucket_copy, days, operations
+from tests.meetings.model import PEOPLE
+from tests.meetings.team import Team, bucket_copy, days, operations
 from tests.meetings.world import NAMESPACE, Machines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 WHO = st.sampled_from(PEOPLE)
 SYNC = st.booleans()
@@ -42,7 +46,7 @@ class LongTeam(RuleBasedStateMachine):
         hook.build_once(monkeypatch)
         self.world = self.stack.enter_context(Machines(place))
         self.team = Team(self.world)
-        self.backup: dict[str, Any] | None = None
+        self.backup: Mapping[str, Any] | None = None
         self.glitched = False
         self.stray = ""
 
@@ -67,23 +71,21 @@ class LongTeam(RuleBasedStateMachine):
 
     @rule(person=WHO, branch=BRANCH, path=PATH, sync=SYNC)
     def remove(self, *, person: str, branch: str, path: str, sync: bool) -> None:
-        self.team.run(person, "fs", "rm", self.uri(branch, path), sync=sync)
+        self.team.remove(person, branch, path, sync=sync)
 
     @rule(person=WHO, branch=BRANCH, sync=SYNC)
     def remove_all(self, *, person: str, branch: str, sync: bool) -> None:
-        self.team.run(person, "fs", "rm", "-r", self.uri(branch, "p/"), sync=sync)
+        self.team.remove_all(person, branch, "p/", sync=sync)
 
     @rule(person=WHO, ref=st.sampled_from(["main", "dev", "main~1", "v1"]), path=PATH, sync=SYNC)
     def copy(self, *, person: str, ref: str, path: str, sync: bool) -> None:
-        if (ref, path) == ("main", "q/2"):
-            return
-        self.team.run(person, "fs", "cp", self.uri(ref, path), self.uri("main", "q/2"), sync=sync)
+        if (ref, path) != ("main", "q/2"):
+            self.team.copy(person, ref, path, "q/2", sync=sync)
 
     @rule(person=WHO, path=PATH, to=PATH, sync=SYNC)
     def move(self, *, person: str, path: str, to: str, sync: bool) -> None:
         if path != to:
-            line = ("fs", "mv", self.uri("main", path), self.uri("main", to))
-            self.team.run(person, *line, sync=sync)
+            self.team.move(person, path, to, sync=sync)
 
     # -- commits -----------------------------------------------------------------------------
 
@@ -112,13 +114,13 @@ class LongTeam(RuleBasedStateMachine):
 
     @rule(person=WHO, sync=SYNC)
     def revert(self, *, person: str, sync: bool) -> None:
-        self.team.run(
-            person, "branch", "revert", self.uri("main"), self.uri("main"), "-y", sync=sync
-        )
+        line = ("branch", "revert", self.uri("main"), self.uri("main"), "-y")
+        self.team.run(person, *line, sync=sync, cleans="main")
 
     @rule(person=WHO, sync=SYNC)
     def cherry_pick(self, *, person: str, sync: bool) -> None:
-        self.team.run(person, "cherry-pick", self.uri("dev"), self.uri("main"), sync=sync)
+        line = ("cherry-pick", self.uri("dev"), self.uri("main"))
+        self.team.run(person, *line, sync=sync, cleans="main")
 
     @rule(person=WHO, sync=SYNC, text=TEXT)
     def import_directory(self, *, person: str, sync: bool, text: str) -> None:
@@ -149,7 +151,7 @@ class LongTeam(RuleBasedStateMachine):
 
     @rule(person=WHO, branch=BRANCH, sync=SYNC)
     def reset(self, *, person: str, branch: str, sync: bool) -> None:
-        self.team.run(person, "branch", "reset", self.uri(branch), "-y", sync=sync)
+        self.team.reset(person, branch, sync=sync)
 
     @rule(person=WHO, sync=SYNC)
     def create_tag(self, *, person: str, sync: bool) -> None:
@@ -239,10 +241,7 @@ class LongTeam(RuleBasedStateMachine):
     @rule()
     def restore_backup(self) -> None:
         assert self.backup is not None
-        self.world.bucket.objects.clear()
-        self.world.bucket.objects.update(self.backup)
-        self.team.told.append("the bucket is restored from its backup")
-        self.team.rolled_back()
+        self.team.restore_backup(self.backup)
 
 
 @pytest.mark.timeout(300)

@@ -1,0 +1,234 @@
+"""What the long team knows: refs, commits, what is staged, and where the bucket stands."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lakecli.committed.sources import MissingTable
+from lakecli.committed.values import decode_entry
+from lakecli.layout import REFLOG, REFS
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.lake import Home, Lake, Runtime
+from lakecli.repository.core.view import open_view
+from tests.meetings.losses import PREFIX, Losses, data_keys
+
+if TYPE_CHECKING:
+    from lakecli.model import Commit
+    from lakecli.repository.core.lake import Repository
+    from tests.meetings.world import Machines
+
+PEOPLE: Final = ("ada", "bob", "eve")
+
+Tree = dict[str, str]
+"""Checksums by path."""
+
+Staged = dict[str, str | None]
+"""Checksums by path; ``None``: it is removed."""
+
+
+@dataclass
+class Place:
+    """A branch on one machine: where it stands, and what is staged on it."""
+
+    head: str
+    staged: Staged = field(default_factory=dict)
+
+
+class Model:
+    """The model, and its comparison with the machines and the bucket.
+
+    Args:
+        world: with an empty bucket.
+    """
+
+    def __init__(self, world: Machines) -> None:
+        self.world = world
+        self.trees: dict[str, Tree] = {}
+        self.parents: dict[str, tuple[str, ...]] = {}
+        self.places: dict[str, dict[str, Place]] = {person: {} for person in PEOPLE}
+        self.known: dict[str, set[str]] = {person: set() for person in PEOPLE}
+        self.tags: dict[str, dict[str, str]] = {person: {} for person in PEOPLE}
+        self.losses = Losses(world)
+        self.pushed: set[str] = set()
+        self.stood: dict[str, str | None] = {}
+        """Where branches in the bucket stand."""
+        self.moved: set[tuple[str, str, str]] = set()
+        """Who moved which branch in the bucket to where."""
+        self.told: list[str] = []
+        """Every command with its exit code, for whoever has to read a failure."""
+
+    def story(self) -> str:
+        """Return what was done, a line each."""
+        return "\n".join(self.told)
+
+    # -- refs and contents -------------------------------------------------------------------
+
+    def branches(self, person: str) -> list[str]:
+        """Return the names of a person's branches."""
+        return sorted(self.places[person])
+
+    def contents_of(self, person: str, ref: str) -> Tree:
+        """Return what a branch, its parent (`main~1`) or a tag holds, by the model."""
+        branch, _, parent = ref.partition("~")
+        if parent:
+            return self.trees[self.parents[self.places[person][branch].head][0]]
+        if ref in self.tags[person]:
+            return self.trees[self.tags[person][ref]]
+        place = self.places[person][ref]
+        merged = {**self.trees[place.head], **place.staged}
+        return {path: each for path, each in merged.items() if each is not None}
+
+    def learn_refs(self) -> None:
+        """Take over where refs stand on all machines, and what is in commits that are new."""
+        for person in PEOPLE:
+            places = self.places[person]
+            with self.open_lake(person) as lake:
+                if not any(each.name == "demo" for each in lake.repositories()):
+                    places.clear()  # its clone was undone
+                    self.tags[person] = {}
+                    continue
+                repository = lake.repository("demo")
+                with repository.lake.kv.read() as txn:
+                    refs = RefStore(txn, repository.key)
+                    heads = {each.name: str(each.commit_id) for each in refs.iter_branches()}
+                    self.tags[person] = {each.name: each.commit_id for each in refs.iter_tags()}
+                    commits = {str(each.id): each for each in refs.iter_commits()}
+                self.known[person] = set(commits)
+                for made in sorted(commits.values(), key=lambda each: each.generation):
+                    self._learn(repository, made)
+            for name in places.keys() - heads.keys():
+                del places[name]
+            for name, head in heads.items():
+                places.setdefault(name, Place(head)).head = head
+
+    def compare(self, who: str = "", *, takes_over: bool = False, may_lose: bool = False) -> None:
+        """Compare all branches, and the bucket, with the model.
+
+        Args:
+            who: has run a command.
+            takes_over: take over what is staged there now.
+            may_lose: the command may have committed, or dropped, what was staged.
+        """
+        for person in PEOPLE:
+            with self.open_lake(person) as lake:
+                for name, place in self.places[person].items():
+                    read = self._read(lake.repository("demo"), name, place.head)
+                    if read is None or place.head not in self.trees:
+                        continue
+                    tree = self.trees[place.head]
+                    found = _difference(tree, read)
+                    if person == who and takes_over:
+                        place.staged = found
+                    elif person == who and may_lose:
+                        place.staged = {
+                            path: each for path, each in place.staged.items() if path in found
+                        }
+                    # What is staged as the head has it is no change.
+                    place.staged = {
+                        path: each for path, each in place.staged.items() if tree.get(path) != each
+                    }
+                    assert found == place.staged, f"{person}/{name}\n{self.story()}"
+        self._check_bucket(who)
+
+    def _learn(self, repository: Repository, commit: Commit) -> None:
+        """Remember what a commit holds."""
+        self.parents[commit.id] = tuple(map(str, commit.parents))
+        self.losses.learn(repository, commit)
+        if commit.id not in self.trees and (tree := self._read(repository, commit.id)) is not None:
+            self.trees[commit.id] = tree
+
+    def _read(self, repository: Repository, ref: str, head: str = "") -> Tree | None:
+        """Return what a ref holds; ``None`` where the bucket has lost its tree.
+
+        Args:
+            repository: of one person.
+            ref: a branch, or a commit's ID.
+            head: the commit on which the branch stands.
+        """
+        try:
+            with open_view(repository, ref) as view:
+                return {path.decode(): decode_entry(value).checksum for path, value in view.scan()}
+        except MissingTable:
+            lost = self.losses.missing(self.losses.tables_of(head or ref))
+            assert lost, f"{ref} cannot be read\n{self.story()}"
+            return None
+
+    def refers_to_lost(self, person: str) -> bool:
+        """Tell whether a commit or a staged change of a person refers to what the bucket lost."""
+        staged = data_keys(
+            checksum for place in self.places[person].values() for checksum in place.staged.values()
+        )
+        return bool(
+            self.losses.missing(staged)
+            or any(
+                self.losses.missing(
+                    self.losses.tables_of(each) | data_keys(self.trees.get(each, {}).values())
+                )
+                for each in self.known[person]
+            )
+        )
+
+    # -- the bucket --------------------------------------------------------------------------
+
+    def _check_bucket(self, who: str) -> None:
+        self._check_moves(who)
+        heads, moved = self.bucket_refs()
+        reached = self.history(heads | moved)
+        missing = self.pushed - reached
+        assert not missing, f"pushed and reachable no more: {missing}\n{self.story()}"
+        self.pushed |= self.history(heads)
+
+    def _check_moves(self, who: str) -> None:
+        """Nobody uses force: branches move forward, or back from where the mover moved them."""
+        stand: dict[str, str | None] = {}
+        for key, stored in self.world.bucket.objects.items():
+            name = key.removeprefix(PREFIX)
+            if name.startswith(f"{REFS}branches/"):
+                stand[name] = json.loads(stored.body)["commit_id"]
+        for name, after in stand.items():
+            before = self.stood.get(name)
+            if after is None or after == before:
+                continue
+            if before is not None and before not in self.history({after}):
+                assert (who, name, before) in self.moved, f"{name} went back\n{self.story()}"
+            self.moved.add((who, name, after))
+        self.stood = stand
+
+    def bucket_refs(self) -> tuple[set[str], set[str]]:
+        """Return where the refs in the bucket stand, and where they stood."""
+        heads: set[str] = set()
+        moved: set[str] = set()
+        for key, stored in self.world.bucket.objects.items():
+            name = key.removeprefix(PREFIX)
+            if name.startswith((REFS, REFLOG)):
+                record = json.loads(stored.body)
+                heads |= {record.get("commit_id")} - {None}
+                for move in record["moves"]:
+                    moved |= {move["from"], move["to"]} - {None}
+        return heads, moved
+
+    def history(self, commits: set[str]) -> set[str]:
+        found: set[str] = set()
+        waiting = [each for each in commits if each in self.parents]
+        while waiting:
+            current = waiting.pop()
+            if current not in found:
+                found.add(current)
+                waiting += self.parents[current]
+        return found
+
+    def open_lake(self, person: str) -> Lake:
+        home = self.world.home(person)
+        runtime = Runtime(lambda: self.world.time_of(person), lambda: os.urandom(16), "library")
+        return Lake.open(Home(home / "store", home / "cache"), runtime)
+
+
+def _difference(head: Tree, read: Tree) -> Staged:
+    return {
+        path: read.get(path)
+        for path in head.keys() | read.keys()
+        if head.get(path) != read.get(path)
+    }
