@@ -5,20 +5,30 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.sources import MissingTable
 from lakecli.committed.values import decode_entry
-from lakecli.layout import REFLOG, REFS
+from lakecli.layout import REFLOG, REFS, unescape_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.view import open_view
+from lakecli.repository.undo.log import iter_log
 from tests.meetings.losses import PREFIX, Losses, data_keys
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from lakecli.model import Commit
     from lakecli.repository.core.lake import Repository
     from tests.meetings.world import Machines
+
+LOG_KEPT: Final = timedelta(days=29)
+"""How long an operation can be undone, less the time by which clocks may differ."""
+
+REFLOG_KEPT: Final = timedelta(days=29)
+"""How long a former head of a branch is protected, likewise."""
 
 PEOPLE: Final = ("ada", "bob", "eve")
 
@@ -57,6 +67,12 @@ class Model:
         """Where branches in the bucket stand."""
         self.moved: set[tuple[str, str, str]] = set()
         """Who moved which branch in the bucket to where."""
+        self.deleters: set[tuple[str, str]] = set()
+        """Who has asked to delete which branch."""
+        self.headed_at: dict[str | None, datetime] = {}
+        """When commits were the head of a branch in the bucket for the last time."""
+        self.logged: dict[str, dict[bytes, datetime]] = {person: {} for person in PEOPLE}
+        """When operations were appended to each log, by the bucket's clock."""
         self.told: list[str] = []
         """Every command with its exit code, for whoever has to read a failure."""
 
@@ -133,6 +149,41 @@ class Model:
                     assert found == place.staged, f"{person}/{name}\n{self.story()}"
         self._check_bucket(who)
 
+    def check_log(self, who: str) -> None:
+        """Compare a person's log with what was seen of it: no operation goes within its time."""
+        if who in self.world.ahead:
+            return  # what is old, and what comes after what, cannot be told by this clock
+        now = self.world.now
+        with self.open_lake(who) as lake:
+            if not any(each.name == "demo" for each in lake.repositories()):
+                self.logged[who].clear()
+                return
+            repository = lake.repository("demo")
+            found = {each.operation.id: each.operation.at for each in iter_log(repository)}
+        logged = self.logged[who]
+        expected = {each for each, at in logged.items() if now - at < LOG_KEPT}
+        assert expected <= found.keys(), f"operations are gone from the log\n{self.story()}"
+        logged |= {each: at for each, at in found.items() if now - at < timedelta(days=1)}
+
+    def check_sweep(self, keys: set[str]) -> None:
+        """Compare what a collection has deleted with what it must not delete.
+
+        Args:
+            keys: in the bucket before it ran.
+        """
+        taken = self.losses.note_sweep(keys)
+        assert not taken, f"staged lately and swept: {taken}\n{self.story()}"
+        now = self.world.now
+        heads = {str(head) for head, at in self.headed_at.items() if now - at < REFLOG_KEPT}
+        for commit_id in self.history(heads):
+            lost = (keys - self.losses.keys()) & self.objects_of(commit_id)
+            assert not lost, f"swept, and {commit_id} was pushed: {lost}\n{self.story()}"
+
+    def objects_of(self, commit_id: str) -> set[str]:
+        """Return the keys of what a commit refers to, as far as that was ever read."""
+        data = data_keys(self.trees.get(commit_id, {}).values())
+        return self.losses.tables_of(commit_id) | data
+
     def _learn(self, repository: Repository, commit: Commit) -> None:
         """Remember what a commit holds."""
         self.parents[commit.id] = tuple(map(str, commit.parents))
@@ -163,12 +214,7 @@ class Model:
         )
         return bool(
             self.losses.missing(staged)
-            or any(
-                self.losses.missing(
-                    self.losses.tables_of(each) | data_keys(self.trees.get(each, {}).values())
-                )
-                for each in self.known[person]
-            )
+            or any(self.losses.missing(self.objects_of(each)) for each in self.known[person])
         )
 
     # -- the bucket --------------------------------------------------------------------------
@@ -182,7 +228,11 @@ class Model:
         self.pushed |= self.history(heads)
 
     def _check_moves(self, who: str) -> None:
-        """Nobody uses force: branches move forward, or back from where the mover moved them."""
+        """Compare where branches in the bucket stand with where they stood before the command.
+
+        Nobody uses force. A branch moves forward, or its mover takes his own move back. Only who
+        made it, or has asked to delete it, deletes it.
+        """
         stand: dict[str, str | None] = {}
         for key, stored in self.world.bucket.objects.items():
             name = key.removeprefix(PREFIX)
@@ -190,7 +240,14 @@ class Model:
                 stand[name] = json.loads(stored.body)["commit_id"]
         for name, after in stand.items():
             before = self.stood.get(name)
-            if after is None or after == before:
+            for head in {before, after} - {None}:
+                self.headed_at[head] = self.world.now
+            if after == before:
+                continue
+            if after is None:
+                branch = unescape_name(name.removeprefix(f"{REFS}branches/"))
+                mine = {(who, branch)} & self.deleters or {(who, name, before)} & self.moved
+                assert mine, f"{branch} was deleted by {who}\n{self.story()}"
                 continue
             if before is not None and before not in self.history({after}):
                 assert (who, name, before) in self.moved, f"{name} went back\n{self.story()}"

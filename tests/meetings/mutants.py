@@ -1,24 +1,31 @@
-"""Mutants: each takes a fix out, and a short story of the team that shows it then."""
+"""Mutants that each take a fix out, and a short story of the team that shows the defect."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli.repository.core import transaction
+from lakecli.kv.operations import iter_operations
+from lakecli.pipeline.gc import positions
+from lakecli.repository.core import transaction, unsent
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.core.view import branch_at, view_of_branch
 from lakecli.repository.sharing import follow, references, rollback
+from lakecli.repository.undo import pushed
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.team import Team, bucket_copy, days
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
 
     import pytest
 
+    from lakecli.kv.env import ReadTransaction
     from lakecli.model import Branch
+    from lakecli.remote.ref_records import Move
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.unsent import Unsent
 
 MAIN: Final = f"{REPOSITORY}/main"
 
@@ -28,7 +35,7 @@ class Mutant(NamedTuple):
 
     Attributes:
         apply: takes it out.
-        story: what the team does; the model refuses it then, and only then.
+        story: commands of the team after which the model fails with the mutant, and only then.
     """
 
     apply: Callable[[pytest.MonkeyPatch], None]
@@ -118,6 +125,61 @@ def _use_of_garbage(team: Team) -> None:
     assert reply.exit_code == 0, team.story()  # what was used once condemned is kept
 
 
+def _sends_blindly(patch: pytest.MonkeyPatch) -> None:
+    def judge(_txn: object, _repository: object, move: Unsent, there: object) -> unsent.Verdict:
+        return unsent.Verdict.NOTHING if there == move.after else unsent.Verdict.SEND
+
+    patch.setattr(unsent, "judge", judge)
+    for module in (unsent, pushed):
+        patch.setattr(module, "is_local", lambda *_args: False)
+
+
+def _undo_of_a_pull(team: Team) -> None:
+    _change(team, "ada", "main", "p/0", "by ada")
+    team.run("ada", "push", MAIN, sync=False)
+    team.run("bob", "pull", MAIN, sync=False)
+    team.run("bob", "undo", REPOSITORY, sync=True)
+
+
+def _dates_the_log(patch: pytest.MonkeyPatch) -> None:
+    def expired_through(
+        txn: ReadTransaction, repository: Repository, *, now: datetime, cutoff: datetime
+    ) -> int:
+        del now
+        log = iter_operations(txn, repository.key)
+        return max((each.sequence for each in log if each.at < cutoff), default=0)
+
+    patch.setattr("lakecli.repository.undo.log.expired_through", expired_through)
+
+
+def _command_in_1971(team: Team) -> None:
+    team.upload("ada", "main", "p/1", "early", sync=False)
+    team.world.ahead["ada"] = -days(20_000)
+    team.upload("ada", "main", "p/1", "in between", sync=False)
+    team.world.ahead.clear()
+    team.upload("ada", "main", "p/1", "late", sync=False)
+
+
+def _dates_by_mover(patch: pytest.MonkeyPatch) -> None:
+    def counted(
+        groups: Sequence[Sequence[Move]], _seen: object, cutoff: datetime
+    ) -> Iterator[Move]:
+        return (move for group in groups for move in group if move.at >= cutoff)
+
+    patch.setattr(positions, "counted", counted)
+
+
+def _move_back_by_a_wrong_clock(team: Team) -> None:
+    team.world.ahead["bob"] = -days(60)
+    _change(team, "bob", "main", "p/1", "taken back")
+    team.run("bob", "push", MAIN, sync=False)
+    team.world.pass_time(days(14))
+    team.run("bob", "undo", REPOSITORY, sync=True)
+    for passed in (1, 15):
+        team.world.pass_time(days(passed))
+        team.run("ada", "gc", "run", REPOSITORY, "-y", sync=False)
+
+
 def _nothing(*_args: object, **_kwargs: object) -> None:
     pass
 
@@ -127,5 +189,10 @@ MUTANTS: Final = {
     "following leaves what is staged as the head has it": Mutant(_no_unstaging, _follow_onto_clean),
     "nobody notices that the bucket went back": Mutant(_no_rollback, _push_after_rollback),
     "young data is trusted without a look": Mutant(_no_sample, _commit_after_rollback),
+    "what another one moved is moved back": Mutant(_sends_blindly, _undo_of_a_pull),
+    "the log ends at the first old date": Mutant(_dates_the_log, _command_in_1971),
+    "a former head is as old as its mover says": Mutant(
+        _dates_by_mover, _move_back_by_a_wrong_clock
+    ),
     "garbage that is used again is not claimed": Mutant(_no_claim, _use_of_garbage),
 }

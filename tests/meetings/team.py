@@ -58,7 +58,7 @@ class Team(Model):
         for person in PEOPLE[1:]:
             world.ok(person, "clone", NAMESPACE, REPOSITORY)
         self.learn_refs()
-        self.compare()
+        self.compare("ada")
 
     # -- commands ----------------------------------------------------------------------------
 
@@ -86,8 +86,9 @@ class Team(Model):
         self.told.append(f"{person}{mode}: {' '.join(argv)} -> {reply.exit_code} {reply.stderr}")
         self.learn_refs()
         if argv[0] == "gc":
-            taken = self.losses.note_sweep(keys)
-            assert not taken, f"staged lately and swept: {taken}\n{self.story()}"
+            self.check_sweep(keys)
+        if argv[:2] == ("branch", "delete"):
+            self.deleters.add((person, argv[2].removeprefix(f"{REPOSITORY}/")))
         is_excused = reply.exit_code == ExitCode.INTEGRITY and self.refers_to_lost(person)
         assert is_excused or reply.exit_code not in DEFECTS, self.story()
         if reply.exit_code == ExitCode.OK:
@@ -100,6 +101,7 @@ class Team(Model):
         takes_back = argv[0] in TAKES_BACK
         can_clean = reply.exit_code != ExitCode.OK and bool(cleans)
         self.compare(person, takes_over=takes_back, may_lose=can_clean)
+        self.check_log(person)
         return reply
 
     def upload(self, person: str, branch: str, path: str, text: str, *, sync: bool) -> None:
@@ -231,6 +233,7 @@ class Team(Model):
         self.losses.note_rollback(keys)
         self.went_back = True
         self.stood.clear()
+        self.headed_at.clear()
         heads, moved = self.bucket_refs()
         self.pushed = self.history(heads) | {each for each in moved if each in self.pushed}
 

@@ -1,12 +1,14 @@
-"""The team finds defects that were fixed, once their fix is taken out."""
+"""The team finds defects whose fix is taken out, by a story and by random search."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.meetings.hook import Hook
+from tests.meetings.life import live
 from tests.meetings.mutants import MUTANTS, Mutant
 from tests.meetings.team import Team
 from tests.meetings.world import Machines
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def _live(directory: Path, mutant: Mutant) -> None:
+def _tell(directory: Path, mutant: Mutant) -> None:
     with Machines(directory) as world:
         team = Team(world)
         mutant.story(team)
@@ -27,7 +29,25 @@ def test_the_team_refuses_a_mutant_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: Mutant
 ) -> None:
     Hook().skip_waiting(monkeypatch)
-    _live(tmp_path / "sound", mutant)
+    _tell(tmp_path / "sound", mutant)
     mutant.apply(monkeypatch)
     with pytest.raises(AssertionError):
-        _live(tmp_path / "mutant", mutant)
+        _tell(tmp_path / "mutant", mutant)
+
+
+FOUND_AT_LEAST = 4
+"""Of the mutants, by a random search of a fixed length."""
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_random_search_finds_mutants() -> None:
+    found = []
+    for title, mutant in MUTANTS.items():
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            mutant.apply(monkeypatch)
+            with suppress(AssertionError):
+                live(examples=60, steps=50)
+                continue
+            found.append(title)
+    assert len(found) >= FOUND_AT_LEAST, found

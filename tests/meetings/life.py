@@ -1,0 +1,268 @@
+"""The state machine of the long team: random commands of three people."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.meetings.arguments import REPOSITORY
+from tests.meetings.hook import Hook
+from tests.meetings.model import PEOPLE
+from tests.meetings.team import Team, bucket_copy, days, operations
+from tests.meetings.world import NAMESPACE, Machines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+WHO = st.sampled_from(PEOPLE)
+SYNC = st.booleans()
+BRANCH = st.sampled_from(["main", "main", "dev"])
+PATH = st.sampled_from(["p/0", "p/1", "q/2", "q/3"])
+TEXT = st.sampled_from(["x", "y", "z"])
+
+
+class LongTeam(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = ExitStack()
+        place = Path(tempfile.mkdtemp())
+        self.stack.callback(shutil.rmtree, place)
+        hook = Hook()
+        monkeypatch = self.stack.enter_context(pytest.MonkeyPatch.context())
+        hook.skip_waiting(monkeypatch)
+        hook.build_once(monkeypatch)
+        self.world = self.stack.enter_context(Machines(place))
+        self.team = Team(self.world)
+        self.backup: Mapping[str, Any] | None = None
+        self.glitched = False
+        self.stray = ""
+
+    def teardown(self) -> None:
+        try:
+            self.team.check_from_scratch()
+        finally:
+            self.stack.close()
+
+    def uri(self, *parts: str) -> str:
+        return "/".join((REPOSITORY, *parts))
+
+    def on(self, person: str, branch: str) -> bool:
+        return branch in self.team.places[person]
+
+    # -- objects -----------------------------------------------------------------------------
+
+    @rule(person=WHO, branch=BRANCH, path=PATH, text=TEXT, sync=SYNC)
+    def upload(self, *, person: str, branch: str, path: str, text: str, sync: bool) -> None:
+        if self.on(person, branch):
+            self.team.upload(person, branch, path, text, sync=sync)
+
+    @rule(person=WHO, branch=BRANCH, path=PATH, sync=SYNC)
+    def remove(self, *, person: str, branch: str, path: str, sync: bool) -> None:
+        self.team.remove(person, branch, path, sync=sync)
+
+    @rule(person=WHO, branch=BRANCH, sync=SYNC)
+    def remove_all(self, *, person: str, branch: str, sync: bool) -> None:
+        self.team.remove_all(person, branch, "p/", sync=sync)
+
+    @rule(person=WHO, ref=st.sampled_from(["main", "dev", "main~1", "v1"]), path=PATH, sync=SYNC)
+    def copy(self, *, person: str, ref: str, path: str, sync: bool) -> None:
+        if (ref, path) != ("main", "q/2"):
+            self.team.copy(person, ref, path, "q/2", sync=sync)
+
+    @rule(person=WHO, path=PATH, to=PATH, sync=SYNC)
+    def move(self, *, person: str, path: str, to: str, sync: bool) -> None:
+        if path != to:
+            self.team.move(person, path, to, sync=sync)
+
+    # -- commits -----------------------------------------------------------------------------
+
+    @rule(person=WHO, branch=BRANCH, sync=SYNC)
+    def commit(self, *, person: str, branch: str, sync: bool) -> None:
+        if self.on(person, branch):
+            self.team.commit(person, branch, sync=sync)
+
+    @rule(person=WHO, branch=BRANCH, path=PATH, text=TEXT, sync=SYNC)
+    def change(self, *, person: str, branch: str, path: str, text: str, sync: bool) -> None:
+        if self.on(person, branch):
+            self.team.upload(person, branch, path, text, sync=sync)
+        if self.on(person, branch):
+            self.team.commit(person, branch, sync=sync)
+
+    @rule(person=WHO, branch=BRANCH, path=PATH, text=TEXT)
+    def change_and_push(self, *, person: str, branch: str, path: str, text: str) -> None:
+        self.change(person=person, branch=branch, path=path, text=text, sync=False)
+        self.push(person=person, branch=branch, sync=False)
+
+    @rule(person=WHO, sync=SYNC, back=st.booleans())
+    def merge(self, *, person: str, sync: bool, back: bool) -> None:
+        source, destination = ("main", "dev") if back else ("dev", "main")
+        line = ("merge", self.uri(source), self.uri(destination), "--strategy", "source-wins")
+        self.team.run(person, *line, sync=sync, cleans="dev" if back else "main")
+
+    @rule(person=WHO, sync=SYNC)
+    def revert(self, *, person: str, sync: bool) -> None:
+        line = ("branch", "revert", self.uri("main"), self.uri("main"), "-y")
+        self.team.run(person, *line, sync=sync, cleans="main")
+
+    @rule(person=WHO, sync=SYNC)
+    def cherry_pick(self, *, person: str, sync: bool) -> None:
+        line = ("cherry-pick", self.uri("dev"), self.uri("main"))
+        self.team.run(person, *line, sync=sync, cleans="main")
+
+    @rule(person=WHO, sync=SYNC, text=TEXT)
+    def import_directory(self, *, person: str, sync: bool, text: str) -> None:
+        directory = self.world.files(person) / "imported"
+        directory.mkdir(exist_ok=True)
+        (directory / "3").write_text(text)
+        line = (
+            "import",
+            "--copy",
+            "--from",
+            str(directory),
+            "--to",
+            self.uri("main", "q/"),
+            "-m",
+            "m",
+        )
+        self.team.run(person, *line, sync=sync)
+
+    # -- refs --------------------------------------------------------------------------------
+
+    @rule(person=WHO, sync=SYNC, ref=st.sampled_from(["main", "main~1", "v1"]))
+    def create_branch(self, *, person: str, sync: bool, ref: str) -> None:
+        self.team.run(person, "branch", "create", self.uri("dev"), "-s", self.uri(ref), sync=sync)
+
+    @rule(person=WHO, sync=SYNC)
+    def delete_branch(self, *, person: str, sync: bool) -> None:
+        self.team.run(person, "branch", "delete", self.uri("dev"), "-y", sync=sync)
+
+    @rule(person=WHO, branch=BRANCH, sync=SYNC)
+    def reset(self, *, person: str, branch: str, sync: bool) -> None:
+        self.team.reset(person, branch, sync=sync)
+
+    @rule(person=WHO, sync=SYNC)
+    def create_tag(self, *, person: str, sync: bool) -> None:
+        self.team.run(person, "tag", "create", self.uri("v1"), self.uri("main"), sync=sync)
+
+    @rule(person=WHO, sync=SYNC)
+    def delete_tag(self, *, person: str, sync: bool) -> None:
+        self.team.run(person, "tag", "delete", self.uri("v1"), "-y", sync=sync)
+
+    # -- sharing -----------------------------------------------------------------------------
+
+    @rule(person=WHO, sync=SYNC)
+    def push_all(self, *, person: str, sync: bool) -> None:
+        self.team.run(person, "push", REPOSITORY, "--all", sync=sync)
+
+    @rule(person=WHO, branch=BRANCH, sync=SYNC)
+    def push(self, *, person: str, branch: str, sync: bool) -> None:
+        if self.on(person, branch):
+            self.team.run(person, "push", self.uri(branch), sync=sync)
+
+    @rule(person=WHO, branch=BRANCH, sync=SYNC)
+    def pull(self, *, person: str, branch: str, sync: bool) -> None:
+        line = ("pull", self.uri(branch), "--strategy", "source-wins")
+        self.team.run(person, *line, sync=sync)
+
+    @rule(person=WHO, sync=SYNC)
+    def clone(self, *, person: str, sync: bool) -> None:
+        self.team.run(person, "clone", NAMESPACE, REPOSITORY, sync=sync)
+
+    @rule(person=WHO, sync=SYNC)
+    def fetch(self, *, person: str, sync: bool) -> None:
+        self.team.run(person, "fetch", REPOSITORY, sync=sync)
+
+    @rule(person=WHO, sync=SYNC)
+    def status(self, *, person: str, sync: bool) -> None:
+        self.team.run(person, "status", REPOSITORY, sync=sync)
+
+    # -- the log -----------------------------------------------------------------------------
+
+    @rule(person=WHO, sync=SYNC)
+    def undo(self, *, person: str, sync: bool) -> None:
+        self.team.run(person, "undo", REPOSITORY, sync=sync)
+
+    @rule(person=WHO, sync=SYNC)
+    def redo(self, *, person: str, sync: bool) -> None:
+        self.team.run(person, "redo", REPOSITORY, sync=sync)
+
+    @rule(person=WHO, back=st.integers(0, 5), sync=SYNC)
+    def restore(self, *, person: str, back: int, sync: bool) -> None:
+        known = list(operations(self.team, person))
+        if len(known) > back:
+            line = ("op", "restore", REPOSITORY, known[back], "-y")
+            self.team.run(person, *line, sync=sync)
+
+    # -- collection, clocks, and a backup -----------------------------------------------------
+
+    @rule(person=WHO, passed=st.sampled_from([0, 1, 16]))
+    def collect(self, person: str, passed: int) -> None:
+        self.world.pass_time(days(passed))
+        self.team.run(person, "gc", "run", REPOSITORY, "-y", sync=False)
+
+    @rule(person=WHO)
+    def keep_garbage(self, person: str) -> None:
+        self.team.run(person, "gc", "undo", REPOSITORY, sync=False)
+
+    @precondition(lambda self: not self.glitched)
+    @rule(person=WHO, by=st.sampled_from([-20_000, -60, 60, 20_000]))
+    def set_clock_wrong(self, person: str, by: int) -> None:
+        self.glitched, self.stray = True, person
+        self.world.ahead[person] = days(by)
+        self.team.told.append(f"the clock of {person} is wrong by {by} days")
+
+    @precondition(lambda self: self.stray)
+    @rule()
+    def set_clock_right(self) -> None:
+        if self.world.ahead.pop(self.stray) > days(0):
+            # Two readings of that clock, a day apart, may have ended what was in the log.
+            self.team.logged[self.stray].clear()
+        self.team.told.append(f"the clock of {self.stray} is right again")
+        self.stray = ""
+
+    @precondition(lambda self: self.backup is None and not self.team.went_back)
+    @rule()
+    def back_up(self) -> None:
+        self.backup = bucket_copy(self.world)
+        self.team.told.append("the bucket is backed up")
+
+    @precondition(lambda self: self.backup is not None and not self.team.went_back)
+    @rule()
+    def restore_backup(self) -> None:
+        assert self.backup is not None
+        self.team.restore_backup(self.backup)
+
+
+def live(*, examples: int, steps: int, is_random: bool = False) -> None:
+    """Run the state machine; the story of a failure is whole, to shrink it would take minutes.
+
+    Args:
+        examples: how many lives of a team.
+        steps: commands in each of them, at most.
+        is_random: try other lives in each run.
+    """
+    run_state_machine_as_test(
+        LongTeam,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            derandomize=not is_random,
+            database=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
