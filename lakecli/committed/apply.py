@@ -1,6 +1,6 @@
-"""Applying changes to a tree: what a commit does.
+"""Applying changes to a tree, as a commit does.
 
-The ranges that no change touches are taken whole and never opened. Of the others, blocks that no
+Ranges that no change touches are reused and never opened. In the other ranges, blocks that no
 change touches are copied as they are stored.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakecli.sstable.reader import Block
 
 CHUNK = 4096
-"""Changes held at a time."""
+"""Changes held in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ class ChangeCounts:
 def apply(
     trees: TreeStore, base: MetarangeId, changes: Iterable[tuple[bytes, bytes | None]]
 ) -> ApplyResult:
-    """Return the tree that `changes` make of `base`; all of it is durable by then.
+    """Apply `changes` to `base` and return the new tree, which is durable by then.
 
-    A change to an equal identity leaves the record as it was, and deleting an absent path does
+    Writing a value of equal identity keeps the existing record, and deleting an absent path does
     nothing; neither is counted. Without a counted change the result is `base` and nothing is
     written.
 
     Args:
-        trees: where the trees lie.
+        trees: the store that holds the trees.
         base: the tree to start from.
         changes: path and encoded value, or ``None`` to delete it; sorted by path, each path once.
 
@@ -78,7 +78,7 @@ def apply(
 
 
 class Changes:
-    """A stream of changes with a view of its next key.
+    """A stream of changes whose next key is visible.
 
     Attributes:
         key: of the next change; ``None`` at the end.
@@ -93,13 +93,13 @@ class Changes:
         self._fill()
 
     def pop(self) -> bytes | None:
-        """Return the value of the next change and step past it."""
+        """Return the value of the next change and move past it."""
         value = self._values[self._at]
         self._step(self._at + 1)
         return value
 
     def before(self, limit: bytes | None) -> Iterator[tuple[list[bytes], list[bytes | None]]]:
-        """Step past all changes with keys less than `limit`, if there is one, in chunks."""
+        """Yield, in chunks, all changes with keys less than `limit`; ``None`` is no limit."""
         while self.key is not None and (limit is None or self.key < limit):
             start = self._at
             end = len(self._keys) if limit is None else bisect_left(self._keys, limit, start)
@@ -127,10 +127,12 @@ class Changes:
 
 
 class Application:
-    """Changes being applied to ranges of a tree, into a writer.
+    """Applies changes to ranges of a tree and passes the result to a writer.
 
     Args:
-        counts: raised by every path that then differs.
+        trees: the store that holds the tree.
+        writer: takes the new tree.
+        counts: incremented for every path that differs afterwards.
     """
 
     def __init__(self, trees: TreeStore, writer: TreeWriter, counts: ChangeCounts) -> None:
@@ -150,11 +152,11 @@ class Application:
         """Write ranges of a tree with changes applied.
 
         Args:
-            tree: that has the ranges.
+            tree: the tree that has the ranges.
             first: position of the first range.
             last: position after the last range.
-            changes: sorted; none before the range at `first`, or after the one before `last`
-                unless it is the tree's last.
+            changes: sorted; none precedes the range at `first`, and none follows the last of these
+                ranges unless it is the last of the tree.
             more: whether anything is written afterwards.
         """
         writer = self._writer
@@ -218,7 +220,7 @@ class Application:
             elif not present:
                 counts.added += 1
             elif identity_of(value) == identity_of(values[at]):
-                continue  # the record stays as it was, times included
+                continue  # keep the existing record, including its times
             else:
                 counts.changed += 1
             differs = True

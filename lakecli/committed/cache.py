@@ -1,7 +1,7 @@
-"""SSTables of one repository kept as files of this machine, up to a size.
+"""The cache of one repository's SSTables in local files, up to a size.
 
-Tables never change, so a file is right or absent. Several processes share the directory: a table
-appears by a rename, and may disappear at any moment. Whoever uses a table last keeps it longest.
+Tables never change, so a cached file is never stale. Several processes share the directory: a table
+appears by a rename and may be evicted at any moment. The least recently used tables go first.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 DEFAULT_SIZE_LIMIT = 1 << 30
 
 _KEPT = 0.9
-"""What an eviction leaves of the limit, so that not every table causes one."""
+"""The part of the limit that an eviction leaves filled, so that not every table causes one."""
 
 
 class SstableCache:
     """A directory of tables, each named by its ID. Safe to share between threads and processes.
 
-    How full it is, is counted roughly while several threads write.
+    Its size is only approximate while several threads write.
 
     Args:
-        directory: of one repository only: its tables are the one truth for their names. Made
-            when first written to.
-        size_limit: bytes that the files may take together.
+        directory: for one repository only, since tables of equal name may differ between
+            repositories. Created on the first write.
+        size_limit: of all files together, in bytes.
     """
 
     def __init__(self, directory: Path, *, size_limit: int = DEFAULT_SIZE_LIMIT) -> None:
@@ -40,7 +40,7 @@ class SstableCache:
         self._used: set[str] = set()
 
     def find(self, table_id: str) -> Path | None:
-        """Return the file of a table, or ``None``; it counts as used now."""
+        """Return the file of a table and mark it as used, or ``None``."""
         path = self._path(table_id)
         try:
             if table_id in self._used:
@@ -52,9 +52,9 @@ class SstableCache:
         return path
 
     def put(self, table_id: str, data: bytes) -> None:
-        """Keep a table, and evict others where the limit asks for it.
+        """Keep a table, and evict others if the limit is exceeded.
 
-        A cache that cannot be written (a full disk, no permission) keeps nothing and fails nothing.
+        A cache that cannot be written (full disk, no permission) keeps nothing and raises nothing.
         """
         path = self._path(table_id)
         if len(data) > self._size_limit:
@@ -73,15 +73,15 @@ class SstableCache:
             path.unlink()
 
     def _path(self, table_id: str) -> Path:
-        """Return the file of a table; any name but an ID would lead out of the directory.
+        """Return the file of a table; only an ID is accepted, so no name can leave the directory.
 
         Raises:
-            MalformedId: `table_id` is no ID.
+            MalformedId: `table_id` is not an ID.
         """
         return self._directory / HexId(table_id)
 
     def _write(self, path: Path, data: bytes) -> None:
-        import tempfile  # it costs a start-up milliseconds, and most commands cache nothing
+        import tempfile  # takes milliseconds to import, and most commands cache nothing
 
         with tempfile.NamedTemporaryFile(dir=self._directory, prefix=".", delete=False) as file:
             temporary = self._directory / file.name

@@ -1,9 +1,8 @@
-"""Verifying what the bucket holds, for fsck: findings are data, nothing is raised for damage.
+"""Verification of the tables in the bucket, for fsck; damage is returned as data, not raised.
 
-Tables are read from the namespace itself, past the cache, and everything in them is computed
-anew: checksums of blocks, order, bounds and counts, the table's own name, and the identities of
-entries where lakecli wrote the table. Entries that came from lakeFS keep the identities that
-lakeFS gave them over the years; each of its formulas is accepted.
+Tables are read from the namespace, bypassing the cache. Everything in them is recomputed: block
+checksums, order, bounds and counts, the table's name, and the identities of entries if lakecli
+wrote the table. lakeFS has used several formulas for identities; each of them is accepted.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong with a table.
+    """A defect of a table.
 
     Attributes:
         key: of the object in the namespace.
-        what: is wrong, in one line.
-        path: of the entry it concerns, if it is about one.
+        what: the defect, in one line.
+        path: of the affected entry, if the defect concerns one.
     """
 
     key: str
@@ -49,7 +48,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class CheckedEntry:
-    """An entry whose data object is to be there."""
+    """An entry whose data object must exist."""
 
     path: bytes
     physical_address: str
@@ -62,8 +61,8 @@ def check_metarange(trees: TreeStore, tree: MetarangeId) -> tuple[list[RangeReco
     """Verify a metarange; return the ranges that could be read, and the problems.
 
     Args:
-        trees: where the tree lies.
-        tree: to verify; the empty tree has nothing to.
+        trees: the store that holds the tree.
+        tree: the tree to verify; the empty tree has no metarange.
     """
     if not tree:
         return [], []
@@ -82,20 +81,22 @@ def check_metarange(trees: TreeStore, tree: MetarangeId) -> tuple[list[RangeReco
             problems.append(Problem(key, error.message))
     problems += [Problem(key, what) for what in _check_records(metarange, records)]
     if len(metarange) != table.count:
-        problems.append(Problem(key, f"{len(metarange)} ranges where {table.count} are announced"))
+        problems.append(
+            Problem(key, f"{len(metarange)} ranges, but its properties say {table.count}")
+        )
     if not problems and name_of_table(table, metarange.keys, metarange.values) != tree:
         problems.append(Problem(key, "its name is not the digest of its ranges"))
     return records, problems
 
 
 def check_range(trees: TreeStore, record: RangeRecord) -> Iterator[CheckedEntry | Problem]:
-    """Verify a range and yield its entries, and every problem where it is noticed.
+    """Verify a range; yield its entries and its problems.
 
     A damaged block does not hide those after it.
 
     Args:
-        trees: where the range lies.
-        record: of the range, in a metarange.
+        trees: the store that holds the range.
+        record: the range's record in a metarange.
     """
     key = sstable_key(record.id)
     try:
@@ -128,28 +129,22 @@ def problem_of_copy(table_id: str, data: bytes) -> str | None:
     """Return why bytes are not the range or metarange of this ID, or ``None`` if they are."""
     try:
         table = Table(BytesSource(table_id, data))
-        keys: list[bytes] = []
-        values: list[bytes] = []
-        for number in range(table.block_count):
-            block = table.block(number)
-            keys += block.keys
-            values += block.values
-        name = name_of_table(table, keys, values)
+        name = name_of_table(table, *table.read_all())
     except IntegrityError as error:
         return error.message
     return None if name == table_id else "its name is not the digest of its records"
 
 
 def _check_records(metarange: Metarange, records: Sequence[RangeRecord]) -> Iterator[str]:
-    """Verify what a metarange says of its ranges against each other."""
+    """Verify the records of a metarange against each other."""
     if len(records) != len(metarange):
         return
     last: RangeRecord | None = None
     for key, record in zip(metarange.keys, records, strict=True):
         if key != record.max_key or record.min_key > key or record.count < 1:
-            yield f"the range {record.id} is described as none can be"
+            yield f"its record of range {record.id} contradicts itself"
         if last is not None and record.min_key <= last.max_key:
-            yield f"the ranges {last.id} and {record.id} overlap"
+            yield f"ranges {last.id} and {record.id} overlap"
         last = record
     if metarange.range_entries is None:
         return
@@ -160,7 +155,7 @@ def _check_records(metarange: Metarange, records: Sequence[RangeRecord]) -> Iter
         return
     for record in records[:-1]:
         if not splitter.is_cut(h(record.max_key), record.count):
-            yield f"the range {record.id} ends where none may end"
+            yield f"range {record.id} ends at a key where the splitting rule does not cut"
 
 
 def _check_range_whole(
@@ -168,13 +163,16 @@ def _check_range_whole(
 ) -> Iterator[str]:
     """Verify the records of a range against its metarange and its name."""
     if len(keys) != record.count or len(keys) != table.count:
-        yield f"{len(keys)} records where its tree announces {record.count}"
+        yield f"{len(keys)} records, but its metarange says {record.count}"
     if keys and (keys[0] != record.min_key or keys[-1] != record.max_key):
-        yield f"it reaches from {keys[0]!r} to {keys[-1]!r}, not as its tree says"
+        yield (
+            f"its keys reach from {keys[0]!r} to {keys[-1]!r}, but its metarange says "
+            f"{record.min_key!r} to {record.max_key!r}"
+        )
     try:
         name = name_of_table(table, keys, values)
     except IntegrityError:
-        return  # told for the entry
+        return  # already reported for the entry
     if name != record.id:
         yield "its name is not the digest of its records"
 
@@ -194,7 +192,7 @@ def _check_entry(
 
 
 def _lakefs_identities(entry: Entry) -> Iterator[bytes]:
-    """Yield the identities that lakeFS's releases compute for an entry, the newest first."""
+    """Yield the identities that releases of lakeFS compute for an entry, the newest first."""
     from hashlib import sha256
 
     old = frame_int(entry.size) + frame_str(entry.checksum) + frame_map(entry.metadata)

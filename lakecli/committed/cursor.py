@@ -1,9 +1,9 @@
-"""The two-level cursor, and two of them walked side by side.
+"""The two-level cursor, and the walk over two trees side by side.
 
 A cursor stands before a range it has not opened, before a block it has not decoded, or before a
-record. Standing before a range or a block it can step in or skip, so that whoever compares two
-trees skips what is equal unread. Nothing depends on the ranges of two trees ending at the same
-keys: where they do not, the cursors step in and meet again further on.
+record. It can enter a range or a block, or skip it, so a comparison of two trees skips equal parts
+unread. The ranges of two trees need not end at the same keys: where they do not, both cursors enter
+and meet again further on.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class Cursor:
     """A position in a tree, or in some consecutive ranges of one.
 
     Args:
-        trees: where the tree lies.
-        tree: to walk.
+        trees: the store that holds the tree.
+        tree: the tree to walk.
         first: position of the first range.
         last: position after the last range; ``None`` for all.
-        start: records with smaller keys are passed over.
-        stop: the first key not to be walked, if there is one.
+        start: the first key to walk.
+        stop: the first key not to walk; ``None`` for none.
 
     Attributes:
-        standing: what the cursor is before.
-        keys: of the block stepped into; the next record is at `at`.
-        values: likewise.
+        standing: what the cursor stands before.
+        keys: of the entered block; the next record is at `at`.
+        values: of the entered block.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Cursor:
         return self._record
 
     def skip_range(self) -> None:
-        """Step over the range."""
+        """Move past the range."""
         self._position += 1
         self._record = self._table = None
         self.standing = Standing.RANGE if self._position < self._last else Standing.END
@@ -97,7 +97,7 @@ class Cursor:
         self._stand_before_block()
 
     def skip_block(self) -> None:
-        """Step over the block."""
+        """Move past the block."""
         self._number += 1
         self._stand_before_block()
 
@@ -122,7 +122,7 @@ class Cursor:
             self._leave_block()
 
     def take(self, end: int) -> tuple[list[bytes], list[bytes]]:
-        """Return the records of the block up to position `end`, and step past them."""
+        """Return the records of the block up to position `end`, and move past them."""
         taken = self.keys[self.at : end], self.values[self.at : end]
         self.at = end
         if end == len(self.keys):
@@ -147,7 +147,7 @@ class Cursor:
             self.skip_block()
 
     def skip_equal_ranges(self, other: Cursor) -> None:
-        """Step both cursors, which stand before ranges, over those that they have in common."""
+        """Move two cursors that stand before ranges past the ranges they have in common."""
         mine, theirs = self.tree.values, other.tree.values
         left, right = self._position, other._position
         while (
@@ -163,7 +163,7 @@ class Cursor:
             other.skip_range()
 
     def is_before_equal_block(self, other: Cursor) -> bool:
-        """Tell whether two cursors that stand before blocks have the same stored bytes there."""
+        """Return whether the blocks that two cursors stand before are stored as the same bytes."""
         mine = self._opened().stored_block(self._number)
         return mine == other._opened().stored_block(other._number)
 
@@ -177,17 +177,17 @@ def _end_position(tree: Metarange, stop: bytes) -> int:
 def iter_windows(
     left: Cursor, right: Cursor, *, skip_whole: Callable[[Cursor, RangeRecord], None] | None = None
 ) -> Iterator[Window]:
-    """Walk two trees together, past everything that is equal in both.
+    """Walk two trees together and skip what is equal in both.
 
     Yields:
-        What is left: the records of either side in the same interval of keys, either side of
-        which may have none. Intervals ascend; records that are equal may be among them.
+        The remaining records of both sides, interval by interval of keys, ascending. One side of
+        an interval may be empty, and equal records may be among them.
 
     Args:
-        left: is used up.
-        right: is used up.
-        skip_whole: given every range that no range of the other side overlaps, which is then
-            skipped and not yielded.
+        left: the cursor is exhausted afterwards.
+        right: the cursor is exhausted afterwards.
+        skip_whole: called with every range that no range of the other side overlaps; such a range
+            is then skipped instead of yielded.
 
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
@@ -216,7 +216,7 @@ def iter_windows(
 def _pass_ranges(
     left: Cursor, right: Cursor, skip_whole: Callable[[Cursor, RangeRecord], None] | None
 ) -> None:
-    """Skip equal ranges; step into different ones, or only the first if they do not overlap."""
+    """Skip equal ranges; enter different ones, or only the first if they do not overlap."""
     left.skip_equal_ranges(right)
     if Standing.END in {left.standing, right.standing}:
         return
@@ -230,7 +230,7 @@ def _pass_ranges(
 
 
 def _pass_blocks(left: Cursor, right: Cursor) -> None:
-    """Skip two equal blocks; else step into whichever block a cursor stands before."""
+    """Skip two equal blocks; otherwise enter the block that either cursor stands before."""
     if left.standing == right.standing and left.is_before_equal_block(right):
         left.skip_block()
         right.skip_block()
@@ -243,7 +243,7 @@ def _pass_blocks(left: Cursor, right: Cursor) -> None:
 def _pass_lone_range(
     cursor: Cursor, skip_whole: Callable[[Cursor, RangeRecord], None] | None
 ) -> None:
-    """Step into a range that nothing on the other side overlaps."""
+    """Enter, or hand to `skip_whole`, a range that nothing on the other side overlaps."""
     if skip_whole is None:
         cursor.enter_range()
     else:
@@ -252,7 +252,7 @@ def _pass_lone_range(
 
 
 def _take_before(inside: Cursor, outside: Cursor) -> tuple[list[bytes], list[bytes]]:
-    """Take records that precede the other cursor's range; step into that if there are none."""
+    """Take the records that precede the other cursor's range; enter that range if none do."""
     if outside.standing == Standing.END:
         return inside.take(len(inside.keys))
     end = bisect_left(inside.keys, outside.record.min_key, inside.at)

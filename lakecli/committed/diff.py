@@ -1,4 +1,4 @@
-"""What differs between two trees, read only where they differ."""
+"""Differences between trees, read only where they differ."""
 
 from __future__ import annotations
 
@@ -24,37 +24,24 @@ def diff(
     *,
     prefix: bytes = b"",
     after: bytes = b"",
-) -> Iterator[Difference]:
-    """Yield the paths that differ, in order: what turns `left` into `right`.
-
-    Args:
-        trees: where the trees lie.
-        left: the tree to start from.
-        right: the tree to arrive at.
-        prefix: only paths that start with it.
-        after: only paths greater than it.
-
-    Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
-    """
-    yield from diff_between(
-        trees, left, right, start=first_key(prefix, after), stop=prefix_end(prefix)
-    )
-
-
-def diff_between(
-    trees: TreeStore,
-    left: MetarangeId,
-    right: MetarangeId,
-    *,
     start: bytes = b"",
     stop: bytes | None = None,
 ) -> Iterator[Difference]:
-    """Yield the same of the paths from `start` to before `stop`; ``None``: to the end.
+    """Yield the paths that differ, in order: the changes that turn `left` into `right`.
+
+    Args:
+        trees: the store that holds the trees.
+        left: the old tree.
+        right: the new tree.
+        prefix: only paths that start with it.
+        after: only paths greater than it.
+        start: only paths no less than it.
+        stop: only paths less than it; without it, to the end of the prefix.
 
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
+    start, stop = _interval(prefix, after, start, stop)
     windows = iter_windows(
         Cursor(trees, trees.metarange(left), start=start, stop=stop),
         Cursor(trees, trees.metarange(right), start=start, stop=stop),
@@ -71,46 +58,27 @@ def compare(
     right: MetarangeId,
     prefix: bytes = b"",
     after: bytes = b"",
-) -> Iterator[Difference]:
-    """Yield what merging `right` into `left` would change, in path order, conflicts included.
-
-    What changed on the left only is not shown, nor what changed alike on both sides.
-
-    Args:
-        trees: where the trees lie.
-        base: what both came from.
-        left: the merge's destination.
-        right: the merge's source.
-        prefix: only paths that start with it.
-        after: only paths greater than it.
-
-    Raises:
-        IntegrityError: a table that had to be read is missing or damaged.
-    """
-    yield from compare_between(
-        trees,
-        base=base,
-        left=left,
-        right=right,
-        start=first_key(prefix, after),
-        stop=prefix_end(prefix),
-    )
-
-
-def compare_between(
-    trees: TreeStore,
-    *,
-    base: MetarangeId,
-    left: MetarangeId,
-    right: MetarangeId,
     start: bytes = b"",
     stop: bytes | None = None,
 ) -> Iterator[Difference]:
-    """Yield the same of the paths from `start` to before `stop`; ``None``: to the end.
+    """Yield what merging `right` into `left` would change, in path order, conflicts included.
+
+    Paths that changed on the left only, or in the same way on both sides, are left out.
+
+    Args:
+        trees: the store that holds the trees.
+        base: the common ancestor.
+        left: the destination of the merge.
+        right: the source of the merge.
+        prefix: only paths that start with it.
+        after: only paths greater than it.
+        start: only paths no less than it.
+        stop: only paths less than it; without it, to the end of the prefix.
 
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
+    start, stop = _interval(prefix, after, start, stop)
     three = map(trees.metarange, (base, right, left))
     for segment in segments(*three, start=start, stop=stop):
         if segment.keeps_destination:
@@ -119,3 +87,9 @@ def compare_between(
             path, _, source, destination = candidate
             kind = ChangeType.CONFLICT if candidate.is_conflict else type_of(destination, source)
             yield Difference(kind, path, destination, source)
+
+
+def _interval(
+    prefix: bytes, after: bytes, start: bytes, stop: bytes | None
+) -> tuple[bytes, bytes | None]:
+    return max(start, first_key(prefix, after)), prefix_end(prefix) if stop is None else stop

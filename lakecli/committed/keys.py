@@ -1,4 +1,4 @@
-"""Intervals of keys: what a prefix covers, and where a page goes on."""
+"""Intervals of keys: the keys under a prefix, and the start of a page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 def prefix_end(prefix: bytes) -> bytes | None:
     """Return the smallest key greater than every key that starts with `prefix`.
 
-    ``None`` where there is none: for an empty prefix, or one of ``0xff`` bytes only.
+    ``None`` for an empty prefix, or one of ``0xff`` bytes only: no key is greater.
     """
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None

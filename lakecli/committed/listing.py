@@ -1,4 +1,4 @@
-"""Listings with prefix and delimiter, over any sorted stream of records that can start anywhere."""
+"""Listings with prefix and delimiter, over any sorted records that can be scanned from a path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 STEPS_BEFORE_SEEK: Final = 16
-"""Records read past in a common prefix before the scan is started anew behind it."""
+"""Records skipped one by one inside a common prefix before a new scan starts behind it."""
 
 
 class ListedObject(NamedTuple):
@@ -21,7 +21,7 @@ class ListedObject(NamedTuple):
 
 
 class ListedPrefix(NamedTuple):
-    """A common prefix: what the paths below it share, up to and including the delimiter."""
+    """A common prefix of several paths, up to and including the delimiter."""
 
     path: bytes
 
@@ -33,17 +33,17 @@ def list_prefix(
     delimiter: bytes = b"",
     after: bytes = b"",
 ) -> Iterator[ListedObject | ListedPrefix]:
-    """Yield the paths that start with `prefix`, those below a delimiter collapsed into one.
+    """Yield the paths that start with `prefix`; paths that share a delimiter collapse into one.
 
     Args:
         scan_from: starts a scan, in path order, at the first path no less than its argument.
         prefix: of the paths.
-        delimiter: paths that hold it behind the prefix collapse up to it; ``b""``: none do.
-        after: only what sorts behind it, as in the listing without it: give the last path or
-            common prefix of a page to get the next page.
+        delimiter: a path that contains it after the prefix is reduced to its part up to it;
+            ``b""``: no path is.
+        after: only results that sort after it; the last result of a page gives the next page.
     """
     skipped = _common_prefix(after, prefix, delimiter)
-    # A common prefix sorts before the paths below it: one that `after` lies in was listed before.
+    # A common prefix sorts before the paths below it, so one that contains `after` was listed.
     start = first_key(prefix, after) if skipped is None else prefix_end(skipped)
     if start is None:
         return
@@ -69,7 +69,7 @@ def list_prefix(
 
 
 def _common_prefix(path: bytes, prefix: bytes, delimiter: bytes) -> bytes | None:
-    """Return the common prefix that a path collapses into, or ``None``."""
+    """Return the common prefix that a path is reduced to, or ``None``."""
     if not delimiter or not path.startswith(prefix):
         return None
     at = path.find(delimiter, len(prefix))

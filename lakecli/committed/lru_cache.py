@@ -1,4 +1,4 @@
-"""A mapping that keeps what was used last, up to a size in bytes."""
+"""A cache of the most recently used values, up to a size in bytes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class LruCache(Generic[K, V]):
     Safe to share between threads.
 
     Args:
-        size_limit: bytes, as told by whoever puts the values.
-        forget: called with each value that goes, by one thread at a time.
+        size_limit: sum of the sizes given to `put`, in bytes.
+        forget: called with each value that is dropped, by one thread at a time.
     """
 
     def __init__(self, size_limit: int, *, forget: Callable[[V], None] | None = None) -> None:
@@ -31,7 +31,7 @@ class LruCache(Generic[K, V]):
         self._lock = RLock()
 
     def get(self, key: K) -> V | None:
-        """Return the value of `key`, which is then the most recently used, or ``None``."""
+        """Return the value of `key` and mark it as used, or return ``None``."""
         with self._lock:
             found = self._items.get(key)
             if found is None:
@@ -49,14 +49,14 @@ class LruCache(Generic[K, V]):
                 self._drop_first()
 
     def drop(self, key: K) -> None:
-        """Forget a key, if it is there."""
+        """Drop a key, if present."""
         with self._lock:
             found = self._items.pop(key, None)
             if found is not None:
                 self._gone(found)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all keys."""
         with self._lock:
             while self._items:
                 self._drop_first()

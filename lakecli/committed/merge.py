@@ -1,17 +1,17 @@
-"""Three-way merge: what base, source and destination make together.
+"""Three-way merge of base, source and destination.
 
-For a path, A, B and C being different contents and X its absence:
+The result for one path, where A, B and C are different contents:
 
     ======  ======  ===========  ============================================
     base    source  destination  result
     ======  ======  ===========  ============================================
-    A       A       any          the destination's: the source did not touch it
-    A       any     A            the source's: only the source touched it
-    any     B       B            B: both did the same, the destination's record stays
-    any     B       C            conflict: both changed it, each differently
+    A       A       any          the destination: the source did not change it
+    A       any     A            the source: only the source changed it
+    any     B       B            B: both made the same change; the destination's record is kept
+    any     B       C            conflict: both changed it differently
     ======  ======  ===========  ============================================
 
-where any of A, B and C may be X. A strategy decides conflicts and nothing else.
+An absent path counts as a content. A strategy decides conflicts and nothing else.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MergeConflict(ConflictError):
     """Both sides changed the same paths differently.
 
     Attributes:
-        count: of the paths; ``paths`` lists the first `MAX_CONFLICTS_LISTED` of them.
+        count: number of paths; ``paths`` lists the first `MAX_CONFLICTS_LISTED` of them.
     """
 
     def __init__(self, paths: Sequence[bytes], count: int) -> None:
@@ -66,7 +66,7 @@ class MergeResult:
 
 
 class Resolution(Protocol):
-    """What a conflict becomes; never asked where there is none."""
+    """Resolves a conflict; called for conflicts only."""
 
     def __call__(self, conflict: Candidate) -> bytes | None:
         """Return the value to record, or ``None`` for the path to be absent."""
@@ -85,7 +85,7 @@ STRATEGIES: Final[Mapping[MergeStrategy, Resolution | None]] = {
     MergeStrategy.SOURCE_WINS: _take_source,
     MergeStrategy.DEST_WINS: _take_destination,
 }
-"""How each strategy resolves a conflict; ``None``: it does not, the merge fails."""
+"""How each strategy resolves a conflict; ``None``: the merge fails."""
 
 
 def merge(
@@ -99,14 +99,14 @@ def merge(
     """Merge `source` into `destination`; the result is durable when this returns.
 
     Args:
-        trees: where the trees lie.
-        base: what both came from.
-        source: whose changes since the base are wanted.
-        destination: that they are wanted on.
-        strategy: what a conflict becomes.
+        trees: the store that holds the trees.
+        base: the common ancestor.
+        source: the tree whose changes since the base are merged.
+        destination: the tree they are merged into.
+        strategy: how conflicts are resolved.
 
     Raises:
-        MergeConflict: there are conflicts and `strategy` decides none; nothing was written.
+        MergeConflict: there are conflicts and `strategy` resolves none; nothing was written.
         IntegrityError: a table that had to be read is missing or damaged.
     """
     if source in {base, destination}:
@@ -139,7 +139,7 @@ def merge(
 def _iter_changes(
     candidates: Iterable[Candidate], resolve: Resolution | None
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield what the merge changes on the destination."""
+    """Yield the changes that the merge makes to the destination."""
     for candidate in candidates:
         if not candidate.is_conflict:
             yield candidate.path, candidate.source
@@ -150,10 +150,10 @@ def _iter_changes(
 
 
 def _refuse_conflicts(trees: TreeStore, all_segments: Iterable[Segment]) -> None:
-    """Look for conflicts before anything is written.
+    """Refuse a merge with conflicts, before anything is written.
 
     Raises:
-        MergeConflict: there are some.
+        MergeConflict: there are conflicts.
     """
     paths: list[bytes] = []
     count = 0
@@ -169,7 +169,7 @@ def _refuse_conflicts(trees: TreeStore, all_segments: Iterable[Segment]) -> None
 
 
 def _count(trees: TreeStore, counts: ChangeCounts, before: Slice, after: Slice) -> None:
-    """Count the paths that differ; ranges that nothing overlaps are counted unopened."""
+    """Count the paths that differ; a range that nothing overlaps is counted without opening it."""
     left = Cursor(trees, before.tree, first=before.first, last=before.last)
     right = Cursor(trees, after.tree, first=after.first, last=after.last)
 

@@ -1,13 +1,14 @@
-"""A metarange: one snapshot of a repository, as the ranges that make it up.
+"""A metarange: the list of the ranges that make up one snapshot of a repository.
 
 It is an SSTable with a record for each range: the key is the range's last key, the identity the
 64 hex characters of its ID, the data a `lakecli.proto.messages.RangeData`. We write the exact
 size of the file as its ``estimated_size``.
 
-Its property ``lakecli.tree`` says by which rule and N its ranges were cut, see `splitter`. lakeFS's
-metaranges have none: their ranges end elsewhere and are never spliced into ours.
+Its property ``lakecli.tree`` gives the rule and N by which its ranges were cut, see `splitter`.
+lakeFS's metaranges lack it: their ranges end elsewhere and are never reused in ours.
 
-Parsed, it stays two lists of bytes; of ten million entries' 1,700 ranges a command looks at a few.
+A parsed metarange is two lists of bytes, since a command decodes few of its records: ten million
+entries have some 1,700 ranges.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ _ID_FRAME = b"\x80\x01"
 
 @dataclass(frozen=True, slots=True)
 class RangeRecord:
-    """What a metarange says of one range.
+    """A metarange's record of one range.
 
     Attributes:
         size: of its file, in bytes; exact in trees that lakecli wrote.
-        count: its records.
+        count: number of its records.
     """
 
     id: RangeId
@@ -55,13 +56,13 @@ def encode_tree_property(range_entries: int) -> bytes:
 
 
 def decode_tree_property(value: bytes | None) -> int | None:
-    """Return the N of a tree cut by the rule we know, or ``None``."""
+    """Return the N of a tree cut by this version's rule, or ``None``."""
     match = _TREE.fullmatch(value or b"")
     return int(match[1]) if match else None
 
 
 def encode_range_record(record: RangeRecord) -> bytes:
-    """Return the value that stands for a range in a metarange."""
+    """Return the metarange's value for a range."""
     data = RANGE_DATA.encode(
         {
             "min_key": record.min_key,
@@ -74,10 +75,10 @@ def encode_range_record(record: RangeRecord) -> bytes:
 
 
 def decode_range_record(value: bytes) -> RangeRecord:
-    """Return the range that a metarange's value stands for.
+    """Return the range that a metarange's value describes.
 
     Raises:
-        MalformedValue: it stands for none.
+        MalformedValue: it describes no range.
     """
     try:
         message = RANGE_DATA.decode(decode_value(value)[1])
@@ -93,10 +94,10 @@ def decode_range_record(value: bytes) -> RangeRecord:
 
 
 def range_id_of(value: bytes) -> RangeId:
-    """Return the ID of the range that a metarange's value stands for.
+    """Return the ID of the range that a metarange's value describes.
 
     Raises:
-        MalformedValue: what should be the ID is none, and must not become part of a key.
+        MalformedValue: it is not an ID, and so must not become part of a key.
     """
     name = value[2:66] if value[:2] == _ID_FRAME else b""
     if not _ID.fullmatch(name):
@@ -111,7 +112,7 @@ class Metarange:
         id: ``""`` for the empty tree.
         keys: the last key of each range, ascending.
         values: the record of each range, encoded.
-        range_entries: N if its ranges were cut by our rule, else ``None``.
+        range_entries: N if its ranges were cut by this version's rule, else ``None``.
     """
 
     __slots__ = ("_positions", "id", "keys", "range_entries", "size", "values")
@@ -151,7 +152,7 @@ class Metarange:
         return bisect_left(self.keys, key)
 
     def value_of(self, range_id: RangeId) -> bytes | None:
-        """Return the record of a range of this tree by its ID, encoded, or ``None``."""
+        """Return the encoded record of a range of this tree by its ID, or ``None``."""
         positions = self._positions
         if positions is None:
             positions = {value[2:66]: at for at, value in enumerate(self.values)}
@@ -161,4 +162,4 @@ class Metarange:
 
 
 NO_RANGES: Final = Metarange(EMPTY_TREE, (), (), range_entries=None)
-"""The empty tree: it has no object, and belongs to every N."""
+"""The empty tree: it has no object, and fits every N."""

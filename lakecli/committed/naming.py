@@ -1,4 +1,4 @@
-"""The name that a range or metarange must have, computed from what it holds."""
+"""The ID that a range or metarange must have, computed from its records."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from lakecli.sstable.reader import Table
 
 _LAKEFS_PROPERTIES: Final = ("entity", "schema_definition", "schema_name", "type")
-"""What lakeFS knows of a table, and hashes, before it is finished."""
+"""The properties that lakeFS hashes into a table's name."""
 
 
 def name_of_table(table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> str:
-    """Return the name that a table must have, by its writer's rule.
+    """Return the name that a table must have, by the rule of the program that wrote it.
 
     Args:
-        table: for who wrote it and its properties.
+        table: its properties say who wrote it.
         keys: of all its records.
         values: of all its records, encoded.
 

@@ -1,4 +1,4 @@
-"""Records that differ, from windows of two trees."""
+"""Differing records, from the windows of two trees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lakecli.committed.cursor import Window
 
     Pair: TypeAlias = tuple[bytes, bytes | None, bytes | None]
-    """A path and its value on the left and on the right; never the same, never both absent."""
+    """A path, its value on the left and its value on the right; the values differ."""
 
 
 def iter_pairs(windows: Iterable[Window]) -> Iterator[Pair]:
@@ -45,7 +45,7 @@ def _merged(left: dict[bytes, bytes], right: dict[bytes, bytes]) -> Iterator[Pai
 
 
 def is_same(left: bytes | None, right: bytes | None) -> bool:
-    """Whether two values record the same: both absent, or of one identity."""
+    """Return whether two values are both absent or have the same identity."""
     if left == right:
         return True
     return left is not None and right is not None and identity_of(left) == identity_of(right)

@@ -1,8 +1,8 @@
-"""Point reads: ranges kept open, and their blocks kept as dictionaries while there is room.
+"""Point reads: open ranges, and a cache of decoded blocks as dictionaries.
 
-A block that is read is decoded once and then answers from memory. Where the room is taken, most
-reads search one block and forget it, and a few let their block in for the one that came first: so
-the dictionaries follow what is asked, and reads all over a tree larger than the room stay cheap.
+A cached block answers from memory. When the cache is full, one miss in 16 admits its block, in the
+place of the oldest one (FIFO); the other misses search the stored block. So the cache follows the
+keys that are read, and reads spread over a tree larger than the cache stay cheap.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from lakecli.sstable.reader import Table
 
 BLOCKS_SIZE: Final = 512 << 20
-"""Bytes that decoded blocks may take, enough for some 1,200,000 entries of common size."""
+"""Bytes of decoded blocks, at most; enough for some 1,200,000 entries of common size."""
 
 TABLES_SIZE: Final = 64 << 20
-"""Bytes that the indexes of open ranges may take, enough for some 1,000 ranges."""
+"""Bytes of the indexes of open ranges, at most; enough for some 1,000 ranges."""
 
 FETCH_AFTER: Final = 8
-"""Blocks read from an uncached range in the bucket after which it is fetched whole."""
+"""Blocks read one by one from a range in the bucket before it is fetched whole."""
 
 MOST_TREES: Final = 4
-"""Trees whose open ranges are kept by position: those of the refs that are read in turns."""
+"""Trees whose open ranges are kept by position, for refs that are read alternately."""
 
 _ADMIT_EVERY = 16
 _RECORD_SIZE = 150
-"""What a record takes in a dictionary beside the bytes of its key and value."""
+"""Memory of a record in a dictionary, besides the bytes of its key and value."""
 _INDEX_ENTRY_SIZE = 250
 
 
@@ -52,13 +52,13 @@ class _OpenRange:
         self.use(table)
 
     def use(self, table: Table) -> None:
-        """Read from this table from now on; it holds the same blocks."""
+        """Read from another copy of the table from now on."""
         self.table = table
         self.find_block = table.find_block
 
 
 class _Tree:
-    """A tree that is read, and its open ranges by position."""
+    """A tree, and its open ranges by position."""
 
     __slots__ = ("keys", "metarange", "ranges")
 
@@ -71,16 +71,16 @@ class _Tree:
 class PointReader:
     """Answers point reads of one `TreeStore`. Safe to share between threads.
 
-    A read that finds its block in memory takes no lock. Nothing is read from a file or the bucket
-    under the lock, which protects what is counted: two threads that miss the same block at once
-    both read it, and one of the two is kept.
+    A read that finds its block in memory takes no lock. The lock protects the bookkeeping only and
+    is never held while a file or the bucket is read: of two threads that miss the same block at
+    once, both read it, and one copy is kept.
 
     Args:
-        trees: where ranges are opened.
-        blocks_limit: bytes that decoded blocks may take.
+        trees: the store that opens ranges.
+        blocks_limit: bytes of decoded blocks, at most.
 
     Attributes:
-        blocks_size: bytes that decoded blocks take now.
+        blocks_size: bytes of decoded blocks in memory.
     """
 
     def __init__(self, trees: TreeStore, *, blocks_limit: int = BLOCKS_SIZE) -> None:
@@ -100,7 +100,7 @@ class PointReader:
         Raises:
             IntegrityError: a table that had to be read is missing or damaged.
         """
-        # Everything that is about this tree hangs on `known`: other threads read other trees.
+        # All state of this tree is in `known`: other threads may be reading other trees.
         known = self._trees.get(tree) or self._open_tree(tree)
         ranges = known.ranges
         position = bisect_left(known.keys, key)
@@ -145,7 +145,7 @@ class PointReader:
         return self._keep(opened, number).get(key)
 
     def _keep(self, opened: _OpenRange, number: int) -> dict[bytes, bytes]:
-        """Decode a block and keep it, in the place of the oldest ones if need be."""
+        """Decode a block and keep it, dropping the oldest ones if the cache is full."""
         block = opened.table.block(number)
         record, keys = opened.record, block.keys
         if keys and not record.min_key <= keys[0] <= keys[-1] <= record.max_key:
@@ -179,7 +179,7 @@ class PointReader:
         return opened
 
     def _close(self, opened: _OpenRange) -> None:
-        """Forget a range, if it is still open; who is reading it goes on."""
+        """Drop a range, if it is still open; reads under way are not disturbed."""
         opened.blocks.clear()
         if self._open.get(opened.record.id) is not opened:
             return

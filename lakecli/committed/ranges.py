@@ -1,4 +1,4 @@
-"""Reading the records of one range, as the metarange announces it."""
+"""Reading the records of one range, and checking them against its metarange."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ WRITER: Final = b"lakecli"
 
 
 class Mismatch(IntegrityError):
-    """A sound range that does not hold what its metarange says."""
+    """A well-formed range that does not hold what its metarange says."""
 
     def __init__(self, name: str, what: str) -> None:
         super().__init__(
-            f"{name} is not the range its tree describes: {what}", hint="run lakecli fsck"
+            f"{name} is not the range that its metarange describes: {what}", hint="run lakecli fsck"
         )
 
 
 def is_ours(table: Table) -> bool:
-    """Whether lakecli wrote a table, and cut its blocks where the records decide."""
+    """Return whether lakecli wrote a table, so that its blocks end where the records decide."""
     return table.properties.get(WRITER_PROPERTY) == WRITER
 
 
 def check_described(table: Table, record: RangeRecord) -> None:
-    """Refuse a range that is not the one its metarange describes, as far as its end can tell.
+    """Compare a range's properties with its record in the metarange; no records are read.
 
     Raises:
-        Mismatch: it is another one.
+        Mismatch: they differ.
     """
     if table.count != record.count:
         raise Mismatch(table.name, f"{table.count} records instead of {record.count}")
-    if is_ours(table):  # lakeFS wrote wrong min_keys for some time
+    if is_ours(table):  # releases of lakeFS before 2021 wrote wrong min_keys
         first, last = table.properties.get("min_key"), table.properties.get("max_key")
         if (first, last) != (record.min_key, record.max_key):
-            raise Mismatch(table.name, f"it reaches from {first!r} to {last!r}")
+            raise Mismatch(table.name, f"its keys reach from {first!r} to {last!r}")
 
 
 def iter_blocks(table: Table, record: RangeRecord) -> Iterator[Block]:
-    """Yield the blocks of a range, decoded, none of them empty.
+    """Yield the decoded blocks of a range that are not empty.
 
     Raises:
         CorruptTable: a block is damaged.
-        Mismatch: the records are not those that the metarange announces.
+        Mismatch: the records are not those that the metarange describes.
     """
     first = last = None
     count = 0
@@ -60,11 +60,11 @@ def iter_blocks(table: Table, record: RangeRecord) -> Iterator[Block]:
         if first is None:
             first = block.keys[0]
             if first != record.min_key:
-                raise Mismatch(table.name, f"it begins with {first!r}")
+                raise Mismatch(table.name, f"its first key is {first!r}")
         last = block.keys[-1]
         if last > record.max_key:
-            raise Mismatch(table.name, f"it reaches up to {last!r}")
+            raise Mismatch(table.name, f"it has the key {last!r}")
         count += len(block.keys)
         yield block
     if last != record.max_key or count != record.count:
-        raise Mismatch(table.name, f"{count} records, the last one {last!r}")
+        raise Mismatch(table.name, f"it has {count} records, the last key is {last!r}")

@@ -1,4 +1,4 @@
-"""Reading a tree: one path, many in order, or its ranges."""
+"""Reading a tree: one path, or many in order."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def scan(
     """Yield paths and encoded values in order.
 
     Args:
-        trees: where the tree lies.
-        tree: to read.
+        trees: the store that holds the tree.
+        tree: the tree to read.
         start: only paths no less than it.
         prefix: only paths that start with it.
 

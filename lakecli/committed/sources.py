@@ -1,4 +1,4 @@
-"""Where the bytes of one table come from: a file of this machine, or an object of the bucket."""
+"""Sources of a table's bytes: a local file, or an object in the bucket."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MissingTable(IntegrityError):
-    """A tree names a range or metarange that its namespace does not hold."""
+    """A tree refers to a range or metarange that is not in its namespace."""
 
     def __init__(self, key: str, uri: str) -> None:
         super().__init__(
@@ -25,7 +25,7 @@ class MissingTable(IntegrityError):
 
 
 class PathSource:
-    """A table in a file that is opened anew for every read: thousands may be in use at a time.
+    """A table in a local file, opened anew for every read: thousands may be in use at a time.
 
     Args:
         name: for error messages.
@@ -37,7 +37,7 @@ class PathSource:
         self._path = path
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset`, less where the file ends earlier."""
+        """Return `length` bytes from `offset`, fewer if the file ends earlier."""
         descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return os.pread(descriptor, length, offset)
@@ -45,14 +45,14 @@ class PathSource:
             os.close(descriptor)
 
     def read_tail(self, length: int) -> tuple[bytes, int]:
-        """Return the last `length` bytes, less where the file is shorter, and the file's size."""
+        """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
         size = self._path.stat().st_size
         offset = max(0, size - length)
         return self.read(offset, size - offset), size
 
 
 class RemoteSource:
-    """A table read from the bucket piece by piece.
+    """A table in the bucket, read by ranges of bytes.
 
     Args:
         store: the bucket.
@@ -66,13 +66,13 @@ class RemoteSource:
         self._size = size
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset`, less where the object ends earlier."""
+        """Return `length` bytes from `offset`, fewer if the object ends earlier."""
         try:
             return self._store.get(self.name, start=offset, length=length)
         except ObjectNotFound:
             raise MissingTable(self.name, self._store.uri) from None
 
     def read_tail(self, length: int) -> tuple[bytes, int]:
-        """Return the last `length` bytes, less where the object is shorter, and its size."""
+        """Return the last `length` bytes, fewer if the object is shorter, and its size."""
         offset = max(0, self._size - length)
         return self.read(offset, self._size - offset), self._size

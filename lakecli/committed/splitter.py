@@ -1,15 +1,15 @@
-"""Where a range ends: a function of the keys alone, so that equal contents make equal ranges.
+"""The rule by which ranges end: a function of the keys alone, so equal contents make equal ranges.
 
-With x = the first 8 bytes of ``h(key)``, little-endian, n = the records since the last cut, the
-one just written included, and N = the repository's ``range_entries``, a range ends after a key when
+Let x be the first 8 bytes of ``h(key)``, little-endian, n the number of records since the last cut,
+including the key's own, and N the repository's ``range_entries``. A range ends after a key if
 
 - ``x mod N == 0``, or
 - ``n >= N`` and ``x mod (N / 8) == 0``, or
 - ``n == 4 N``.
 
-The first clause alone would give ranges of N records on average, some of them many times as long;
-the second ends a long one soon, at keys that the next build of the tree finds again; the third is
-a bound. This is a promise about data in buckets: it may never change under one tree version.
+The first clause alone gives ranges of N records on average, some of them many times as long. The
+second ends a long range soon, at keys that the next build of the tree finds again. The third is an
+upper bound. Trees in buckets depend on this rule: it must never change within a tree version.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_RANGE_ENTRIES = 1 << 20
 
 
 def key_number(key_digest: bytes) -> int:
-    """Return x, the number that the rule looks at, from ``h(key)``."""
+    """Return x of the rule, from ``h(key)``."""
     return int.from_bytes(key_digest[:8], "little")
 
 
@@ -37,7 +37,7 @@ class Splitter:
         range_entries: N, a power of two of at least `MIN_RANGE_ENTRIES`.
 
     Raises:
-        ValueError: `range_entries` is not such a number.
+        ValueError: `range_entries` is not a power of two, or too small.
     """
 
     range_entries: int
@@ -71,8 +71,8 @@ class Splitter:
         """
         number = self.range_entries
         largest = 4 * number
-        # Both clauses about x need it to be a multiple of N / 8; its lowest byte rules out nearly
-        # every key at the price of one comparison.
+        # Both clauses about x require a multiple of N / 8, so one test of its lowest byte rules
+        # out nearly every key.
         mask = min(number // 8, 256) - 1
         found: list[int] = []
         start = -entries

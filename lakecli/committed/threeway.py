@@ -1,8 +1,8 @@
-"""Three trees side by side: a base and two that came from it.
+"""Three trees side by side: a base and two trees derived from it.
 
-They are cut into segments where no range of any of the three reaches across: that is as far as
-their ranges can be compared by name alone. Where two of three are equal, a segment is decided
-unread; a contested one is read record by record, past what base and source have in common.
+They are cut into segments at keys that no range of the three trees spans, so that the ranges of a
+segment can be compared by ID. If two of the three sides of a segment are equal, its result is known
+unread; otherwise its records are compared, except where base and source are equal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Slice(NamedTuple):
-    """Consecutive ranges of a tree, maybe none."""
+    """Consecutive ranges of a tree, possibly none."""
 
     tree: Metarange
     first: int
@@ -32,12 +32,12 @@ class Slice(NamedTuple):
         return [value[2:66] for value in self.tree.values[self.first : self.last]]
 
     def is_same(self, other: Slice) -> bool:
-        """Whether both hold the same ranges."""
+        """Return whether both hold the same ranges."""
         return self.last - self.first == other.last - other.first and self.ids() == other.ids()
 
 
 class Segment(NamedTuple):
-    """What the three trees hold in one interval of keys."""
+    """The three trees in one interval of keys."""
 
     base: Slice
     source: Slice
@@ -45,17 +45,17 @@ class Segment(NamedTuple):
 
     @property
     def keeps_destination(self) -> bool:
-        """Whether the source changed nothing here, or the same as the destination."""
+        """Whether the source changed nothing here, or made the same change as the destination."""
         return self.source.is_same(self.base) or self.source.is_same(self.destination)
 
     @property
     def is_contested(self) -> bool:
-        """Whether all three differ, so that only their records can tell."""
+        """Whether all three differ, so that their records must be compared."""
         return not (self.keeps_destination or self.base.is_same(self.destination))
 
     @property
     def is_last(self) -> bool:
-        """Whether no tree has anything behind this segment."""
+        """Whether no tree has ranges after this segment."""
         return all(
             side.last == len(side.tree) for side in (self.base, self.source, self.destination)
         )
@@ -89,9 +89,9 @@ def segments(
     """Cut three trees into segments, in key order.
 
     Args:
-        base: what the others came from.
-        source: to be merged.
-        destination: to be merged into.
+        base: the common ancestor.
+        source: the tree to merge.
+        destination: the tree to merge into.
         start: segments that end before this key are left out.
         stop: segments from this key on are left out.
     """
@@ -114,14 +114,14 @@ class _Walk:
 
     @property
     def has_more(self) -> bool:
-        """Whether any range is left."""
+        """Whether ranges are left."""
         return self.position < len(self.tree)
 
     def passes(self, key: bytes) -> bool:
-        """Move past a range that ends at `key`; tell whether none reaches across.
+        """Move past a range that ends at `key`; return whether no range spans `key`.
 
         Args:
-            key: the first end of all the ranges that are left in the three trees.
+            key: the smallest last key of the ranges left in the three trees.
         """
         if not self.has_more:
             return True
@@ -138,9 +138,9 @@ class _Walk:
 
 
 def _pass_common(walks: Sequence[_Walk]) -> bytes | None:
-    """Move past the ranges that all trees have next; return the end of the last, if there is one.
+    """Move past the next ranges if all trees share them; return the last key passed, if any.
 
-    However many they are, they make one segment: nothing is asked or made of each of them.
+    They make one segment, however many they are, so that each costs one comparison only.
     """
     (one, first), (two, second), (three, third) = [
         (walk.tree.values, walk.position) for walk in walks
@@ -157,10 +157,10 @@ def _pass_common(walks: Sequence[_Walk]) -> bytes | None:
 
 
 def _pass_different(walks: Sequence[_Walk]) -> bytes:
-    """Move up to the next key that no range of any tree reaches across, and return it."""
+    """Move to the next key that no range of any tree spans, and return it."""
     while True:
         key = min(walk.tree.keys[walk.position] for walk in walks if walk.has_more)
-        passed = [walk.passes(key) for walk in walks]  # every walk has to move
+        passed = [walk.passes(key) for walk in walks]  # a list: every walk must move
         if all(passed):
             return key
 
@@ -171,8 +171,8 @@ def iter_candidates(
     """Yield the paths of a segment where the source differs from base and destination.
 
     Args:
-        trees: where the trees lie.
-        segment: to be read, as far as its trees differ.
+        trees: the store that holds the trees.
+        segment: the part of the trees to read.
         start: paths before it are left out.
         stop: paths from it on are left out.
 

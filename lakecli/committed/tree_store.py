@@ -1,9 +1,9 @@
-"""`TreeStore`: ranges and metaranges by their ID, from wherever they are nearest.
+"""`TreeStore`: ranges and metaranges by their ID, from the nearest copy.
 
-A table is read from the namespace's own file where that is on this machine, else from the cache,
-else from the bucket: whole (and then cached) for scans and rewrites, by two ranged reads for one
-point. Every table of one ID holds the same keys and identities, so it does not matter which copy
-is read, only that one process stays with one.
+A table is read from the namespace itself if that is on this machine, else from the cache, else from
+the bucket: whole (and then cached) for scans and rewrites, by two ranged reads for one point. All
+copies of a table hold the same keys and identities, so any copy may be read, but one process must
+not mix two.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import Batch, ObjectStore
 
 WHOLE_TABLES_SIZE = 24 << 20
-"""Bytes of whole ranges kept in memory; the one in use is kept however large it is."""
+"""Bytes of whole ranges kept in memory; the last one is kept however large it is."""
 
 METARANGES_SIZE = 32 << 20
-"""Bytes of parsed metaranges kept in memory, likewise."""
+"""Bytes of parsed metaranges kept in memory; the last one is kept however large it is."""
 
 
 class WrongTable(IntegrityError):
-    """A sound table under a name that should be another kind of table."""
+    """A range where a metarange is expected, or the reverse."""
 
     def __init__(self, key: str, kind: str) -> None:
         super().__init__(
-            f"{key} is no {kind}, although its properties should say so",
+            f"{key} is not a {kind}",
             hint="`lakecli fsck lakefs://REPOSITORY` names the commits and paths that need it",
         )
 
 
 class MisnamedTable(IntegrityError):
-    """A sound table that is not the one its name says."""
+    """A well-formed table whose name is not the digest of its records."""
 
     def __init__(self, key: str) -> None:
         super().__init__(
@@ -64,7 +64,7 @@ class MisnamedTable(IntegrityError):
 
 @dataclass(slots=True)
 class TreeCounts:
-    """What an operation cost: tables opened and written, not counting those still in memory."""
+    """The cost of an operation: tables opened and written, excluding those still in memory."""
 
     ranges_opened: int = 0
     ranges_written: int = 0
@@ -74,33 +74,33 @@ class TreeCounts:
 
 
 class GcGuard(Protocol):
-    """Keeps garbage collection from tables that are written, or were there already."""
+    """Protects tables, new ones and those that existed already, from garbage collection."""
 
     @property
     def is_active(self) -> bool:
-        """Whether it matters what was there already."""
+        """Whether tables that existed already need protection."""
 
     def begin(self) -> None:
-        """Prepare; called before it is found out whether anything is there."""
+        """Prepare; called before any check for existing tables."""
 
     def settle(
         self, *, found: Collection[str], written: Collection[str], whole: bool = False
     ) -> None:
-        """Make sure that objects last; called before anything refers to them.
+        """Claim objects against collection; called before anything refers to them.
 
         Args:
-            found: keys of those that were there already.
-            written: keys of the others, durable by now.
-            whole: they refer to more that is not named.
+            found: keys of objects that existed already.
+            written: keys of new objects, durable by now.
+            whole: the objects refer to others that are not listed here.
         """
 
 
 class TableBatch:
-    """Tables that are written together; get one from `TreeStore.begin`.
+    """Tables that are written together; made by `TreeStore.begin`.
 
     Attributes:
         objects: the batch of the namespace.
-        written: keys that are not settled yet, and whether they were found there.
+        written: keys not yet claimed, and whether each object existed already.
     """
 
     def __init__(self, objects: Batch) -> None:
@@ -115,13 +115,13 @@ class TreeStore:
 
     Args:
         store: the storage namespace.
-        cache: of this repository's tables; not used where the namespace is on this machine.
+        cache: of this repository's tables; not used if the namespace is on this machine.
         range_entries: the repository's tree parameter N.
-        guard: returns what is told of tables that are written, asked for with the first of them;
-            ``None`` where none are.
+        guard: returns the guard, called with the first table written; ``None`` if nothing is
+            written, or needs no protection.
 
     Attributes:
-        counts: what was opened and written so far.
+        counts: tables opened and written so far.
         points: answers point reads.
     """
 
@@ -144,7 +144,7 @@ class TreeStore:
 
     @cached_property
     def _cache(self) -> SstableCache | None:
-        """The cache, unless the namespace is a directory of this machine."""
+        """The cache, unless the namespace is a local directory."""
         return None if self.store.local_path(layout.REPOSITORY) else self._given_cache
 
     def metarange(self, tree: MetarangeId) -> Metarange:
@@ -165,7 +165,7 @@ class TreeStore:
         return found
 
     def table(self, record: RangeRecord) -> Table:
-        """Return a range whose bytes are all in memory, for reading much of it.
+        """Return a range with all its bytes in memory, for reading much of it.
 
         Raises:
             IntegrityError: it is missing, damaged, or not as its metarange describes it.
@@ -185,12 +185,12 @@ class TreeStore:
         """Open a range for reading a few of its blocks.
 
         Args:
-            record: of the range.
-            is_exact: whether ``record.size`` is the size of the file: it is in trees of ours,
-                lakeFS's own writes an estimate.
+            record: the range's record in its metarange.
+            is_exact: whether ``record.size`` is the exact size of the file, as in lakecli's trees;
+                lakeFS writes an estimate.
 
         Returns:
-            The table, and whether its blocks come from the bucket one by one.
+            The table, and whether its blocks are read from the bucket one by one.
 
         Raises:
             IntegrityError: it is missing, damaged, or not as its metarange describes it.
@@ -221,10 +221,10 @@ class TreeStore:
         return TableBatch(self.store.batch())
 
     def write(self, batch: TableBatch, table_id: str, body: bytes) -> int:
-        """Write a table unless there is one, and return the size of the one that stays.
+        """Write a table unless it exists, and return the size of the table that remains.
 
-        An object that is there already is never replaced: its times may differ, and somebody may
-        be reading it. Whether it is there is only asked where the answer costs nothing.
+        An existing object is never replaced: its times may differ, and it may be being read.
+        Existence is only checked in advance where that costs no request.
         """
         key = layout.sstable_key(table_id)
         self.counts.bytes_written += len(body)
@@ -242,10 +242,10 @@ class TreeStore:
             return len(body)
 
     def flush(self, batch: TableBatch) -> None:
-        """Make the tables of a batch durable, and fit to be referred to.
+        """Make the tables of a batch durable, and claim them, so that they may be referred to.
 
         Raises:
-            LostRace: garbage collection has gone by meanwhile; write them again.
+            LostRace: garbage collection ran meanwhile; write the tables again.
         """
         existing = batch.objects.flush()
         self.drop_copies(existing)
@@ -259,17 +259,17 @@ class TreeStore:
         self._guard().settle(found=found, written=written, whole=True)
 
     def drop_copies(self, existing: Iterable[str]) -> None:
-        """Forget cached copies of ours where the namespace had the table already: its is read."""
+        """Drop our cached copies of tables that the namespace had already: its own are read."""
         if self._cache is not None:
             for key in existing:
                 self._cache.drop(key.removeprefix(layout.SSTABLES))
 
     def remember(self, metarange: Metarange) -> None:
-        """Keep a metarange just written, as if it had been opened."""
+        """Keep in memory a metarange that was just written."""
         self._metaranges.put(metarange.id, metarange, metarange.size)
 
     def read_object(self, table_id: str) -> Table:
-        """Return a table as the namespace holds it now, past every cache.
+        """Return a table as the namespace holds it now, bypassing every cache.
 
         Raises:
             IntegrityError: it is missing or damaged.
@@ -278,7 +278,7 @@ class TreeStore:
         return Table(BytesSource(key, self._get(key)))
 
     def _open_whole(self, table_id: str) -> tuple[Table, bytes]:
-        """Return a table, and its bytes if they are to be cached once they are verified."""
+        """Return a table, and its bytes if the caller is to cache them after verification."""
         cache = self._cache
         if cache is None:
             return self.read_object(table_id), b""
@@ -297,7 +297,7 @@ class TreeStore:
             self._cache.put(table_id, data)
 
     def _open_file(self, table_id: str) -> Table | None:
-        """Open a table in its own file or in the cache's, or return ``None``."""
+        """Open a table in the local namespace or in the cache, or return ``None``."""
         key = layout.sstable_key(table_id)
         cache = self._cache
         if cache is None:
@@ -325,7 +325,7 @@ class TreeStore:
 
 
 def load_metarange(tree: MetarangeId, table: Table) -> Metarange:
-    """Parse an open metarange, and verify that it is the one its name says.
+    """Parse an open metarange and verify its name.
 
     Raises:
         IntegrityError: it is damaged, a range, or another metarange.
@@ -339,18 +339,13 @@ def load_metarange(tree: MetarangeId, table: Table) -> Metarange:
 
 
 def parse_metarange(tree: MetarangeId, table: Table) -> Metarange:
-    """Parse an open metarange without verifying its name, for who looks for all that is wrong.
+    """Parse an open metarange without verifying its name, as a full check needs it.
 
     Raises:
         IntegrityError: it is damaged, or a range.
     """
     check_kind(table, "metarange")
-    keys: list[bytes] = []
-    values: list[bytes] = []
-    for number in range(table.block_count):
-        block = table.block(number)
-        keys += block.keys
-        values += block.values
+    keys, values = table.read_all()
     return Metarange(
         tree,
         keys,
@@ -360,10 +355,10 @@ def parse_metarange(tree: MetarangeId, table: Table) -> Metarange:
 
 
 def check_kind(table: Table, kind: str) -> None:
-    """Refuse a range where a metarange is expected, and the other way round.
+    """Refuse a range where a metarange is expected, and the reverse.
 
     Raises:
-        WrongTable: it is the other.
+        WrongTable: the table is not of this kind.
     """
     if table.properties.get("type") != f"{kind}s".encode():
         raise WrongTable(table.name, kind)

@@ -1,13 +1,13 @@
-"""`TreeWriter`: the one way a tree comes to be, shared by commit, merge and import.
+"""`TreeWriter` builds every tree: those of commits, merges and imports.
 
-It takes records, blocks and whole ranges in ascending order of their keys and cuts ranges by the
-splitter's rule, whatever the pieces came from; so equal contents make equal ranges, equal names
+It takes records, blocks and whole ranges in ascending order of their keys, and cuts ranges by the
+splitter's rule whatever the source of the records. So equal contents make equal ranges, equal names
 and an equal tree.
 
-A range of another tree is taken whole, unread, where the writer stands on a cut and that range
-was cut by the same rule: then writing its records one by one would make the same range. Only the
-last range of a tree may end without the rule asking for it; it is taken whole if the rule happens
-to, or if nothing follows. Otherwise its records are streamed, its untouched blocks verbatim.
+A range of another tree is reused unread if the writer stands at a cut and the range was cut by the
+same rule: writing its records one by one would give the same range. Only the last range of a tree
+may end where the rule does not cut; it is reused if the rule happens to cut there, or if nothing
+follows. Otherwise its records are written again, untouched blocks verbatim.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 
 class TreeWriter:
-    """Builds one tree, in one thread. Nothing of it is durable before `finish` returned.
+    """Builds one tree, in one thread. Nothing is durable before `finish` returns.
 
     Args:
-        trees: where ranges come from and go to.
-        bases: trees it is likely to resemble; their ranges are not written again.
+        trees: the store that ranges are read from and written to.
+        bases: similar trees, whose ranges are reused instead of written again.
     """
 
     def __init__(self, trees: TreeStore, *, bases: Sequence[Metarange] = ()) -> None:
@@ -64,7 +64,7 @@ class TreeWriter:
 
     @property
     def open_entries(self) -> int:
-        """How many of the records added last are in no finished range."""
+        """Number of records added since the last finished range."""
         return 0 if self._table is None else self._table.count
 
     def add_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
@@ -81,9 +81,9 @@ class TreeWriter:
         """Add the records of a block.
 
         Args:
-            block: of a range that lakecli or lakeFS wrote.
-            verbatim: copy the block as it is stored, where no cut falls inside; for blocks that
-                lakecli cut, so that ours all end where the records decide.
+            block: a block of a range that lakecli or lakeFS wrote.
+            verbatim: copy the block as it is stored unless a cut falls inside. Only for blocks that
+                lakecli cut: the ends of its blocks depend on the records alone.
 
         Raises:
             ValueError: the keys do not ascend.
@@ -96,7 +96,7 @@ class TreeWriter:
         """Add consecutive ranges of a tree.
 
         Args:
-            tree: that has the ranges.
+            tree: the tree that has the ranges.
             first: position of the first range.
             last: position after the last range.
             more: whether anything is added afterwards.
@@ -120,24 +120,24 @@ class TreeWriter:
             return
 
     def take_ranges(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Add ranges that another writer finished, as a metarange records them, unread.
+        """Add ranges that another writer finished, given as records of a metarange, unread.
 
         Raises:
-            ValueError: the writer stands on no cut, or the keys do not ascend.
+            ValueError: the writer does not stand at a cut, or the keys do not ascend.
         """
         if not keys:
             return
         if not self.at_cut:
-            raise ValueError("ranges that are added in the middle of another one")
+            raise ValueError("ranges added in the middle of another range")
         self._check_order(decode_range_record(values[0]).min_key)
         self._keys += keys
         self._values += values
         self._last_key = self._keys[-1]
 
     def finish_ranges(self) -> tuple[list[bytes], list[bytes]]:
-        """Make the finished ranges durable and return them as a metarange would record them.
+        """Make the finished ranges durable and return them as records of a metarange.
 
-        The `open_entries` records after them belong to no range: their adder has to keep them.
+        The last `open_entries` records belong to no range yet: the caller must keep them.
         """
         if self._batch is not None:
             self._trees.flush(self._batch)
@@ -177,7 +177,7 @@ class TreeWriter:
         self._check_order(keys[0])
         digest = blake3
         key_digests = [digest(key).digest() for key in keys]
-        # identity.record_id of each record; h(key) is at hand.
+        # identity.record_id of each record; h(key) is needed for the cuts anyway.
         record_ids = [
             digest(key_digest + digest(identity).digest()).digest()
             for key_digest, identity in zip(key_digests, identities_of(values), strict=True)
@@ -207,7 +207,7 @@ class TreeWriter:
 
     def _check_order(self, key: bytes) -> None:
         if key <= self._last_key and (self._table is not None or self._keys):
-            raise ValueError(f"keys that are not in ascending order: {key!r}")
+            raise ValueError(f"keys are not in ascending order: {key!r}")
 
     def _open_table(self) -> TableWriter:
         if self._table is None:
@@ -240,7 +240,7 @@ class TreeWriter:
         return self._splitter.is_cut(h(record.max_key), record.count)
 
     def _take(self, tree: Metarange, first: int, last: int) -> None:
-        """Take ranges whole, unread."""
+        """Reuse ranges, unread."""
         self._check_order(tree.record(first).min_key)
         self._keys += tree.keys[first:last]
         self._values += tree.values[first:last]

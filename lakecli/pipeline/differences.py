@@ -11,7 +11,7 @@ import zlib
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from lakecli.committed.diff import compare_between, diff_between
+from lakecli.committed.diff import compare, diff
 from lakecli.committed.keys import prefix_end
 from lakecli.committed.metaranges import range_id_of
 from lakecli.model import ChangeType, Difference
@@ -86,11 +86,9 @@ def compare_part(part: Part, *, location: StoreLocation, compared: Compared) -> 
     trees = location.trees()
     base, left, right, _ = compared
     if base is None:
-        found = diff_between(trees, left, right, start=part.start, stop=part.stop)
+        found = diff(trees, left, right, start=part.start, stop=part.stop)
     else:
-        found = compare_between(
-            trees, base=base, left=left, right=right, start=part.start, stop=part.stop
-        )
+        found = compare(trees, base=base, left=left, right=right, start=part.start, stop=part.stop)
     return _packed(found)
 
 

@@ -193,5 +193,18 @@ class Table:
             what = f"{seen} records where the properties say {self.count}"
             raise CorruptTable(self.name, self._offsets[-1], what)
 
+    def read_all(self) -> tuple[list[bytes], list[bytes]]:
+        """Return all keys and all values, in key order.
+
+        Raises:
+            CorruptTable: a block is damaged.
+        """
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        for block in map(self.block, range(self.block_count)):
+            keys += block.keys
+            values += block.values
+        return keys, values
+
     def _corrupt(self, number: int, what: str) -> CorruptTable:
         return CorruptTable(self.name, self._offsets[number], what)

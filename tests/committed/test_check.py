@@ -163,14 +163,14 @@ def test_another_entry_is_told_by_the_name() -> None:
 def test_a_missing_record() -> None:
     trees, record = tampered({key(5): None})
     assert [what for _, what in whats(trees, record)] == [
-        "19 records where its tree announces 20",
+        "19 records, but its metarange says 20",
         "its name is not the digest of its records",
     ]
 
 
 def test_a_record_outside_the_bounds() -> None:
     trees, record = tampered({key(5): None, key(500): MODEL[key(5)]})
-    assert any(what.startswith("it reaches from") for _, what in whats(trees, record))
+    assert any(what.startswith("its keys reach from") for _, what in whats(trees, record))
 
 
 def test_a_value_that_is_no_entry() -> None:
@@ -201,10 +201,10 @@ ID = RangeId("5" * 64)
 @pytest.mark.parametrize(
     ("records", "what"),
     [
-        ([RangeRecord(ID, b"c", b"a", 1, 1)], "described as none can be"),
-        ([RangeRecord(ID, b"a", b"b", 1, 0)], "described as none can be"),
+        ([RangeRecord(ID, b"c", b"a", 1, 1)], "contradicts itself"),
+        ([RangeRecord(ID, b"a", b"b", 1, 0)], "contradicts itself"),
         ([RangeRecord(ID, b"a", b"c", 1, 5), RangeRecord(ID, b"b", b"d", 1, 5)], "overlap"),
-        ([RangeRecord(ID, b"a", b"c", 1, 5), RangeRecord(ID, b"d", b"e", 1, 5)], "none may end"),
+        ([RangeRecord(ID, b"a", b"c", 1, 5), RangeRecord(ID, b"d", b"e", 1, 5)], "does not cut"),
         ([RangeRecord(ID, b"a", b"c", 1, 5)], "its name is not the digest"),
     ],
 )

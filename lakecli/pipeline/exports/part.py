@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from lakecli.committed.diff import diff_between
+from lakecli.committed.diff import diff
 from lakecli.committed.scan import find
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import (
@@ -99,9 +99,7 @@ class _Export:
     def _differences(self, part: Part) -> Iterator[Difference]:
         job, trees = self._job, self._hands.trees
         if not part.paths:
-            yield from diff_between(
-                trees, job.since_tree, job.tree, start=part.start, stop=part.stop
-            )
+            yield from diff(trees, job.since_tree, job.tree, start=part.start, stop=part.stop)
             return
         from lakecli.committed.pairs import type_of
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.committed.diff import compare, compare_between, diff, diff_between
+from lakecli.committed.diff import compare, diff
 from lakecli.committed.keys import prefix_end
 from lakecli.model import EMPTY_TREE
 from lakecli.pipeline.intervals import intervals
@@ -59,7 +59,7 @@ def test_of_two_trees(model: Model, step: Changes, prefix: bytes, size: int, num
     parts = [
         difference
         for each in found
-        for difference in diff_between(trees, a, b, start=each.start, stop=each.stop)
+        for difference in diff(trees, a, b, start=each.start, stop=each.stop)
     ]
     assert parts == list(diff(trees, a, b, prefix=prefix))
 
@@ -79,9 +79,7 @@ def test_of_three_trees(
     parts = [
         difference
         for each in found
-        for difference in compare_between(
-            trees, base=b, left=x, right=y, start=each.start, stop=each.stop
-        )
+        for difference in compare(trees, base=b, left=x, right=y, start=each.start, stop=each.stop)
     ]
     assert parts == list(compare(trees, base=b, left=x, right=y, prefix=prefix))
 
@@ -108,6 +106,6 @@ def test_each_range_is_read_once_and_equal_ones_never() -> None:
     opened = 0
     for each in intervals(old, new, old, entries=100):
         mine = reopened(trees)
-        list(diff_between(mine, a, b, start=each.start, stop=each.stop))
+        list(diff(mine, a, b, start=each.start, stop=each.stop))
         opened += mine.counts.ranges_opened
     assert opened == len(different)
