@@ -246,7 +246,7 @@ class LongTeam(RuleBasedStateMachine):
         self.team.restore_backup(self.backup)
 
 
-def live(*, examples: int, steps: int, is_random: bool = False) -> None:
+def check_lives(*, examples: int, steps: int, is_random: bool = False) -> None:
     """Run the state machine; the story of a failure is whole, to shrink it would take minutes.
 
     Args:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.meetings.life import live
+from tests.meetings.life import check_lives
 
 
 @pytest.mark.timeout(300)
 def test_a_short_life_of_a_team() -> None:
-    live(examples=25, steps=30)
+    check_lives(examples=25, steps=30)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 def test_a_long_life_of_a_team() -> None:
-    live(examples=600, steps=60, is_random=True)
+    check_lives(examples=600, steps=60, is_random=True)
