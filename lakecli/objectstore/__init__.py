@@ -14,7 +14,7 @@
     dates         the store's clock
     versions      reads one version of an object
     access        which credentials are in use
-    wording       translates an SDK's errors
+    cloud_store   what the adapters of the clouds share; cloud_errors: their errors
 
 `registry.open_store` finds the adapter of a namespace's URI and imports it on first use, so only a
 command that talks to a cloud loads its SDK. A new adapter is one module, one row in

@@ -4,7 +4,7 @@
 capability            s3    gs    az    local    memory
 ====================  ====  ====  ====  =======  ========
 `HasUploads`          yes   yes   yes            yes
-`HasVersions`         yes                        yes
+`HasVersions`         yes   yes   yes            yes
 `DeletesMatching`           yes   yes   yes      yes
 `CopiesFrom`          yes   yes   yes
 `OpensRanges`         yes

@@ -1,22 +1,64 @@
-"""What presigned URLs have in common, whichever store they are for."""
+"""What the presigned URLs of all stores share, and the V4 process of S3 and Google.
+
+Google's V4 process is Amazon's Signature Version 4 with other names and another algorithm.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from lakecli.errors import UsageError
+from lakecli.objectstore.base import PresignedUrl
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
     from lakecli.objectstore.base import PresignRequest
+
+LONGEST: Final = timedelta(days=7)
+"""What V4 signatures allow; Azure's URLs get no more, so that all stores agree."""
+
+MOMENT: Final = "%Y%m%dT%H%M%SZ"
+"""How V4 signatures write a time."""
+
+
+class V4(NamedTuple):
+    """The names that tell two V4 processes apart.
+
+    Attributes:
+        algorithm: as requests name it.
+        prefix: of the parameters in a URL.
+        service: end of the credential's scope.
+    """
+
+    algorithm: str
+    prefix: str
+    service: str
+
+
+class V4Signer(NamedTuple):
+    """Who signs.
+
+    Attributes:
+        name: of the key or the account.
+        region: part of the credential's scope.
+        sign: returns the signature of a text, in hex; also gets the credential's scope.
+    """
+
+    name: str
+    region: str
+    sign: Callable[[str, str], str]
 
 
 def lifetime_of(request: PresignRequest, *, longest: timedelta) -> timedelta:
-    """Return how long a URL may live: as asked, at most `longest`.
+    """Return how long a URL works: as requested, at most `longest`.
 
     Raises:
-        UsageError: a method other than GET and PUT, or no time at all.
+        UsageError: a method other than GET and PUT, or less than a second.
     """
     if request.method not in {"GET", "PUT"}:
         raise UsageError(f"cannot presign {request.method}", hint="GET or PUT")
@@ -26,7 +68,7 @@ def lifetime_of(request: PresignRequest, *, longest: timedelta) -> timedelta:
 
 
 def response_headers(request: PresignRequest) -> dict[str, str]:
-    """Return what the answer to a GET shall say instead of what the object was stored with."""
+    """Return the headers that the response to a GET has instead of the object's own."""
     headers = {}
     if request.method == "GET":
         if request.content_type:
@@ -53,3 +95,87 @@ def content_disposition(file_name: str, *, attachment: bool = False) -> str:
     exact = quote(file_name.encode("utf-8", "surrogateescape"), safe="!#$&+-.^_`|~")
     kind = "attachment" if attachment else "inline"
     return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{exact}"
+
+
+def text_to_sign(
+    v4: V4,
+    moment: str,
+    scope: str,
+    *,
+    method: str,
+    path: str,
+    query: str,
+    headers: Mapping[str, str],
+    payload: str,
+) -> str:
+    """Return the text that a V4 signature signs.
+
+    Args:
+        v4: the process.
+        moment: of signing.
+        scope: of the credential.
+        method: of HTTP.
+        path: of the URL, percent-encoded.
+        query: of the URL, sorted and percent-encoded.
+        headers: those that are signed, by lower-case names.
+        payload: SHA-256 of the body in hex, or ``UNSIGNED-PAYLOAD``.
+    """
+    names = sorted(headers)
+    lines = [f"{name}:{' '.join(headers[name].split())}" for name in names]
+    canonical = "\n".join((method, path, query, *lines, "", ";".join(names), payload))
+    digest = sha256(canonical.encode()).hexdigest()
+    return f"{v4.algorithm}\n{moment}\n{scope}\n{digest}"
+
+
+def presign_v4(
+    v4: V4,
+    signer: V4Signer,
+    request: PresignRequest,
+    *,
+    url: str,
+    path: str,
+    host: str,
+    start: datetime,
+    seconds: int,
+    parameters: Mapping[str, str],
+) -> PresignedUrl:
+    """Sign a URL by the V4 process.
+
+    Args:
+        v4: the process.
+        signer: whose permissions the holder of the URL has, for this object.
+        request: what the URL permits.
+        url: of the object, percent-encoded.
+        path: the part of `url` that is signed.
+        host: the Host header that clients send.
+        start: the moment of signing, in UTC.
+        seconds: how long the URL works.
+        parameters: further ones of the URL.
+    """
+    headers, sent = {"host": host}, {}
+    if request.method == "PUT" and request.content_type:
+        headers["content-type"] = sent["Content-Type"] = request.content_type
+    moment = start.strftime(MOMENT)
+    scope = f"{moment[:8]}/{signer.region}/{v4.service}"
+    query = {
+        f"{v4.prefix}Algorithm": v4.algorithm,
+        f"{v4.prefix}Credential": f"{signer.name}/{scope}",
+        f"{v4.prefix}Date": moment,
+        f"{v4.prefix}Expires": str(seconds),
+        f"{v4.prefix}SignedHeaders": ";".join(sorted(headers)),
+        **parameters,
+    }
+    query |= {f"response-{name}": value for name, value in response_headers(request).items()}
+    encoded = "&".join([f"{name}={quote(query[name], safe='~')}" for name in sorted(query)])
+    text = text_to_sign(
+        v4,
+        moment,
+        scope,
+        method=request.method,
+        path=path,
+        query=encoded,
+        headers=headers,
+        payload="UNSIGNED-PAYLOAD",
+    )
+    signed = f"{url}?{encoded}&{v4.prefix}Signature={signer.sign(scope, text)}"
+    return PresignedUrl(signed, start + timedelta(seconds=seconds), sent)

@@ -1,10 +1,11 @@
 """Reading one version of an object, in stores that keep the versions of their objects.
 
-A version ID is not a `base.Version`: on S3 the latter is an ETag, which two versions may share.
+A version ID is not a `base.Version`: on S3 and Azure that is an ETag.
 
-- S3 keeps versions where the bucket has versioning enabled.
-- Google Cloud Storage and Azure have generations and version IDs; their adapters do not read old
-  ones yet, so they do not offer this.
+- S3 keeps versions if the bucket has versioning enabled.
+- Google Cloud Storage likewise; the ID is the object's generation.
+- Azure keeps them if the storage account has versioning enabled; the ID is the version's time, with
+  ``_`` in place of its colons.
 - Directories keep none.
 """
 
@@ -77,10 +78,23 @@ def versions_of(store: ObjectStore) -> VersionedStore:
     """
     if not isinstance(store, HasVersions):
         raise Unsupported(
-            f"versions of objects cannot be read at {store.uri}: only S3 buckets are supported",
+            f"only buckets keep versions of objects: {store.uri}",
             hint="copy the bytes into the repository instead: lakecli import --copy",
         )
     return store.versions()
+
+
+def not_versioned(bucket: str, state: str) -> Unsupported:
+    """Return the error of a bucket that does not keep the versions of its objects.
+
+    Args:
+        bucket: its URI.
+        state: what is the matter with its versioning.
+    """
+    return Unsupported(
+        f"the bucket keeps no versions of its objects, versioning {state}: {bucket}",
+        hint="enable versioning of the bucket, or copy the bytes into the repository: --copy",
+    )
 
 
 class AtVersion:

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.errors import IntegrityError, PermissionDenied, Unsupported, UsageError
-from lakecli.objectstore.azure.client import READ_SIZE
 from lakecli.objectstore.azure.listing import in_byte_order
 from lakecli.objectstore.azure.names import decode_metadata, encode_metadata
+from lakecli.objectstore.azure.service import READ_SIZE
 from lakecli.objectstore.azure.store import AzureStore
 from lakecli.objectstore.base import (
     ABSENT,
@@ -104,7 +104,7 @@ def test_large_streams_keep_their_condition(store: AzureStore, size: int) -> Non
 def test_a_large_body_in_memory_goes_in_blocks_too(
     store: AzureStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakecli.objectstore.azure.client.SINGLE_LIMIT", PART_SIZE)
+    monkeypatch.setattr("lakecli.objectstore.azure.service.SINGLE_LIMIT", PART_SIZE)
     body = bytes(range(256)) * (PART_SIZE // 256) + b"end"
     store.put("k", body, ABSENT)
     assert store.get("k") == body

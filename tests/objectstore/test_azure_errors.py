@@ -234,7 +234,7 @@ class TestAzureErrors(ErrorContract):
 def test_an_answer_without_an_etag_is_no_version(store: AzureStore, server: StubServer) -> None:
     server.answers = [Answer(201)]
     for body in (b"", io.BytesIO(b"x" * PART_SIZE)):
-        with pytest.raises(ValueError, match="told no ETag"):
+        with pytest.raises(ValueError, match="sent no ETag"):
             store.put("k", body, ANY)
 
 

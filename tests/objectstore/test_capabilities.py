@@ -25,7 +25,7 @@ STORES: dict[str, ObjectStore] = {
 }
 HAVE = {
     "HasUploads": {"s3", "gs", "az", "memory"},
-    "HasVersions": {"s3", "memory"},
+    "HasVersions": {"s3", "gs", "az", "memory"},
     "DeletesMatching": {"gs", "az", "local", "memory"},
     "CopiesFrom": {"s3", "gs", "az"},
     "OpensRanges": {"s3"},

@@ -24,7 +24,7 @@ from lakecli.objectstore.base import (
     ObjectNotFound,
     Version,
 )
-from lakecli.objectstore.gs.errors import Translator
+from lakecli.objectstore.gs.errors import GsTranslator
 from lakecli.objectstore.gs.store import GsStore
 from lakecli.objectstore.gs.streams import READ_SIZE
 from lakecli.objectstore.streams import PART_SIZE
@@ -101,7 +101,7 @@ def without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for nothing between attempts."""
-    monkeypatch.setattr("lakecli.objectstore.gs.client.REQUESTS", RetryPolicy(5, first_delay=0.0))
+    monkeypatch.setattr("lakecli.objectstore.gs.attempts.REQUESTS", RetryPolicy(5, first_delay=0.0))
 
 
 def batch_answer(*statuses: int) -> Answer:
@@ -185,7 +185,7 @@ def test_credentials_that_are_not_accepted() -> None:
     from google.api_core.exceptions import Unauthorized
 
     refusal = Unauthorized("GET https://storage.example/?secret: odd")  # type: ignore[no-untyped-call]
-    translated = Translator("bucket", lambda: "storage.example").translated("k")
+    translated = GsTranslator("gs://bucket", lambda: "storage.example").translated("k")
     said = r"storage\.example refused .*401"
     with pytest.raises(PermissionDenied, match=said) as raised, translated:
         raise refusal

@@ -31,7 +31,7 @@ from lakecli.objectstore.base import (
     PresignRequest,
 )
 from lakecli.objectstore.local import batch as local_batch
-from lakecli.objectstore.local import directory
+from lakecli.objectstore.local import directory, files
 from lakecli.objectstore.local.store import LocalStore
 from tests.objectstore.contract import ODD_NAMES, ObjectStoreContract, SpoolContract
 
@@ -327,7 +327,7 @@ def test_content_is_durable_before_names_and_names_before_success(
     from lakecli.objectstore.local import staging_dirs
     from lakecli.objectstore.local import store as local
 
-    for module in (local, local_batch, directory, staging_dirs):
+    for module in (local, local_batch, directory, files, staging_dirs):
         for name in ("sync_file", "sync_names", "sync_file_system"):
             if hasattr(module, name):
                 record(module, name)
@@ -438,7 +438,7 @@ class FailingDisk:
             try:
                 sync(descriptor)
             except OSError as error:
-                raise directory.SyncError(error.errno, error.strerror) from error
+                raise files.SyncError(error.errno, error.strerror) from error
 
         monkeypatch.setattr(local_batch, "sync_file_system", fail)
 

@@ -11,7 +11,7 @@ import pytest
 from lakecli.errors import Refused, Unreachable, Unsupported
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.local import batch as local_batch
-from lakecli.objectstore.local.directory import write_all
+from lakecli.objectstore.local.files import write_all
 from lakecli.objectstore.local.store import LocalStore
 
 if TYPE_CHECKING:

@@ -132,7 +132,7 @@ def test_objects_above_the_limit_are_copied_in_parts(
     # No server refuses copies above 5 GiB within the time and disk of a test.
     body = bytes(range(256)) * 25_000
     store.put("from", body, ANY, content_type="a/b", metadata={"k": "v"})
-    monkeypatch.setattr("lakecli.objectstore.s3.store.SINGLE_LIMIT", len(body) - 1)
+    monkeypatch.setattr("lakecli.objectstore.s3.multipart.SINGLE_LIMIT", len(body) - 1)
     monkeypatch.setattr("lakecli.objectstore.s3.multipart.COPY_PART_SIZE", 5 << 20)
     from botocore.exceptions import ClientError
 
@@ -149,7 +149,7 @@ def test_objects_above_the_limit_are_copied_in_parts(
     assert store.head("to").content_type == "a/b"
     assert store.head("to").metadata == {"k": "v"}
     assert "-" in store.head("to").etag
-    monkeypatch.setattr("lakecli.objectstore.s3.store.SINGLE_LIMIT", len(body))
+    monkeypatch.setattr("lakecli.objectstore.s3.multipart.SINGLE_LIMIT", len(body))
     with pytest.raises(Refused, match="InvalidRequest"):
         store.copy("from", "to2")
 

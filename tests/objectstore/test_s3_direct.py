@@ -45,7 +45,7 @@ def test_a_server_that_checks_signatures_takes_them(
 ) -> None:
     aws_environment.setenv("AWS_ENDPOINT_URL", rclone_endpoint)
     store = S3Store(new_bucket(rclone_endpoint), "some/prefix")
-    requests = store._requests
+    requests = store._reader.direct
     assert requests.create("some/prefix/data/k-1_2.x", b"body")
     found = requests.get("some/prefix/data/k-1_2.x")
     assert found is not None
@@ -53,7 +53,7 @@ def test_a_server_that_checks_signatures_takes_them(
     assert store.get("data/k-1_2.x") == b"body"
     aws_environment.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     other = S3Store(store.bucket, "some/prefix")
-    assert other._requests.get("some/prefix/data/k-1_2.x") is None
+    assert other._reader.direct.get("some/prefix/data/k-1_2.x") is None
     with pytest.raises(PermissionDenied):
         other.get("data/k-1_2.x")
 

@@ -135,7 +135,7 @@ def test_versions_are_read_only(store: ObjectStore) -> None:
 
 
 def test_a_directory_has_no_versions(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match="only S3") as caught:
+    with pytest.raises(Unsupported, match="only buckets") as caught:
         at_version(LocalStore(str(tmp_path)), "v1")
     assert "--copy" in str(caught.value.hint)
 

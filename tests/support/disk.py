@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakecli.objectstore.local import batch as local_batch
-from lakecli.objectstore.local import directory
+from lakecli.objectstore.local import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ class Disk:
         self._real = {name: getattr(os, name) for name in _CALLS}
         for name in _CALLS:
             monkeypatch.setattr(os, name, getattr(self, f"_{name}"))
-        real_sync: Callable[[int], None] = directory.sync_file_system
+        real_sync: Callable[[int], None] = files.sync_file_system
 
         def sync_all(descriptor: int) -> None:
             real_sync(descriptor)

@@ -2,8 +2,10 @@
 
 ::
 
-    store      the adapter; client: the SDK; login: credentials; access: which are in use
-    uploads    uploads in parts; presign: signed URLs
-    listing    Azure's order of names made lakecli's; names: what Azure cannot hold as it is
-    errors     the SDK's errors in lakecli's
+    store      the adapter; reading: gets, heads and streams
+    client     the SDK's requests; service: its client; login: credentials
+    uploads    uploads in parts; presign: signed URLs; access: which credentials are in use
+    listing    listings in byte order; names: what Azure cannot hold as it is
+    versions   ETags and version IDs
+    errors     the SDK's errors in lakecli's words
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from base64 import b64encode
 from email.utils import parsedate_to_datetime
 from hashlib import md5
@@ -10,24 +9,19 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from uuid import uuid4
 
-import requests
 from azure.core import MatchConditions
-from azure.core.exceptions import AzureError, ClientAuthenticationError
-from azure.core.pipeline.transport import RequestsTransport
-from azure.storage.blob import BlobBlock, BlobServiceClient, ContentSettings, ExponentialRetry
-from requests.adapters import HTTPAdapter
+from azure.storage.blob import BlobBlock, ContentSettings
 
-from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.objectstore.azure.login import HOW_TO_LOG_IN
-from lakecli.objectstore.azure.presign import LONGEST, end_of
+from lakecli.objectstore.azure.presign import end_of
+from lakecli.objectstore.azure.service import new_service
+from lakecli.objectstore.presigning import LONGEST
 from lakecli.objectstore.streams import parts_of, send_all
-from lakecli.retry import COPIES, REQUESTS, Retries, random_number
+from lakecli.retry import COPIES, Retries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from azure.core.credentials import AccessToken, TokenCredential
     from azure.storage.blob import (
         BlobClient,
         BlobProperties,
@@ -37,15 +31,6 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.azure.login import AzureLogin
     from lakecli.objectstore.dates import ServerDate
-
-CONNECTIONS = 32
-"""In the client's pool: more threads than that open and close their own."""
-
-SINGLE_LIMIT = 64 << 20
-"""Bytes in one PUT, at most; more are sent in blocks."""
-
-READ_SIZE = 4 << 20
-"""Bytes that a download asks for at once, and holds."""
 
 PAGE_SIZE = 1_000
 
@@ -91,13 +76,19 @@ class AzureClient:
     def __init__(
         self, login: AzureLogin, container: str, *, attempts: int, server_date: ServerDate
     ) -> None:
-        self._service = _new_service(login, attempts=attempts, server_date=server_date)
+        self._service = new_service(login, attempts=attempts, server_date=server_date)
         self._container = self._service.get_container_client(container)
         self._lock = RLock()
         self._delegated: UserDelegationKey | None = None
 
     def download(
-        self, name: str, *, start: int = 0, length: int | None = None, etag: str = ""
+        self,
+        name: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        etag: str = "",
+        version_id: str = "",
     ) -> StorageStreamDownloader[bytes]:
         """Begin to read bytes ``[start, start + length)`` as they are stored.
 
@@ -106,9 +97,10 @@ class AzureClient:
             start: of the range.
             length: of the range; ``None`` reads to the end.
             etag: that the blob must have, or ``""``.
+            version_id: of the version to read; ``""`` for the current blob.
         """
         is_whole = start == 0 and length is None
-        return self._blob(name).download_blob(
+        return self._blob(name, version_id).download_blob(
             offset=None if is_whole else start,
             length=length,
             max_concurrency=1,
@@ -116,9 +108,9 @@ class AzureClient:
             **_if_match(etag),
         )
 
-    def describe(self, name: str) -> BlobProperties:
-        """Return a blob's properties."""
-        return self._blob(name).get_blob_properties()
+    def describe(self, name: str, *, version_id: str = "") -> BlobProperties:
+        """Return the properties of a blob, or of one version of it."""
+        return self._blob(name, version_id).get_blob_properties()
 
     def write(
         self, name: str, data: bytes, attributes: Attributes, condition: dict[str, Any]
@@ -232,10 +224,14 @@ class AzureClient:
         next(listed.by_page(), None)
         return told[-1]
 
-    def pages(self, prefix: str) -> Iterator[Iterator[BlobProperties]]:
-        """Yield pages of the blobs under `prefix`."""
+    def pages(
+        self, prefix: str, *, with_versions: bool = False
+    ) -> Iterator[Iterator[BlobProperties]]:
+        """Yield pages of the blobs under `prefix`, with all versions if they are wanted."""
         return self._container.list_blobs(
-            name_starts_with=prefix or None, include=["metadata"], results_per_page=PAGE_SIZE
+            name_starts_with=prefix or None,
+            include=["metadata", "versions"] if with_versions else ["metadata"],
+            results_per_page=PAGE_SIZE,
         ).by_page()
 
     def ask_for_container(self) -> None:
@@ -305,8 +301,8 @@ class AzureClient:
                 self._delegated = known
             return known
 
-    def _blob(self, name: str) -> BlobClient:
-        return self._container.get_blob_client(name)
+    def _blob(self, name: str, version_id: str = "") -> BlobClient:
+        return self._container.get_blob_client(name, version_id=version_id or None)
 
 
 def if_absent() -> dict[str, Any]:
@@ -321,96 +317,3 @@ def if_match(etag: str) -> dict[str, Any]:
 
 def _if_match(etag: str) -> dict[str, Any]:
     return if_match(etag) if etag else {}
-
-
-class _Retry(ExponentialRetry):
-    """The SDK's, with lakecli's delays, closing the responses after which it tries again."""
-
-    def get_backoff_time(self, settings: dict[str, Any]) -> float:
-        """Return the seconds to wait before the next attempt."""
-        return REQUESTS.delay(settings["count"] - 1, random_number())
-
-    def increment(
-        self,
-        settings: dict[str, Any],
-        request: Any,  # noqa: ANN401 - inherited
-        response: Any = None,  # noqa: ANN401 - inherited
-        error: AzureError | None = None,
-    ) -> bool:
-        """Count an attempt; return whether there may be another."""
-        may_repeat = super().increment(settings, request, response, error)
-        if may_repeat and response is not None:
-            response.internal_response.close()
-        return may_repeat
-
-
-class _Login:
-    """The caller's identity; not having one is no fault of the network, to be tried again."""
-
-    def __init__(self, credential: TokenCredential) -> None:
-        self._credential = credential
-
-    def get_token(self, *scopes: str, **options: Any) -> AccessToken:  # noqa: ANN401 - as the SDK has it
-        """Return a token for requests.
-
-        Raises:
-            PermissionDenied: nobody is logged in, or the login is not accepted.
-            Unreachable: the login service does not answer.
-        """
-        try:
-            return self._credential.get_token(*scopes, **options)
-        except ClientAuthenticationError as error:
-            raise PermissionDenied(
-                "no credentials for Azure, or they are not accepted", hint=HOW_TO_LOG_IN
-            ) from error
-        except AzureError as error:
-            raise Unreachable(
-                "cannot reach Azure to log in", hint="wait and repeat the command"
-            ) from error
-
-
-def _new_service(login: AzureLogin, *, attempts: int, server_date: ServerDate) -> BlobServiceClient:
-    import logging
-
-    # Without a handler Python would print what they warn of.
-    for name in ("azure", "msal", "urllib3"):
-        logging.getLogger(name).addHandler(logging.NullHandler())
-    session = requests.Session()
-    session.hooks["response"].append(server_date.hook)
-    for scheme in ("https://", "http://"):
-        session.mount(scheme, HTTPAdapter(pool_maxsize=CONNECTIONS))
-    retries = attempts - 1
-    return BlobServiceClient(
-        login.endpoint,
-        credential=_credential_of(login),
-        transport=RequestsTransport(
-            session=session,
-            connection_timeout=10,
-            read_timeout=60,
-            connection_data_block_size=256 << 10,
-        ),
-        retry_policy=_Retry(
-            retry_total=retries,
-            retry_connect=retries,
-            retry_read=retries,
-            retry_status=retries,
-        ),
-        max_single_put_size=SINGLE_LIMIT,
-        max_single_get_size=READ_SIZE,
-        max_chunk_get_size=READ_SIZE,
-    )
-
-
-def _credential_of(login: AzureLogin) -> dict[str, str] | str | _Login:
-    if login.key:
-        return {"account_name": login.account, "account_key": login.key}
-    if login.sas_token:
-        return login.sas_token
-    from azure.identity import DefaultAzureCredential
-
-    # To ask whether this machine has an identity of its own takes a second where it has none.
-    chosen = os.environ.get("AZURE_TOKEN_CREDENTIALS", "").strip()
-    announced = any(os.environ.get(name) for name in ("IDENTITY_ENDPOINT", "MSI_ENDPOINT"))
-    if chosen or announced:
-        return _Login(DefaultAzureCredential())
-    return _Login(DefaultAzureCredential(exclude_managed_identity_credential=True))

@@ -1,9 +1,9 @@
-"""The order of Azure's listings, made the one that lakecli relies on.
+"""Listing blobs in byte order.
 
-Azure compares names by their UTF-16 units, where characters beyond U+FFFF come before those from
-U+E000 on; everything else is in byte order. Accounts with directories (a hierarchical namespace)
-list what is in a directory right behind its name, before longer names that begin with it; nothing
-short of listing the whole directory first could tell, so that is refused where it happens.
+Azure orders names by their UTF-16 units: characters beyond U+FFFF come before those from U+E000 on;
+everything else is in byte order. Accounts with directories (a hierarchical namespace) list the
+contents of a directory right after its name, before longer names that begin with it. Only a listing
+of the whole directory could correct that, so it is an error.
 """
 
 from __future__ import annotations
@@ -13,9 +13,38 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from azure.storage.blob import BlobProperties
+
+    from lakecli.objectstore.azure.store import AzureStore
+
 Entry = TypeVar("Entry")
 
 _LAST_OF_PLANE_0 = "\uffff"
+
+
+def current_blobs(
+    store: AzureStore, prefix: str, *, with_versions: bool
+) -> Iterator[BlobProperties]:
+    """Yield the current blobs under a prefix, in Azure's order, and no directories.
+
+    Args:
+        store: of the container.
+        prefix: of their full names.
+        with_versions: request the IDs of their versions, too.
+    """
+    with store.translated():
+        pages = store.sdk().pages(prefix, with_versions=with_versions)
+    while True:
+        with store.translated():
+            page = next(pages, None)
+            found = [] if page is None else list(page)
+        if page is None:
+            return
+        for blob in found:
+            is_directory = (blob.metadata or {}).get("hdi_isfolder") == "true"
+            is_old = with_versions and blob.version_id and not blob.is_current_version
+            if not is_directory and not is_old:
+                yield blob
 
 
 def in_byte_order(
@@ -23,13 +52,13 @@ def in_byte_order(
 ) -> Iterator[Entry]:
     """Yield entries ordered by the bytes of their names.
 
-    What begins like a name with a character beyond U+FFFF, up to that character, is held back
-    together and sorted; usually there is nothing of the kind.
+    Names that share what precedes a character beyond U+FFFF are collected and sorted; such names
+    are rare.
 
     Args:
         entries: in Azure's order.
         name_of: the name of an entry.
-        error: made where the order is another one.
+        error: makes the error to raise if the order is wrong.
 
     Raises:
         Exception: what `error` makes.

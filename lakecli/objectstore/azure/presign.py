@@ -17,14 +17,11 @@ from urllib.parse import quote
 from lakecli.errors import PermissionDenied
 from lakecli.objectstore.azure.login import HOW_TO_LOG_IN
 from lakecli.objectstore.base import PresignedUrl
-from lakecli.objectstore.presigning import lifetime_of, response_headers
+from lakecli.objectstore.presigning import LONGEST, lifetime_of, response_headers
 
 if TYPE_CHECKING:
     from lakecli.objectstore.azure.login import AzureLogin
     from lakecli.objectstore.base import PresignRequest
-
-LONGEST = timedelta(days=7)
-"""How long a delegated key lives; an account's key signs no longer, so that all stores agree."""
 
 VERSION = "2022-11-02"
 _PERMISSIONS = {"GET": "r", "PUT": "cw"}
@@ -50,6 +47,7 @@ def presign(
     name: str,
     now: datetime,
     delegated: DelegatedKey | None,
+    version_id: str = "",
 ) -> PresignedUrl:
     """Sign the URL of a blob.
 
@@ -60,6 +58,7 @@ def presign(
         name: of the blob.
         now: the moment of signing.
         delegated: signs instead of the account's key.
+        version_id: of the version that the URL reads; ``""`` for the current blob.
 
     Raises:
         UsageError: a method other than GET and PUT, or no time at all.
@@ -81,7 +80,7 @@ def presign(
     said = response_headers(request)
     query = {
         "sv": VERSION,
-        "sr": "b",
+        "sr": "bv" if version_id else "b",
         "sp": _PERMISSIONS[request.method],
         "se": f"{end:%Y-%m-%dT%H:%M:%SZ}",
         "spr": "https" if login.endpoint.startswith("https:") else "",
@@ -100,7 +99,7 @@ def presign(
             query["spr"],
             query["sv"],
             query["sr"],
-            "",  # no snapshot
+            version_id,  # or the time of a snapshot
             "",  # any scope of encryption
             "",  # as stored: what caches may do
             query["rscd"],
@@ -110,7 +109,7 @@ def presign(
         )
     )
     key = login.key if delegated is None else delegated.value or ""
-    query |= signer | {"sig": _signature(key, text)}
+    query |= signer | {"sig": _signature(key, text), "versionid": version_id}
     token = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items() if value)
     url = f"{login.endpoint}/{container}/{quote(name, safe='/~')}"
     return PresignedUrl(f"{url}?{token}", end, _headers_of(request))

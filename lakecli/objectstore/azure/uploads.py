@@ -18,7 +18,7 @@ from base64 import b64encode
 from datetime import UTC, datetime
 from io import BytesIO
 from threading import Lock
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from uuid import uuid4
 
 from lakecli.errors import IntegrityError
@@ -33,21 +33,15 @@ from lakecli.objectstore.uploads import Part, UnfinishedUpload, UploadId, Upload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
-    from lakecli.objectstore.azure.client import AzureClient, StagedBlock
+    from lakecli.objectstore.azure.client import StagedBlock
+    from lakecli.objectstore.azure.store import AzureStore
     from lakecli.objectstore.base import Condition
 
 _NAME = re.compile(r"([0-9a-f]{16}([0-9a-f]{8}))-([0-9]{5})([0-9a-f]{8})")
 _MARK = 0
 _ALIVE, _DROPPED = b"-", b"--"
 _PIECE = 1 << 20
-
-
-class _Translated(Protocol):
-    def __call__(
-        self, key: str | None = None, *, is_write: bool = False
-    ) -> AbstractContextManager[str]: ...
 
 
 class _Block(NamedTuple):
@@ -65,33 +59,21 @@ class AzureUploads:
     """The uncommitted blocks of one namespace.
 
     Args:
-        translated: names an object in full, and translates errors.
-        sdk: gives the client.
-        find_version: asks for the version of an object.
-        options_of: a condition as the SDK has it.
-        start: what the namespace's keys begin with in the container.
+        store: of the namespace.
+        options_of: returns the SDK's options for a condition.
     """
 
     def __init__(
-        self,
-        translated: _Translated,
-        *,
-        sdk: Callable[[], AzureClient],
-        find_version: Callable[[str], Version],
-        options_of: Callable[[Condition], dict[str, Any]],
-        start: str,
+        self, store: AzureStore, *, options_of: Callable[[Condition], dict[str, Any]]
     ) -> None:
-        self._translated = translated
-        self._sdk = sdk
-        self._find_version = find_version
+        self._store = store
         self._options_of = options_of
-        self._start = start
         self._lock = Lock()
         self._seen = 0
 
     def start(self, key: str) -> UploadId:
         """Begin an upload."""
-        with self._translated(key) as full:
+        with self._store.translated(key) as full:
             upload = f"{uuid4().hex[:16]}{self._now():08x}"
             self._stage(full, upload, _MARK, _ALIVE)
         return UploadId(upload)
@@ -106,10 +88,10 @@ class AzureUploads:
         stream = BytesIO(body) if isinstance(body, bytes) else body
         size, digest = _measure(stream, crc32c, key)
         stream.seek(0)
-        with self._translated(key) as full:
+        with self._store.translated(key) as full:
             name = _name(upload, number, self._now())
             staged = body if isinstance(body, bytes) else stream
-            self._see(self._sdk().stage(full, name, staged, size=size, md5=digest))
+            self._see(self._store.sdk().stage(full, name, staged, size=size, md5=digest))
         return Part(number, size, name, crc32c)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[Part]:
@@ -134,9 +116,9 @@ class AzureUploads:
         options |= ONCE if options else {}
         try:
             self._find(key, upload)
-            with self._translated(key, is_write=True) as full:
+            with self._store.translated(key, may_be_absent=True) as full:
                 try:
-                    etag = self._sdk().commit(full, [part.tag for part in parts], options)
+                    etag = self._store.sdk().commit(full, [part.tag for part in parts], options)
                 except HttpResponseError as error:
                     if getattr(error, "error_code", None) == "InvalidBlockList":
                         raise _unknown(key) from error
@@ -153,7 +135,7 @@ class AzureUploads:
             self._find(key, upload)
         except UploadNotFound:
             return
-        with self._translated(key) as full:
+        with self._store.translated(key) as full:
             self._stage(full, upload, _MARK, _DROPPED)
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
@@ -161,16 +143,16 @@ class AzureUploads:
 
         Each takes a request, and so does each empty object: a listing tells them not apart.
         """
-        with self._translated():
-            pages = self._sdk().uncommitted_pages(self._start + prefix)
+        with self._store.translated():
+            pages = self._store.sdk().uncommitted_pages(self._store.start + prefix)
         while True:
-            with self._translated():
+            with self._store.translated():
                 page = next(pages, None)
                 names = [] if page is None else [blob.name for blob in page if not blob.size]
             if page is None:
                 return
             for name in names:
-                key = name[len(self._start) :]
+                key = name[len(self._store.start) :]
                 for upload, started in sorted(_alive(self._blocks(key))):
                     yield UnfinishedUpload(key, UploadId(upload), _time(started))
 
@@ -187,8 +169,8 @@ class AzureUploads:
 
     def _blocks(self, key: str) -> list[_Block]:
         try:
-            with self._translated(key) as full:
-                staged = self._sdk().staged(full)
+            with self._store.translated(key) as full:
+                staged = self._store.sdk().staged(full)
         except ObjectNotFound:
             return []
         return list(_understood(staged))
@@ -196,14 +178,14 @@ class AzureUploads:
     def _stage(self, full: str, upload: str, number: int, body: bytes) -> None:
         # The mark has one name, so that it is replaced.
         name = _name(upload, number, 0)
-        self._see(self._sdk().stage(full, name, body, size=len(body), may_repeat=True))
+        self._see(self._store.sdk().stage(full, name, body, size=len(body), may_repeat=True))
 
     def _check(self, key: str, condition: Condition) -> None:
         """Tell whether a condition does not hold."""
         if isinstance(condition, AnyVersion):
             return
         try:
-            found: Version | None = self._find_version(key)
+            found: Version | None = self._store.head(key).version
         except ObjectNotFound:
             found = None
         wanted = None if isinstance(condition, Absent) else condition.version
@@ -215,7 +197,7 @@ class AzureUploads:
         with self._lock:
             if self._seen:
                 return self._seen
-        self._see(self._sdk().ask_for_time())
+        self._see(self._store.sdk().ask_for_time())
         return self._seen
 
     def _see(self, moment: datetime) -> None:

@@ -2,8 +2,8 @@
 
 ::
 
-    store        the adapter; client: the SDK
+    store        the adapter; client: the SDK's requests; attempts: its retries
     credentials  application default credentials; access: which are in use
     streams      bodies; uploads: uploads in parts; presign: signed URLs
-    errors       the SDK's errors in lakecli's
+    errors       the SDK's errors in lakecli's words
 """

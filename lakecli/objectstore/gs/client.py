@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import quote, urlencode
 from xml.etree.ElementTree import fromstring
 
-import requests
-import urllib3
 from google.api_core.exceptions import (
     GoogleAPICallError,
     NotFound,
@@ -21,22 +19,22 @@ from google.api_core.exceptions import (
     RequestRangeNotSatisfiable,
     from_http_status,
 )
-from google.api_core.retry import Retry
-from google.auth.exceptions import TransportError
 from google.cloud.storage import Client
 from google.cloud.storage.batch import Batch
 from google_crc32c import value as crc32c
 from requests.adapters import HTTPAdapter
 
+from lakecli.objectstore.gs.attempts import Attempts
 from lakecli.objectstore.gs.credentials import DEFAULT_DOMAIN
 from lakecli.objectstore.gs.errors import TRANSIENT_STATUS
 from lakecli.objectstore.gs.streams import CountedStream
 from lakecli.objectstore.streams import PART_SIZE
-from lakecli.retry import REQUESTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import requests
+    from google.api_core.retry import Retry
     from google.cloud.storage import Blob, Bucket
 
     from lakecli.objectstore.dates import ServerDate
@@ -65,47 +63,6 @@ class Attributes(NamedTuple):
 
     content_type: str
     metadata: Mapping[str, str]
-
-
-class Attempts(Retry):
-    """Repeats a request that failed for a moment, a limited number of times.
-
-    Args:
-        count: of all attempts, the first included.
-        may_repeat: asked before each further one.
-    """
-
-    def __init__(self, count: int, *, may_repeat: Callable[[], bool] = lambda: True) -> None:
-        super().__init__(
-            predicate=lambda error: _is_transient(error) and may_repeat(),
-            initial=REQUESTS.first_delay,
-            maximum=REQUESTS.longest_delay,
-            timeout=None,
-        )
-        self.count = count
-
-    def __call__(
-        self, func: Callable[..., Any], on_error: Callable[[Exception], Any] | None = None
-    ) -> Callable[..., Any]:
-        """Return `func`, repeating itself."""
-        del on_error  # nobody listens
-        repeat = super().__call__
-
-        def repeated(*arguments: object, **options: object) -> object:
-            left = self.count
-
-            def spend(error: Exception) -> None:
-                nonlocal left
-                left -= 1
-                if left <= 0:
-                    raise error
-                response = getattr(error, "response", None)
-                if response is not None:  # a download leaves it open
-                    response.close()
-
-            return repeat(func, spend)(*arguments, **options)
-
-        return repeated
 
 
 class GsClient:
@@ -155,9 +112,9 @@ class GsClient:
         found = blob.generation
         return Piece(data, None if found is None else int(found), blob.crc32c)
 
-    def describe(self, name: str) -> Blob:
-        """Return an object's properties."""
-        blob = self._bucket.blob(name)
+    def describe(self, name: str, *, generation: int | None = None) -> Blob:
+        """Return the properties of an object, or of one generation of it."""
+        blob = self._bucket.blob(name, generation=generation)
         blob.reload(timeout=TIMEOUT, retry=self._retry)
         return blob
 
@@ -237,6 +194,12 @@ class GsClient:
         )
         pages: Iterator[Iterator[Blob]] = listed.pages
         return pages
+
+    def keeps_versions(self) -> bool:
+        """Return whether the bucket has versioning enabled; needs ``storage.buckets.get``."""
+        bucket = self._client.bucket(self._bucket.name)
+        bucket.reload(timeout=TIMEOUT, retry=self._retry)
+        return bool(bucket.versioning_enabled)
 
     def ask_for_bucket(self) -> None:
         """Send a request that fails if there is no bucket, and needs no right but to list it."""
@@ -388,22 +351,3 @@ def _explained(answer: requests.Response) -> GoogleAPICallError:
         answer.status_code, text, errors=errors, response=answer
     )
     return error
-
-
-def _is_transient(error: BaseException) -> bool:
-    if isinstance(error, GoogleAPICallError):
-        return error.code in TRANSIENT_STATUS
-    response = getattr(error, "response", None)
-    if response is not None:  # what the SDK's uploads and downloads raise
-        return getattr(response, "status_code", 0) in TRANSIENT_STATUS
-    return isinstance(
-        error,
-        (
-            ConnectionError,
-            requests.ConnectionError,
-            requests.Timeout,
-            requests.exceptions.ChunkedEncodingError,
-            urllib3.exceptions.HTTPError,
-            TransportError,
-        ),
-    )

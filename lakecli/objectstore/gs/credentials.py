@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lakecli.errors import PermissionDenied, Unsupported, UsageError
+from lakecli.objectstore.presigning import LONGEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,9 +25,6 @@ SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 """What signing through IAM needs; what may be done in a bucket, its own permissions say."""
 
 DEFAULT_DOMAIN = "googleapis.com"
-
-LONGEST = timedelta(days=7)
-"""What a V4 signature allows."""
 
 LONGEST_BY_IAM = timedelta(hours=12)
 """How long Google keeps a key that it signs with, at least."""

@@ -1,22 +1,21 @@
-"""Google Cloud Storage.
+"""The adapter of Google Cloud Storage.
 
-Built on google-cloud-storage, loaded by the first request. Credentials, endpoint, proxies and
-certificates are the SDK's own business; see `credentials`. A version is a generation.
+Built on google-cloud-storage, which the first request loads. Credentials, endpoint, proxies and
+certificates are the SDK's; see `credentials`. A version is a generation.
 
-Conditional writes are sent once: a retry could meet the effect of the first try and report as lost
-a race that was won. Their callers read back. Everything else is repeated a few times, after
-delays that are random and grow.
+Conditional writes are sent once: a repetition could meet the effect of the first try, and report a
+won race as lost. Their callers read back. Every other request is repeated by `retry.REQUESTS`.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, BinaryIO, cast
 from urllib.parse import quote
 
-from lakecli.errors import LakeError, UsageError
+from lakecli.errors import UsageError
 from lakecli.objectstore.base import (
     Absent,
     BucketNotFound,
@@ -24,51 +23,42 @@ from lakecli.objectstore.base import (
     Match,
     ObjectInfo,
     ObjectNotFound,
+    ObjectStore,
     Version,
-    check_range,
 )
-from lakecli.objectstore.capabilities import (
-    CopiesFrom,
-    DeletesMatching,
-    HasUploads,
-    ReportsAccess,
-    ShowsClock,
-    WritesGarbled,
-)
+from lakecli.objectstore.capabilities import HasVersions, WritesGarbled
+from lakecli.objectstore.cloud_store import MatchingCloudStore, Refusal
 from lakecli.objectstore.dates import ServerDate
 from lakecli.objectstore.gs.credentials import GsLogin
-from lakecli.objectstore.gs.errors import Translator
-from lakecli.objectstore.streams import PART_SIZE, batches, read_exactly
+from lakecli.objectstore.gs.errors import GsTranslator
+from lakecli.objectstore.streams import PART_SIZE, read_exactly
+from lakecli.objectstore.versions import not_versioned
 from lakecli.retry import REQUESTS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
-    from pathlib import Path
 
     from google.cloud.storage import Blob
 
     from lakecli.objectstore.access import Access
-    from lakecli.objectstore.base import Condition, ObjectStore, PresignedUrl, PresignRequest
+    from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
     from lakecli.objectstore.gs.client import Attributes, GsClient, Piece
     from lakecli.objectstore.gs.uploads import GsUploads
-    from lakecli.objectstore.parallel_batch import ParallelBatch
     from lakecli.objectstore.uri import NamespaceUri
-
-DELETE_SIZE = 100
-"""Deletions in one request, at most."""
 
 LONGEST_NAME = 1_024
 """Bytes in the name of an object."""
 
 VERSION_TRIES = 5
+"""Reads of an object that is replaced again and again."""
 
 NO_GENERATION = 1
 """No object ever has it: generations count microseconds since 1970."""
 
 
-class GsStore(CopiesFrom, DeletesMatching, HasUploads, ReportsAccess, ShowsClock, WritesGarbled):
-    """A namespace in a bucket; nothing is loaded or asked before the first request.
+class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
+    """A namespace in a bucket.
 
     Args:
         bucket: its name.
@@ -76,56 +66,33 @@ class GsStore(CopiesFrom, DeletesMatching, HasUploads, ReportsAccess, ShowsClock
         attempts: of each request that may be repeated.
     """
 
+    cloud = "Google Cloud Storage"
+    delete_size = 100
+    translator: GsTranslator
+
     def __init__(self, bucket: str, prefix: str = "", *, attempts: int = REQUESTS.attempts) -> None:
-        self.bucket = bucket
-        self._prefix = prefix
-        self._start = f"{prefix}/" if prefix else ""
-        self._attempts = attempts
-        self._server_date = ServerDate()
         self._login = GsLogin()
-        self._translator = Translator(bucket, lambda: self._login.host)
+        translator = GsTranslator(f"gs://{bucket}", lambda: self._login.host)
+        super().__init__(f"gs://{bucket}", prefix, translator, ServerDate())
+        self.bucket = bucket
+        self._attempts = attempts
         self._lock = RLock()
         self._client: GsClient | None = None
-        self._bucket_exists = False
-
-    @property
-    def uri(self) -> str:
-        """``gs://``, the bucket and the prefix."""
-        return f"gs://{self.bucket}" + (f"/{self._prefix}" if self._prefix else "")
-
-    @property
-    def server_date(self) -> ServerDate:
-        """The date of the last response."""
-        return self._server_date
 
     def check_bucket(self) -> None:
-        """Make sure that the bucket is there.
-
-        Raises:
-            BucketNotFound: it is not.
-            PermissionDenied: its objects may not be listed.
-        """
+        """Make sure that the bucket exists; see `CloudStore.check_bucket`."""
         with self.translated():
-            self._sdk().ask_for_bucket()
+            self.sdk().ask_for_bucket()
         self._bucket_exists = True
 
-    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """Return a range of an object; see `ObjectStore.get`.
-
-        Raises:
-            Unsupported: the server does not know ranges.
-            IntegrityError: a whole object does not have the checksum that is kept with it.
-        """
-        check_range(start, length)
-        if length == 0:
-            self.head(key)
-            return b""
+    def _get(self, key: str, start: int, length: int | None, version_id: str) -> bytes:
         end = None if length is None else start + length
         with self.reading(key) as full:
-            data = self._sdk().read(full, start=start, end=end).data
+            generation = _generation_of(version_id)
+            data = self.sdk().read(full, start=start, end=end, generation=generation).data
         longest = -start if start < 0 else length
         if longest is not None and len(data) > longest:
-            raise self._translator.no_ranges(full)
+            raise self.translator.no_ranges(full)
         return data
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
@@ -138,29 +105,30 @@ class GsStore(CopiesFrom, DeletesMatching, HasUploads, ReportsAccess, ShowsClock
             ConditionFailed: it was replaced, again and again, while it was read.
         """
         with self.reading(key) as full:
-            piece = self._sdk().read(full, end=length)
+            piece = self.sdk().read(full, end=length)
         if piece.generation is not None:
             return piece.data, Version(str(piece.generation))
         for _ in range(VERSION_TRIES):
             version = self.head(key).version
             with suppress(ObjectNotFound), self.reading(key) as full:
-                return self._sdk().read(full, end=length, generation=int(version)).data, version
+                return self.sdk().read(full, end=length, generation=int(version)).data, version
         raise ConditionFailed(f"object was replaced while it was read: {key!r}")
 
-    def open(self, key: str) -> BinaryIO:
-        """Open an object for one pass of reading."""
+    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+        """Open an object, or a version of it, for one pass of reading."""
         from lakecli.objectstore.gs.streams import ObjectStream
 
-        full = self._full(key)
+        full = self.full(key)
 
         def read_piece(start: int, end: int, generation: int | None) -> Piece:
             with self.reading(key):
-                return self._sdk().read(full, start=start, end=end, generation=generation)
+                return self.sdk().read(full, start=start, end=end, generation=generation)
 
         stream = ObjectStream(
             repr(f"gs://{self.bucket}/{full}"),
             read_piece=read_piece,
             find_generation=lambda: int(self.head(key).version),
+            generation=_generation_of(version_id),
         )
         return cast("BinaryIO", stream)
 
@@ -188,16 +156,16 @@ class GsStore(CopiesFrom, DeletesMatching, HasUploads, ReportsAccess, ShowsClock
         first = read_exactly(body, PART_SIZE)
         if len(first) == PART_SIZE:
             return self._put_stream(key, first, body, attributes, generation)
-        with self.translated(key, is_write=True) as full:
-            blob = self._sdk().write(
+        with self.translated(key, may_be_absent=True) as full:
+            blob = self.sdk().write(
                 full, first, attributes, generation=generation, may_repeat=generation is None
             )
             return _version_of(blob)
 
-    def head(self, key: str) -> ObjectInfo:
-        """Describe one object."""
+    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+        """Describe one object, or a version of it."""
         with self.reading(key) as full:
-            blob = self._sdk().describe(full)
+            blob = self.sdk().describe(full, generation=_generation_of(version_id))
         return self._info_of(
             blob, content_type=blob.content_type or "", metadata=blob.metadata or {}
         )
@@ -208,9 +176,9 @@ class GsStore(CopiesFrom, DeletesMatching, HasUploads, ReportsAccess, ShowsClock
         Raises:
             Unsupported: the store lists in another order.
         """
-        floor = self._start + after if after else ""
+        floor = self.start + after if after else ""
         with self.translated():
-            pages = self._sdk().pages(_utf8(self._start + prefix), _utf8(floor))
+            pages = self.sdk().pages(self.utf8(self.start + prefix), self.utf8(floor))
         last = floor.encode()
         while True:
             with self.translated():
@@ -222,38 +190,36 @@ class GsStore(CopiesFrom, DeletesMatching, HasUploads, ReportsAccess, ShowsClock
                 if name <= last:
                     if name == floor.encode():
                         continue  # a listing starts at a name, and `after` is behind it
-                    raise self._translator.no_order()
+                    raise self.translator.no_order()
                 last = name
                 yield self._info_of(blob)
 
-    def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects, a hundred by one request; a missing one is fine."""
-        for batch in batches(map(self._full, keys), DELETE_SIZE):
-            self._delete(batch)
+    def versions(self) -> GsStore:
+        """Return what reads versions, which is this store; a version's ID is a generation."""
+        return self
 
-    def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
-        """Delete objects that are still of these versions."""
-        kept: list[str] = []
-        for batch in batches(objects, DELETE_SIZE):
-            names = [self._full(key) for key, _ in batch]
-            generations = [_generation_for(Match(version)) for _, version in batch]
-            with self.translated():
-                failed = self._sdk().delete(names, generations)
-            for full, status in failed:
-                error = self._translator.refused(status, full)
-                if isinstance(error, ConditionFailed):
-                    kept += self._present(full[len(self._start) :])
-                elif isinstance(error, ObjectNotFound):
-                    self._check_bucket_once()
-                else:
-                    raise error
-        return kept
+    def check_versions(self) -> None:
+        """Make sure that the bucket has versioning enabled; see `versions.VersionedStore`."""
+        with self.translated():
+            is_enabled = self.sdk().keeps_versions()
+        if not is_enabled:
+            raise not_versioned(self.root, "is not enabled")
+
+    def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
+        """Yield objects like `list`, each with the ID of its current version."""
+        return ((info, str(info.version)) for info in self.list(after=after))
+
+    def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
+        generations = [_generation_for(Match(version)) for version in versions]
+        with self.translated():
+            failed = self.sdk().delete(names, generations)
+        return [Refusal(full, self.translator.refused(status, full)) for full, status in failed]
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata."""
-        target = self._full(key)
+        target = self.full(key)
         with self.reading(source) as origin:
-            self._sdk().copy(origin, target)
+            self.sdk().copy(origin, target)
 
     def copy_from(
         self,
@@ -271,12 +237,14 @@ class GsStore(CopiesFrom, DeletesMatching, HasUploads, ReportsAccess, ShowsClock
 
         # Without any attribute the copy would get those of the original.
         attributes = Attributes(content_type or "application/octet-stream", metadata)
-        target = self._full(key)
+        target = self.full(key)
         with source.reading(source_key) as origin:
-            self._sdk().copy_from(source.bucket, origin, target, attributes)
+            self.sdk().copy_from(source.bucket, origin, target, attributes)
         return True
 
-    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+    def presign(
+        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
+    ) -> PresignedUrl:
         """Sign a URL: offline with a service account's key, otherwise by asking Google's IAM.
 
         Raises:
@@ -291,10 +259,11 @@ class GsStore(CopiesFrom, DeletesMatching, HasUploads, ReportsAccess, ShowsClock
                 endpoint=self._login.endpoint,
                 path=f"/{self.bucket}/{quote(full, safe='/~')}",
                 now=now,
+                generation=version_id,
             )
 
     def access(self) -> Access:
-        """Tell which credentials are in use, and where."""
+        """Describe the credentials in use, and where requests go."""
         from lakecli.objectstore.gs.access import describe
 
         with self.translated():
@@ -307,43 +276,28 @@ class GsStore(CopiesFrom, DeletesMatching, HasUploads, ReportsAccess, ShowsClock
             IntegrityError: as it should be.
         """
         with self.translated(key) as full:
-            self._sdk().write_garbled(full, body)
-
-    def local_path(self, key: str) -> Path | None:
-        """Return ``None``: the bytes are elsewhere."""
-        del key
-        return None
-
-    def batch(self) -> ParallelBatch:
-        """Start a batch of parallel create-only requests."""
-        from lakecli.objectstore.parallel_batch import ParallelBatch
-
-        return ParallelBatch(self)
+            self.sdk().write_garbled(full, body)
 
     def uploads(self) -> GsUploads:
         """Return the uploads in parts; see `lakecli.objectstore.uploads`."""
         from lakecli.objectstore.gs.uploads import GsUploads
 
-        return GsUploads(
-            self.translated,
-            sdk=self._sdk,
-            find_version=lambda key: self.head(key).version,
-            start=self._start,
-        )
+        return GsUploads(self)
 
     def put_new(self, key: str, body: bytes) -> bool:
-        """Write `body` unless the key is there; for content-addressed keys: a retry is safe."""
+        """Write `body` unless the key exists; a retry is safe, as the key names the contents."""
         from lakecli.objectstore.gs.client import Attributes
 
         try:
-            with self.translated(key, is_write=True) as full:
+            with self.translated(key, may_be_absent=True) as full:
                 attributes = Attributes("", {})
-                self._sdk().write(full, body, attributes, generation=0, may_repeat=True)
+                self.sdk().write(full, body, attributes, generation=0, may_repeat=True)
         except ConditionFailed:
             return False
         return True
 
-    def _sdk(self) -> GsClient:
+    def sdk(self) -> GsClient:
+        """Return the SDK's client, made by the first request."""
         with self._lock:
             if self._client is None:
                 from lakecli.objectstore.gs.client import GsClient
@@ -367,75 +321,20 @@ class GsStore(CopiesFrom, DeletesMatching, HasUploads, ReportsAccess, ShowsClock
         if generation == 0:
             self._check_absent(key)
         try:
-            with self.translated(key, is_write=True) as full:
-                blob = self._sdk().write_stream(
-                    full, first, rest, attributes, generation=generation
-                )
+            with self.translated(key, may_be_absent=True) as full:
+                blob = self.sdk().write_stream(full, first, rest, attributes, generation=generation)
         except BucketNotFound:
             self.check_bucket()
-            raise self._translator.vanished(self._full(key)) from None
+            raise self.translator.vanished(self.full(key)) from None
         return _version_of(blob)
 
-    def _check_absent(self, key: str) -> None:
-        """Look before sending gigabytes; the condition itself is checked at the end."""
-        try:
-            self.head(key)
-        except ObjectNotFound:
-            return
-        raise ConditionFailed(f"object is there already, nothing was written: {key!r}")
-
-    def _delete(self, batch: Sequence[str]) -> None:
-        with self.translated():
-            failed = self._sdk().delete(batch)
-        for full, status in failed:
-            error = self._translator.refused(status, full)
-            if not isinstance(error, ObjectNotFound):
-                raise error
-            self._check_bucket_once()
-
-    def _present(self, key: str) -> Iterator[str]:
-        """Yield `key` if the object is there: a condition does not hold either where it is not."""
-        with suppress(ObjectNotFound):
-            self.head(key)
-            yield key
-
-    def _check_bucket_once(self) -> None:
-        """Find out which of the two a 404 meant; one request in a store's life."""
-        if self._bucket_exists:
-            return
-        try:
-            self.check_bucket()
-        except BucketNotFound:
-            raise
-        except LakeError:
-            return  # it cannot be told; the object is missing either way
-
-    @contextmanager
-    def reading(self, key: str) -> Iterator[str]:
-        """Do as `translated`, where "not found" may mean the object or the bucket."""
-        try:
-            with self.translated(key) as full:
-                yield full
-        except ObjectNotFound:
-            self._check_bucket_once()
-            raise
-        self._bucket_exists = True
-
-    @contextmanager
-    def translated(self, key: str | None = None, *, is_write: bool = False) -> Iterator[str]:
-        """Name the object in full, and translate what the SDK says about it or the bucket."""
-        full = "" if key is None else self._full(key)
-        with self._translator.translated(full, is_write=is_write):
-            yield full
-
-    def _full(self, key: str) -> str:
-        if not key:
-            raise UsageError("an object needs a key")
-        full = _utf8(self._start + key)
+    def full(self, key: str) -> str:
+        """Return the name of an object in the bucket; see `CloudStore.full`."""
+        full = super().full(key)
         if "\n" in full or "\r" in full or full in {".", ".."}:
-            raise UsageError(f"Google Cloud Storage cannot hold an object of this key: {key!r}")
+            raise UsageError(f"{self.cloud} cannot hold an object of this key: {key!r}")
         if len(full.encode()) > LONGEST_NAME:
-            raise UsageError(f"key too long for Google Cloud Storage: {key!r}")
+            raise UsageError(f"key too long for {self.cloud}: {key!r}")
         return full
 
     def _info_of(
@@ -448,7 +347,7 @@ class GsStore(CopiesFrom, DeletesMatching, HasUploads, ReportsAccess, ShowsClock
         """
         digest = blob.md5_hash
         return ObjectInfo(
-            key=blob.name[len(self._start) :],
+            key=blob.name[len(self.start) :],
             size=int(blob.size),
             modified_at=blob.time_created.replace(microsecond=0),
             version=_version_of(blob),
@@ -470,8 +369,13 @@ def prepare_namespace(uri: NamespaceUri) -> str:
     return ""
 
 
+def _generation_of(version_id: str) -> int | None:
+    """Return the generation to read, ``None`` for the current one."""
+    return _generation_for(Match(Version(version_id))) if version_id else None
+
+
 def _generation_for(condition: Condition) -> int | None:
-    """Return the generation that must be there, 0 for none; ``None`` only where any may be."""
+    """Return the generation that a condition requires: 0 for none, ``None`` for any."""
     match condition:
         case Absent():
             return 0
@@ -489,13 +393,3 @@ def _version_of(blob: Blob) -> Version:
     if blob.generation is None:
         raise ValueError("Google Cloud Storage told no generation")  # it would be no condition
     return Version(str(int(blob.generation)))
-
-
-def _utf8(name: str) -> str:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise UsageError(
-            f"Google Cloud Storage cannot hold an object of this key, it is not UTF-8: {name!r}"
-        ) from None
-    return name

@@ -25,7 +25,8 @@ class ObjectStream(ReadStream):
         name: for messages.
         read_piece: reads bytes ``[start, end)`` of a generation, or of the current one; asked for
             one piece after the other, the first at once.
-        find_generation: asked where a large object comes without its generation.
+        find_generation: called if a large object comes without its generation.
+        generation: to read; ``None`` for the current one.
 
     Raises:
         ObjectNotFound: no such object.
@@ -37,6 +38,7 @@ class ObjectStream(ReadStream):
         *,
         read_piece: Callable[[int, int, int | None], Piece],
         find_generation: Callable[[], int],
+        generation: int | None = None,
     ) -> None:
         from google_crc32c import Checksum
 
@@ -44,8 +46,8 @@ class ObjectStream(ReadStream):
         self._read_piece = read_piece
         self._offset = 0
         self._sum: Any = Checksum()  # type: ignore[no-untyped-call]
-        first = read_piece(0, READ_SIZE, None)
-        self._generation = first.generation
+        first = read_piece(0, READ_SIZE, generation)
+        self._generation = generation or first.generation
         if self._generation is None and len(first.data) == READ_SIZE:
             # What follows must be of the same object, so begin again with one that has a name.
             self._generation = find_generation()

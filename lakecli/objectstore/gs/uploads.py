@@ -11,7 +11,7 @@ from base64 import b64encode
 from contextlib import contextmanager
 from datetime import datetime
 from io import SEEK_END
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element, SubElement, fromstring, tostring
 
@@ -20,51 +20,31 @@ from lakecli.objectstore.base import AnyVersion, Version
 from lakecli.objectstore.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Sequence
 
     from requests import Response
 
     from lakecli.objectstore.base import Condition
-    from lakecli.objectstore.gs.client import GsClient
+    from lakecli.objectstore.gs.store import GsStore
 
 _GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder"})
 _PIECE = 1 << 20
-
-
-class _Translated(Protocol):
-    def __call__(
-        self, key: str | None = None, *, is_write: bool = False
-    ) -> AbstractContextManager[str]: ...
 
 
 class GsUploads:
     """The multipart uploads of one namespace.
 
     Args:
-        translated: names an object in full, and translates errors.
-        sdk: gives the client.
-        find_version: asks for the version of an object.
-        start: what the namespace's keys begin with in the bucket.
+        store: of the namespace.
     """
 
-    def __init__(
-        self,
-        translated: _Translated,
-        *,
-        sdk: Callable[[], GsClient],
-        find_version: Callable[[str], Version],
-        start: str,
-    ) -> None:
-        self._translated = translated
-        self._sdk = sdk
-        self._find_version = find_version
-        self._start = start
+    def __init__(self, store: GsStore) -> None:
+        self._store = store
 
     def start(self, key: str) -> UploadId:
         """Begin an upload."""
         with self._of(key) as full:
-            answer = self._sdk().ask_xml("POST", full, {"uploads": ""})
+            answer = self._store.sdk().ask_xml("POST", full, {"uploads": ""})
             return UploadId(_text(_parsed(answer), "UploadId"))
 
     def put_part(
@@ -74,7 +54,7 @@ class GsUploads:
         sent = body if isinstance(body, bytes) else _Body(body)
         digest = b64encode(crc32c.to_bytes(4)).decode()
         with self._of(key) as full:
-            answer = self._sdk().ask_xml(
+            answer = self._store.sdk().ask_xml(
                 "PUT",
                 full,
                 {"partNumber": str(number), "uploadId": upload},
@@ -116,16 +96,18 @@ class GsUploads:
             SubElement(item, "PartNumber").text = str(part.number)
             SubElement(item, "ETag").text = f'"{part.tag}"'
         with self._of(key) as full:
-            answer = self._sdk().ask_xml("POST", full, {"uploadId": upload}, body=tostring(wanted))
+            answer = self._store.sdk().ask_xml(
+                "POST", full, {"uploadId": upload}, body=tostring(wanted)
+            )
             _text(_parsed(answer), "ETag")  # there is none if it failed on its way
         generation = answer.headers.get("x-goog-generation")
-        return Version(generation) if generation else self._find_version(key)
+        return Version(generation) if generation else self._store.head(key).version
 
     def abort(self, key: str, upload: UploadId) -> None:
         """Drop an upload and its parts; one that is gone is fine."""
         try:
             with self._of(key) as full:
-                self._sdk().ask_xml("DELETE", full, {"uploadId": upload})
+                self._store.sdk().ask_xml("DELETE", full, {"uploadId": upload})
         except UploadNotFound:
             return
 
@@ -133,13 +115,13 @@ class GsUploads:
         """Yield the uploads of keys under `prefix`, a page at a time."""
         position: dict[str, str] = {}
         while True:
-            wanted = {"uploads": "", "prefix": self._start + prefix, "encoding-type": "url"}
-            with self._translated():
-                page = _parsed(self._sdk().ask_xml("GET", "", wanted | position))
+            wanted = {"uploads": "", "prefix": self._store.start + prefix, "encoding-type": "url"}
+            with self._store.translated():
+                page = _parsed(self._store.sdk().ask_xml("GET", "", wanted | position))
             is_quoted = page.findtext("{*}EncodingType") == "url"
             for item in page.iterfind("{*}Upload"):
                 name = _text(item, "Key")
-                key = (unquote(name) if is_quoted else name)[len(self._start) :]
+                key = (unquote(name) if is_quoted else name)[len(self._store.start) :]
                 upload = UploadId(_text(item, "UploadId"))
                 yield UnfinishedUpload(key, upload, _time(item, "Initiated"))
             if page.findtext("{*}IsTruncated") != "true":
@@ -154,7 +136,9 @@ class GsUploads:
         position: dict[str, str] = {}
         while True:
             with self._of(key) as full:
-                page = _parsed(self._sdk().ask_xml("GET", full, {"uploadId": upload} | position))
+                page = _parsed(
+                    self._store.sdk().ask_xml("GET", full, {"uploadId": upload} | position)
+                )
             yield from page.iterfind("{*}Part")
             if page.findtext("{*}IsTruncated") != "true":
                 return
@@ -165,7 +149,7 @@ class GsUploads:
         """Name an object, and tell when the server does not know the upload or its parts."""
         from google.api_core.exceptions import GoogleAPICallError
 
-        with self._translated(key, is_write=True) as full:
+        with self._store.translated(key, may_be_absent=True) as full:
             try:
                 yield full
             except GoogleAPICallError as error:

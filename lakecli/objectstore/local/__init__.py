@@ -2,7 +2,8 @@
 
 ::
 
-    store      the adapter; directory: its files
-    batch      many files made durable by two syncs
-    staging_dirs    staging directories of unfinished files; leftovers: those of killed processes
+    store         the adapter; listing: keys in order
+    directory     the root and what lies below it; files: files by descriptor
+    batch         many files made durable by two syncs; staging_dirs: its unfinished files
+    leftovers     temporary files of killed processes
 """

@@ -9,10 +9,9 @@ from itertools import groupby
 from threading import Condition, Lock
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from lakecli.objectstore.local.directory import (
-    TEMPORARY,
+from lakecli.objectstore.local.directory import TEMPORARY, split_key
+from lakecli.objectstore.local.files import (
     SyncError,
-    split_key,
     sync_file,
     sync_file_system,
     sync_names,

@@ -14,7 +14,8 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lakecli.objectstore.local.directory import LOCK_NAME, TEMPORARY, names_in, status_of
+from lakecli.objectstore.local.directory import LOCK_NAME, TEMPORARY
+from lakecli.objectstore.local.files import names_in, status_of
 
 if TYPE_CHECKING:
     from lakecli.objectstore.local.directory import Directory

@@ -16,7 +16,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lakecli.objectstore.local.directory import (
+from lakecli.objectstore.local.files import (
     CREATE_NEW,
     FILE_MODE,
     names_in,

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.errors import Unsupported
@@ -36,22 +34,18 @@ from lakecli.objectstore.capabilities import (
     Renews,
     ReportsAccess,
 )
-from lakecli.objectstore.local.directory import (
-    TEMPORARY,
-    Directory,
-    are_possible,
+from lakecli.objectstore.local.directory import TEMPORARY, Directory, are_possible, split_key
+from lakecli.objectstore.local.files import (
     object_status,
-    open_below,
-    split_key,
-    status_of,
     sync_file,
     sync_names,
     write_all,
 )
+from lakecli.objectstore.local.listing import info_of, version_of, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from datetime import timedelta
+    from datetime import datetime, timedelta
     from pathlib import Path
 
     from lakecli.objectstore.access import Access
@@ -61,7 +55,6 @@ if TYPE_CHECKING:
 
 COPY_SIZE = 1 << 20
 COPY_LIMIT = 1 << 30
-RESERVED = b"/".join((*TEMPORARY, b""))
 
 
 class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAccess):
@@ -99,7 +92,7 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
         try:
             with self._directory.translated(key):
                 size = status.st_size if length is None else min(length, status.st_size)
-                return _read(descriptor, 0, size), _version(status)
+                return _read(descriptor, 0, size), version_of(status)
         finally:
             os.close(descriptor)
 
@@ -144,7 +137,7 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
                 status = None
         if status is None:
             raise self._not_found(key)
-        return _info(key, status)
+        return info_of(key, status)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects under `prefix` in byte order of whole keys.
@@ -162,7 +155,7 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
                 descriptor = self._directory.open_directory(names)
             except (FileNotFoundError, NotADirectoryError):
                 return
-            yield from _walk(descriptor, above + slash, wanted, floor)
+            yield from walk(descriptor, above + slash, wanted, floor)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects; a missing one is fine. Directories stay: they may be about to fill."""
@@ -190,7 +183,7 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
                     current = object_status(parent, names[-1])
                     if current is None:
                         continue
-                    if version is None or _version(current) == version:
+                    if version is None or version_of(current) == version:
                         os.unlink(names[-1], dir_fd=parent)
                     else:
                         kept.append(key)
@@ -311,7 +304,7 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
                         if current is not None:
                             files.stamp(descriptor, later_than=current.st_mtime_ns)
                         os.rename(temporary, names[-1], src_dir_fd=temporaries, dst_dir_fd=parent)
-                version = _version(os.fstat(descriptor))
+                version = version_of(os.fstat(descriptor))
             except BaseException as error:
                 with suppress(FileNotFoundError):
                     os.unlink(temporary, dir_fd=temporaries)
@@ -345,23 +338,10 @@ def _check(condition: Condition, current: os.stat_result | None, key: str) -> No
             raise _failed(key, "there already")
         case Match() if current is None:
             raise _failed(key, "not there")
-        case Match(version) if current is not None and _version(current) != version:
+        case Match(version) if current is not None and version_of(current) != version:
             raise _failed(key, "of another version")
         case _:
             pass
-
-
-def _version(status: os.stat_result) -> Version:
-    return Version(f"{status.st_mtime_ns:x}-{status.st_ino:x}-{status.st_size:x}")
-
-
-def _info(key: str, status: os.stat_result) -> ObjectInfo:
-    return ObjectInfo(
-        key=key,
-        size=status.st_size,
-        modified_at=datetime.fromtimestamp(status.st_mtime_ns // 10**9, UTC),
-        version=_version(status),
-    )
 
 
 def _read(descriptor: int, start: int, length: int) -> bytes:
@@ -395,48 +375,6 @@ def _copy(source: int, descriptor: int) -> None:
     while piece := os.pread(source, COPY_SIZE, offset):
         write_all(descriptor, piece)
         offset += len(piece)
-
-
-def _walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterator[ObjectInfo]:
-    """Yield what lies in an opened directory, and close it.
-
-    Args:
-        descriptor: of the directory, owned by this call.
-        above: its key, with a trailing slash; empty for the root.
-        wanted: every key yielded starts like this.
-        floor: every key yielded is greater.
-    """
-    try:
-        # With the slash in its name a directory sorts where its keys do: "a-b" before "a/b".
-        names = []
-        with os.scandir(descriptor) as entries:
-            for entry in entries:
-                name = os.fsencode(entry.name)
-                if entry.is_dir(follow_symlinks=False):
-                    name += b"/"
-                elif entry.is_symlink():
-                    continue
-                if (above + name).startswith(wanted) or wanted.startswith(above + name):
-                    names.append(name)
-        names.sort()
-        for name in names:
-            key = above + name
-            if name.endswith(b"/"):
-                if (key > floor or floor.startswith(key)) and key != RESERVED:
-                    yield from _descend(descriptor, name[:-1], key, wanted, floor)
-            elif key > floor and key.startswith(wanted):
-                status = status_of(descriptor, name)
-                if status is not None and stat.S_ISREG(status.st_mode):
-                    yield _info(key.decode("utf-8", "surrogateescape"), status)
-    finally:
-        os.close(descriptor)
-
-
-def _descend(
-    parent: int, name: bytes, key: bytes, wanted: bytes, floor: bytes
-) -> Iterator[ObjectInfo]:
-    with suppress(FileNotFoundError):  # gone since it was listed
-        yield from _walk(open_below(parent, name), key, wanted, floor)
 
 
 def open_namespace(uri: NamespaceUri, *, region: str) -> LocalStore:

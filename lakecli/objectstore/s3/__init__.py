@@ -2,10 +2,11 @@
 
 ::
 
-    store       the adapter; config: the SDK's configuration and clients
-    direct      plain requests without the SDK; plain: static keys found without the SDK
-    conditions  ETags and conditions; streams: bodies; versions: versions of objects
-    multipart   objects in parts; uploads: parts that survive the process
+    store       the adapter; reading: gets, heads and streams
+    config      endpoint and region; plain: static keys, found without the SDK
+    connection  the SDK's session and clients; direct: plain requests without its clients
+    conditions  ETags and conditions; versions: versions of objects
+    multipart   large objects in one go; uploads: uploads that survive the process
     presign     signed URLs; access: which credentials are in use
-    errors      the SDK's errors in lakecli's
+    errors      the SDK's errors in lakecli's words
 """

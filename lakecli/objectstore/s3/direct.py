@@ -1,17 +1,15 @@
-"""Plain requests to S3 without the SDK's machinery around them.
+"""Plain requests to S3 without the SDK's client.
 
-An SDK's request costs a millisecond and a half of processor time, more than all else that moving a
-small object takes, and its client a quarter of a second before the first one. So reading and
-create-only writing of single objects is first tried here: the SDK's configuration, credentials,
-proxies, certificates and connections, its signature computed for the few headers there are, and
-nothing else. Whatever is not a plain success is told by ``None`` and then asked again by the SDK
-itself, with its retries, so that every error and every special case is the SDK's.
+A request of the SDK takes 1.5 ms of processor time, more than everything else about a small object,
+and its client 250 ms before the first one. So single objects are first read, or created, by a
+request made here with the SDK's configuration, credentials, proxies, certificates and connections.
+Anything but a plain success returns ``None``; the SDK then sends the request again with its
+retries, so that it handles every error and every special case.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import re
 import zlib
 from base64 import b64encode
@@ -21,13 +19,16 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
+from lakecli.objectstore.presigning import MOMENT, text_to_sign
+from lakecli.objectstore.s3.presign import AWS4, signature
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lakecli.objectstore.s3.config import S3Connection
+    from lakecli.objectstore.s3.connection import S3Connection
 
 _PLAIN_KEY = re.compile(r"(?!.*(?://|/\.))[A-Za-z0-9_][A-Za-z0-9_./-]*", re.ASCII)
-"""Keys that every HTTP client sends as they are. lakecli's own are like that."""
+"""Keys that every HTTP client sends unchanged, as all of lakecli's own."""
 
 _EMPTY_SHA256 = hashlib.sha256().hexdigest()
 _UNSIGNED = "UNSIGNED-PAYLOAD"
@@ -41,7 +42,7 @@ def _now() -> datetime:
 
 
 class Found(NamedTuple):
-    """What was read, and the ETag of the object as the store writes it."""
+    """The bytes that were read, and the object's ETag in its quotes."""
 
     body: bytes
     etag: str
@@ -66,13 +67,12 @@ class DirectRequests:
         self._is_usable: bool | None = None
         self._session: Any = None
         self._credentials: Any = None
-        self._signing_key: tuple[tuple[str, str, str], bytes] | None = None
 
     def get(self, full: str, *, span: str = "") -> Found | None:
         """Return an object, or the ``Range`` of it that `span` says.
 
         Returns:
-            ``None`` where the SDK itself has to ask.
+            ``None`` if the SDK has to send the request.
         """
         wanted = {"range": span} if span else {}
         if self._connection.wants_checksums:
@@ -82,7 +82,7 @@ class DirectRequests:
             return None
         status = HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK
         body: bytes = answer.content
-        # Without a length, an answer that broke off could not be told from a whole one.
+        # Without a length, a response that broke off would look like a whole one.
         is_whole = answer.headers.get("content-length") == str(len(body))
         if answer.status_code != status or not is_whole:
             return None
@@ -94,7 +94,7 @@ class DirectRequests:
         """Write an object unless it is there; tell whether it was absent.
 
         Returns:
-            ``None`` where the SDK itself has to ask.
+            ``None`` if the SDK has to send the request.
         """
         headers = {"if-none-match": "*"}
         if self._connection.has_checksums:
@@ -105,7 +105,7 @@ class DirectRequests:
         return _CREATED.get(answer.status_code)
 
     def _send(self, method: str, full: str, headers: dict[str, str], body: bytes) -> Any:  # noqa: ANN401 - the SDK is not typed
-        """Return the SDK's answer, or ``None`` where the SDK itself has to ask."""
+        """Return the response, or ``None`` if the SDK has to send the request."""
         if not _PLAIN_KEY.fullmatch(full) or not self._prepare():
             return None
         from botocore.awsrequest import AWSPreparedRequest
@@ -126,12 +126,12 @@ class DirectRequests:
             and status != HTTPStatus.PRECONDITION_FAILED
         ):
             if status not in _FOR_THE_SDK:
-                self._is_usable = False  # refused, or redirected: the SDK knows what to do
+                self._is_usable = False  # refused or redirected, which the SDK handles
             return None
         return answer
 
     def _prepare(self) -> bool:
-        """Find out whether plain requests are enough for this configuration."""
+        """Return whether plain requests suffice for this configuration."""
         if self._is_usable is None:
             with self._lock:
                 if self._is_usable is None:
@@ -146,7 +146,7 @@ class DirectRequests:
         """Sign a request as Signature Version 4 says, all of its headers included."""
         credentials = self._credentials.get_frozen_credentials()
         parts = urlsplit(url)
-        now = self._clock().strftime("%Y%m%dT%H%M%SZ")
+        now = self._clock().strftime(MOMENT)
         if parts.scheme == "https" and "x-amz-checksum-crc32c" in headers:
             payload = _UNSIGNED  # as the SDK does: the checksum is signed, TLS does the rest
         else:
@@ -154,41 +154,23 @@ class DirectRequests:
         headers |= {"host": parts.netloc, "x-amz-content-sha256": payload, "x-amz-date": now}
         if credentials.token:
             headers["x-amz-security-token"] = credentials.token
-        names = sorted(headers)
-        signed = ";".join(names)
-        canonical = "\n".join(
-            (
-                method,
-                parts.path,
-                "",
-                *(f"{name}:{headers[name]}" for name in names),
-                "",
-                signed,
-                payload,
-            )
-        )
         region = self._connection.config.region
-        scope = f"{now[:8]}/{region}/s3/aws4_request"
-        digest = hashlib.sha256(canonical.encode()).hexdigest()
-        text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{digest}"
-        key = self._key(credentials.secret_key, now[:8], region)
-        signature = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
-        headers["authorization"] = (
-            f"AWS4-HMAC-SHA256 Credential={credentials.access_key}/{scope}, "
-            f"SignedHeaders={signed}, Signature={signature}"
+        scope = f"{now[:8]}/{region}/{AWS4.service}"
+        text = text_to_sign(
+            AWS4,
+            now,
+            scope,
+            method=method,
+            path=parts.path,
+            query="",
+            headers=headers,
+            payload=payload,
         )
-
-    def _key(self, secret: str, day: str, region: str) -> bytes:
-        """Return the key of a day, which is derived once."""
-        known = self._signing_key
-        wanted = (secret, day, region)
-        if known is not None and known[0] == wanted:
-            return known[1]
-        key = f"AWS4{secret}".encode()
-        for word in (day, region, "s3", "aws4_request"):
-            key = hmac.new(key, word.encode(), hashlib.sha256).digest()
-        self._signing_key = (wanted, key)
-        return key
+        headers["authorization"] = (
+            f"{AWS4.algorithm} Credential={credentials.access_key}/{scope}, "
+            f"SignedHeaders={';'.join(sorted(headers))}, "
+            f"Signature={signature(credentials.secret_key, scope, text)}"
+        )
 
 
 def _is_undamaged(body: bytes, headers: Mapping[str, str]) -> bool:

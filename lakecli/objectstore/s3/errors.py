@@ -1,13 +1,8 @@
-"""What the S3 SDK says, in lakecli's words: what happened, at which endpoint, and what helps.
-
-Messages name the operation, the object and the endpoint's host; never a URL, a header or anything
-of the caller's credentials.
-"""
+"""The S3 SDK's errors in lakecli's words."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lakecli.errors import (
     IntegrityError,
@@ -18,13 +13,22 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.objectstore.base import BucketNotFound, ConditionFailed, ObjectNotFound
-from lakecli.objectstore.wording import Words, by_class, one_line
+from lakecli.objectstore.base import BucketNotFound
+from lakecli.objectstore.cloud_errors import (
+    BROKEN,
+    BUSY,
+    LOST,
+    MISSING,
+    SERVER_FAULT,
+    SILENT,
+    Translator,
+    Words,
+    has_class,
+    one_line,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.exceptions import ClientError
 
 _NO_CREDENTIALS = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run `aws configure`"
@@ -61,16 +65,13 @@ _ACTIONS = {
 
 
 _DENIED = Words(PermissionDenied, "{host} refused {operation} ({code}): {what}", "{action}")
-_BUSY = Words(Unreachable, "{host} answered {code}: {what}", _AGAIN)
 _UNABLE = Words(Unsupported, "{host} cannot do {operation} ({code}): {what}")
-_MISSING = Words(ObjectNotFound, "no such object: {what}")
 _NO_BUCKET = Words(
     BucketNotFound,
     "no such bucket at {host}: {bucket}",
     "create it, for example with `aws s3 mb {bucket}`, or correct the namespace or "
     "AWS_ENDPOINT_URL",
 )
-_LOST = Words(ConditionFailed, "another version is there, nothing was written: {what}")
 _FULL = Words(Unreachable, "no space left at {host}: {what}", "free some space, or raise the quota")
 _GARBLED = Words(
     IntegrityError, "{host} received other bytes than were sent ({code}): {what}", _DAMAGED
@@ -84,17 +85,17 @@ _REFUSED = Words(Refused, "{host} refused {operation}: {code}, {text}: {what}")
 
 _BY_CODE = {
     "BadDigest": _GARBLED,
-    "ConditionalRequestConflict": _BUSY,
+    "ConditionalRequestConflict": BUSY,
     "InsufficientStorage": _FULL,
     "InvalidDigest": _GARBLED,
     "KeyTooLongError": Words(UsageError, "key too long for {host}: {what}"),
     "NoSuchBucket": _NO_BUCKET,
     "NotImplemented": _UNABLE,
-    "OperationAborted": _BUSY,
+    "OperationAborted": BUSY,
     "PermanentRedirect": _ELSEWHERE,
     "QuotaExceeded": _FULL,
-    "RequestTimeout": _BUSY,
-    "SlowDown": _BUSY,
+    "RequestTimeout": BUSY,
+    "SlowDown": BUSY,
     "XAmzContentSHA256Mismatch": _GARBLED,
     "XMinioStorageFull": _FULL,
     **dict.fromkeys(_CREDENTIALS, _DENIED),
@@ -106,23 +107,21 @@ _BY_STATUS = {
     308: _ELSEWHERE,
     401: _DENIED,
     403: _DENIED,
-    404: _MISSING,
+    404: MISSING,
     405: _UNABLE,
-    408: _BUSY,
-    409: _BUSY,  # somebody else is at it and may yet fail, so nothing is decided
-    429: _BUSY,
+    408: BUSY,
+    409: BUSY,  # somebody else is at it and may yet fail, so nothing is decided
+    429: BUSY,
     501: _UNABLE,
     507: _FULL,
 }
 _CONDITION_STATUS = frozenset({404, 409, 412})
-_SERVER_FAULT = 500
+_OF_ANSWERS = frozenset({"ClientError"})
 
 _LOGGED_OUT = Words(PermissionDenied, "cannot get credentials for S3 ({code})", _RENEW)
 _MISCONFIGURED = Words(
     PermissionDenied, "cannot use the AWS configuration: {text}", "check AWS_PROFILE, ~/.aws/config"
 )
-_BROKEN = Words(Unreachable, "{host} broke the connection ({code}): {what}", _AGAIN)
-_SILENT = Words(Unreachable, "{host} did not answer in time: {what}", _AGAIN)
 
 # By the name of the SDK's class or of its nearest base, so that nothing is imported to ask.
 _BY_CLASS = {
@@ -132,15 +131,15 @@ _BY_CLASS = {
     ),
     "ConfigNotFound": _MISCONFIGURED,
     "ConfigParseError": _MISCONFIGURED,
-    "ConnectTimeoutError": _SILENT,
-    "ConnectionError": _BROKEN,
+    "ConnectTimeoutError": SILENT,
+    "ConnectionError": BROKEN,
     "CredentialRetrievalError": _LOGGED_OUT,
-    "EndpointConnectionError": Words(Unreachable, "{host} does not answer: {what}", _AGAIN),
+    "EndpointConnectionError": Words(Unreachable, "{host} does not answer: {what}", "{again}"),
     "FlexibleChecksumError": Words(
         IntegrityError, "{host} sent other bytes than its checksum says: {what}", _DAMAGED
     ),
-    "HTTPClientError": _BROKEN,
-    "IncompleteReadError": _BROKEN,
+    "HTTPClientError": BROKEN,
+    "IncompleteReadError": BROKEN,
     "InvalidConfigError": _MISCONFIGURED,
     "LoginError": _LOGGED_OUT,
     "NoCredentialsError": Words(PermissionDenied, "no credentials for S3", _NO_CREDENTIALS),
@@ -149,7 +148,7 @@ _BY_CLASS = {
         PermissionDenied, "the credentials for S3 are incomplete", _NO_CREDENTIALS
     ),
     "ProfileNotFound": _MISCONFIGURED,
-    "ReadTimeoutError": _SILENT,
+    "ReadTimeoutError": SILENT,
     "SSOError": _LOGGED_OUT,
     "TokenRetrievalError": _LOGGED_OUT,
 }
@@ -160,87 +159,53 @@ def status_of(error: ClientError) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
-class Translator:
-    """Turns the SDK's errors about one bucket into lakecli's.
+class S3Translator(Translator):
+    """Turns the SDK's errors about one bucket into lakecli's."""
 
-    Args:
-        bucket: its name.
-        host: says where requests go; asked when there is something to tell.
-    """
-
-    def __init__(self, bucket: str, host: Callable[[], str]) -> None:
-        self._bucket = bucket
-        self._host = host
-
-    @contextmanager
-    def translated(self, key: str = "", *, is_conditional: bool = False) -> Iterator[None]:
-        """Translate what happens inside, about the object `key` or the bucket.
-
-        Args:
-            key: in full, with the prefix of the namespace.
-            is_conditional: a write with a condition, where "no such key" means it did not hold.
-        """
-        from botocore.exceptions import BotoCoreError, ClientError
-
-        try:
-            yield
-        except ClientError as error:
-            raise self._of_answer(error, key, is_conditional=is_conditional) from error
-        except BotoCoreError as error:
-            cause = error.kwargs.get("error")
-            if isinstance(cause, LakeError):
-                raise cause from None  # the body of a request said so while it was read
-            raise self._of_sdk(error, key) from error
-
-    def error(self, words: Words, key: str, **details: str) -> LakeError:
-        """Return the error that `words` describe, about one object."""
-        bucket = f"s3://{self._bucket}"
-        # The host is unknown where the configuration is what is wrong; those words have none.
-        filled = details | {"bucket": bucket, "what": repr(f"{bucket}/{key}") if key else bucket}
-        if "{host}" in words.message:
-            filled["host"] = self._host()
-        return words.filled(filled)
+    again = _AGAIN
+    by_class = _BY_CLASS
+    no_ranges_words = Words(
+        Unsupported,
+        "{host} answered a request for a part of an object with 200 instead of 206: {what}",
+        "use a server that implements HTTP ranges",
+    )
+    no_order_words = Words(
+        Unsupported,
+        "{host} does not list the keys in order: {bucket}",
+        "use a general purpose bucket",
+    )
 
     def refused_delete(self, code: str, key: str) -> LakeError:
         """Return the error for one object that a batch delete could not delete."""
-        words = _DENIED if code == "AccessDenied" else _BY_CODE.get(code, _BUSY)
+        words = _DENIED if code == "AccessDenied" else _BY_CODE.get(code, BUSY)
         return self.error(words, key, **_explained("DeleteObjects", code))
 
-    def no_ranges(self, key: str) -> LakeError:
-        """Return the error of a server that does not implement ranges."""
-        words = Words(
-            Unsupported,
-            "{host} answered a request for a part of an object with 200 instead of 206: {what}",
-            "use a server that implements HTTP ranges",
-        )
-        return self.error(words, key)
-
-    def no_order(self) -> LakeError:
-        """Return the error of a bucket that is listed in another order."""
-        words = Words(
-            Unsupported,
-            "{host} does not list the keys in order: {bucket}",
-            "use a general purpose bucket",
-        )
-        return self.error(words, "")
-
-    def _of_answer(self, error: ClientError, key: str, *, is_conditional: bool) -> LakeError:
-        status = status_of(error)
-        details = error.response.get("Error", {})
+    def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
+        """Return the error for an answer; `may_be_absent` is set by conditional writes only."""
+        if not has_class(error, _OF_ANSWERS):
+            return None
+        answer = cast("ClientError", error)
+        status = status_of(answer)
+        details = answer.response.get("Error", {})
         code = str(details.get("Code") or status)
         words = _BY_CODE.get(code) or _BY_STATUS.get(status)
-        if is_conditional and status in _CONDITION_STATUS and words is not _NO_BUCKET:
-            words = _LOST
+        if may_be_absent and status in _CONDITION_STATUS and words is not _NO_BUCKET:
+            words = LOST
         elif words is None:
-            words = _BUSY if status >= _SERVER_FAULT else _REFUSED
-        elif words is _MISSING and not key:
+            words = BUSY if status >= SERVER_FAULT else _REFUSED
+        elif words is MISSING and not key:
             words = _NO_BUCKET
         text = one_line(str(details.get("Message") or ""))
-        return self.error(words, key, text=text, **_explained(error.operation_name, code))
+        return self.error(words, key, text=text, **_explained(answer.operation_name, code))
 
-    def _of_sdk(self, error: BotoCoreError, key: str) -> LakeError:
-        words = by_class(_BY_CLASS, error) or _BY_CLASS["BotoCoreError"]
-        return self.error(words, key, text=one_line(str(error)), code=type(error).__name__)
+    def _of_sdk(self, error: Exception, key: str) -> LakeError | None:
+        cause = getattr(error, "kwargs", {}).get("error")
+        if isinstance(cause, LakeError):
+            return cause  # the body of a request said so while it was read
+        return super()._of_sdk(error, key)
+
+    def _text_of(self, error: Exception) -> str:
+        return one_line(str(error))
 
 
 def _explained(operation: str, code: str) -> dict[str, str]:

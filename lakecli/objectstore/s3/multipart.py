@@ -1,16 +1,52 @@
-"""Objects in parts: for streams that are large or of unknown length, and copies above 5 GiB."""
+"""Multipart requests: for streams that are large or of unknown length, and copies above 5 GiB."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.streams import send_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+SINGLE_LIMIT = 5 << 30
+"""Bytes in one PUT or one copy, at most."""
+
 COPY_PART_SIZE = 512 << 20
+
+
+def copy_object(
+    client: Any,  # noqa: ANN401 - the SDK is not typed
+    source: dict[str, str],
+    target: dict[str, str],
+    attributes: dict[str, Any],
+) -> None:
+    """Copy an object, in parts above 5 GiB.
+
+    Args:
+        client: of the SDK.
+        source: ``Bucket`` and ``Key``.
+        target: likewise.
+        attributes: of the copy; if there are none, it has those of `source`.
+    """
+    from botocore.exceptions import ClientError
+
+    changes = {**attributes, "MetadataDirective": "REPLACE"} if attributes else {}
+    try:
+        client.copy_object(**target, **changes, CopySource=source)
+    except ClientError as error:
+        # The words for "too large" differ from server to server, so the size decides.
+        head = None
+        if status_of(error) == HTTPStatus.BAD_REQUEST:
+            with suppress(ClientError):
+                head = client.head_object(**source)
+        if head is None or head["ContentLength"] <= SINGLE_LIMIT:
+            raise
+        kept = attributes or {name: head[name] for name in ("ContentType", "Metadata")}
+        Multipart(client, target, kept).copy(source, head["ContentLength"])
 
 
 def ranges_of(size: int) -> Iterator[str]:
@@ -36,7 +72,7 @@ class Multipart:
     def upload(
         self, parts: Iterable[bytes], complete: Callable[..., dict[str, Any]]
     ) -> dict[str, Any]:
-        """Send parts side by side, then `complete` them; abort if anything fails."""
+        """Send parts in parallel, then `complete` them; abort if anything fails."""
 
         def send(number: int, part: Any, upload: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
             answer = self._client.upload_part(**upload, PartNumber=number, Body=part)
@@ -63,7 +99,7 @@ class Multipart:
     ) -> dict[str, Any]:
         attributes = self._attributes
         if self._client.meta.config.request_checksum_calculation == "when_supported":
-            # Then the SDK sends a checksum with each part, which AWS wants to be told beforehand.
+            # The SDK then sends a checksum with each part, which AWS needs to know beforehand.
             attributes = attributes | {"ChecksumAlgorithm": "CRC32"}
         answer = self._client.create_multipart_upload(**self._target, **attributes)
         upload = {**self._target, "UploadId": answer["UploadId"]}
@@ -77,7 +113,7 @@ class Multipart:
 
 
 def _described(number: int, answer: dict[str, Any]) -> dict[str, Any]:
-    """Return what completing wants to know of a part: the store checks the checksums again."""
+    """Return a part as the completing request names it, with its checksums."""
     part = {"PartNumber": number, "ETag": answer["ETag"]}
     return part | {
         name: value

@@ -4,45 +4,34 @@ from __future__ import annotations
 
 import base64
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lakecli.objectstore.s3.conditions import headers_of, version_of
 from lakecli.objectstore.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from lakecli.objectstore.base import Condition, ObjectInfo, Version
-    from lakecli.objectstore.s3.config import S3Connection
+    from lakecli.objectstore.base import Condition, Version
+    from lakecli.objectstore.s3.connection import S3Connection
+    from lakecli.objectstore.s3.store import S3Store
 
 _GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder"})
-
-
-class _Store(Protocol):
-    def translated(
-        self, key: str | None = None, *, is_conditional: bool = False
-    ) -> AbstractContextManager[str]: ...
-
-    def head(self, key: str) -> ObjectInfo: ...
 
 
 class S3Uploads:
     """The multipart uploads of one namespace.
 
     Args:
-        store: which they belong to.
-        connection: its connection.
-        bucket: its bucket.
-        start: what its keys begin with in the bucket.
+        store: of the namespace.
+        connection: of the store.
     """
 
-    def __init__(self, store: _Store, connection: S3Connection, bucket: str, start: str) -> None:
+    def __init__(self, store: S3Store, connection: S3Connection) -> None:
         self._store = store
         self._connection = connection
-        self._bucket = bucket
-        self._start = start
+        self._bucket = store.bucket
 
     def start(self, key: str) -> UploadId:
         """Begin an upload."""
@@ -87,7 +76,7 @@ class S3Uploads:
             for part in parts
         ]
         conditions = headers_of(condition)
-        with self._of(key, upload, is_conditional=bool(conditions)) as target:
+        with self._of(key, upload, may_be_absent=bool(conditions)) as target:
             client = self._connection.client(max_attempts=1 if conditions else None)
             answer = client.complete_multipart_upload(
                 **target, MultipartUpload={"Parts": described}, **conditions
@@ -108,11 +97,11 @@ class S3Uploads:
         while True:
             with self._store.translated():
                 page = self._connection.client().list_multipart_uploads(
-                    Bucket=self._bucket, Prefix=self._start + prefix, **position
+                    Bucket=self._bucket, Prefix=self._store.start + prefix, **position
                 )
             for item in page.get("Uploads", ()):
-                if item["Key"].startswith(self._start + prefix):  # not every server filters
-                    key = item["Key"][len(self._start) :]
+                if item["Key"].startswith(self._store.start + prefix):  # not every server filters
+                    key = item["Key"][len(self._store.start) :]
                     yield UnfinishedUpload(key, UploadId(item["UploadId"]), item["Initiated"])
             if not page.get("IsTruncated"):
                 return
@@ -133,12 +122,12 @@ class S3Uploads:
 
     @contextmanager
     def _of(
-        self, key: str, upload: UploadId, *, is_conditional: bool = False
+        self, key: str, upload: UploadId, *, may_be_absent: bool = False
     ) -> Iterator[dict[str, str]]:
         """Name an upload, and tell when the store says that it does not know it or its parts."""
         from botocore.exceptions import ClientError
 
-        with self._store.translated(key, is_conditional=is_conditional) as full:
+        with self._store.translated(key, may_be_absent=may_be_absent) as full:
             try:
                 yield {"Bucket": self._bucket, "Key": full, "UploadId": upload}
             except ClientError as error:

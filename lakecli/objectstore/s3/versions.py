@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.errors import Unsupported
 from lakecli.objectstore.base import key_bytes
 
 if TYPE_CHECKING:
@@ -16,22 +15,13 @@ ENABLED: Final = "Enabled"
 
 
 def wanted(version_id: str) -> dict[str, str]:
-    """Return the parameters that ask for a version; none for the current object."""
+    """Return the parameters of a request for a version; none for the current object."""
     return {"VersionId": version_id} if version_id else {}
 
 
 def status_of(client: Any, bucket: str) -> str:  # noqa: ANN401 - the SDK is not typed
     """Return the bucket's versioning: ``Enabled``, ``Suspended``, or ``""`` where it never was."""
     return str(client.get_bucket_versioning(Bucket=bucket).get("Status", ""))
-
-
-def kept_no_more(bucket: str, status: str) -> Unsupported:
-    """Return the error of a bucket that does not keep the versions of its objects."""
-    state = "is suspended" if status else "was never enabled"
-    return Unsupported(
-        f"the bucket keeps no versions of its objects, versioning {state}: {bucket}",
-        hint="enable versioning of the bucket, or copy the bytes into the repository: --copy",
-    )
 
 
 def current(page: Mapping[str, Any], *, after: str) -> Iterator[Mapping[str, Any]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 MARK: Final = PIN_MARK.encode()
-PINNABLE: Final = ("s3://", "memory://")
+PINNABLE: Final = ("s3://", "gs://", "az://", "memory://")
 """What addresses begin with that may name a version."""
 
 
@@ -85,7 +85,7 @@ class Addresses:
         try:
             place, key = split_address(text)
             if version_id and not place.startswith(PINNABLE):
-                return f"it names a version, which lakecli reads of S3 alone: {text}"
+                return f"it names a version, and only buckets keep versions: {text}"
             if is_local(place):
                 return self._problem_of_file(text, place, key)
             check_host(place)

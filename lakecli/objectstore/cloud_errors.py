@@ -1,0 +1,127 @@
+"""How the adapters of the clouds turn an SDK's errors into lakecli's: tables of words.
+
+Messages name the object and the endpoint's host; never a URL, a header or a credential.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+
+from lakecli.errors import LakeError, Unreachable
+from lakecli.objectstore.base import ConditionFailed, ObjectNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+
+class Words(NamedTuple):
+    """An error to be: its class, and templates of its message and hint."""
+
+    error: type[LakeError]
+    message: str
+    hint: str | None = None
+
+    def filled(self, details: Mapping[str, str]) -> LakeError:
+        """Return the error that these words describe; details at the end may be empty."""
+        hint = self.hint and self.hint.format_map(details)
+        return self.error(self.message.format_map(details).rstrip(": "), hint=hint)
+
+
+MISSING: Final = Words(ObjectNotFound, "no such object: {what}")
+LOST: Final = Words(ConditionFailed, "another version is there, nothing was written: {what}")
+BUSY: Final = Words(Unreachable, "{host} answered {code}: {what}", "{again}")
+BROKEN: Final = Words(Unreachable, "{host} broke the connection ({code}): {what}", "{again}")
+SILENT: Final = Words(Unreachable, "{host} did not answer in time: {what}", "{again}")
+
+SERVER_FAULT: Final = 500
+"""The first HTTP status that says that the server failed."""
+
+
+def one_line(text: str) -> str:
+    """Return a text of an SDK or a server so that it fits into a message."""
+    return " ".join(text.split()).rstrip(".")
+
+
+def has_class(error: BaseException, names: frozenset[str]) -> bool:
+    """Tell whether an error is of one of these classes, without importing the SDK."""
+    return any(base.__name__ in names for base in type(error).__mro__)
+
+
+class Translator(ABC):
+    """Turns an SDK's errors about one bucket into lakecli's.
+
+    Args:
+        bucket: its URI.
+        host: returns the host that requests go to; called only when an error names it.
+        names: further details for messages.
+
+    Attributes:
+        again: the hint of errors that may pass: what to check before the next try.
+        by_class: words by the name of the SDK's class; the nearest base class counts.
+        no_ranges_words: of a server that does not implement ranges.
+        no_order_words: of a server that lists keys in another order.
+    """
+
+    again: ClassVar[str]
+    by_class: ClassVar[Mapping[str, Words]]
+    no_ranges_words: ClassVar[Words]
+    no_order_words: ClassVar[Words]
+
+    def __init__(self, bucket: str, host: Callable[[], str], **names: str) -> None:
+        self._bucket = bucket
+        self._host = host
+        self._names = names
+
+    @contextmanager
+    def translated(self, key: str = "", *, may_be_absent: bool = False) -> Iterator[None]:
+        """Translate the errors of the block, which is about the object `key` or the bucket.
+
+        Args:
+            key: in full, with the prefix of the namespace.
+            may_be_absent: the request writes the object, so "not found" is about the bucket or
+                the condition.
+        """
+        try:
+            yield
+        except LakeError:
+            raise  # of a body that is read, for example
+        except Exception as error:
+            known = self._of_answer(error, key, may_be_absent=may_be_absent)
+            known = known or self._of_sdk(error, key)
+            if known is None:
+                raise
+            raise known from error
+
+    def error(self, words: Words, key: str = "", **details: str) -> LakeError:
+        """Return the error that `words` describe, about one object or the bucket."""
+        what = repr(f"{self._bucket}/{key}") if key else self._bucket
+        details |= self._names | {"bucket": self._bucket, "what": what, "again": self.again}
+        # Where the configuration is wrong, the host is unknown; those words do not name it.
+        if "{host}" in words.message:
+            details["host"] = self._host()
+        return words.filled(details)
+
+    def no_ranges(self, key: str) -> LakeError:
+        """Return the error of a server that does not implement ranges."""
+        return self.error(self.no_ranges_words, key)
+
+    def no_order(self) -> LakeError:
+        """Return the error of a bucket that is not listed in byte order."""
+        return self.error(self.no_order_words)
+
+    @abstractmethod
+    def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
+        """Return the error for a server's answer, ``None`` for any other of the SDK's errors."""
+
+    def _of_sdk(self, error: Exception, key: str) -> LakeError | None:
+        names = (base.__name__ for base in type(error).__mro__)
+        words = next((self.by_class[name] for name in names if name in self.by_class), None)
+        if words is None:
+            return None
+        return self.error(words, key, text=self._text_of(error), code=type(error).__name__)
+
+    def _text_of(self, error: Exception) -> str:
+        """Return what the SDK says, where a message quotes it."""
+        return one_line(str(error).partition("\n")[0])

@@ -1,0 +1,133 @@
+"""Files and directories by descriptor: opening, describing, writing and syncing them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+
+OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
+FILE_MODE = 0o666  # less the umask: a namespace may be shared by a group
+PRIVATE = 0o700
+CREATE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
+
+def object_status(parent: int, name: bytes) -> os.stat_result | None:
+    """Describe an object's file in an opened directory.
+
+    Raises:
+        OSError: ``EISDIR`` or ``ELOOP`` where something else has this name.
+    """
+    status = status_of(parent, name)
+    if status is None or stat.S_ISREG(status.st_mode):
+        return status
+    number = errno.ELOOP if stat.S_ISLNK(status.st_mode) else errno.EISDIR
+    raise OSError(number, os.strerror(number), name)
+
+
+def status_of(parent: int, name: bytes | str) -> os.stat_result | None:
+    """Describe what has this name in an opened directory, links not followed."""
+    try:
+        return os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def hold(descriptor: int) -> None:
+    """Tell others that a temporary file or directory is in use, as long as it is open."""
+    import fcntl
+
+    with suppress(OSError):  # not on every file system
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def names_in(descriptor: int) -> set[bytes]:
+    """Return the names in an opened directory."""
+    with os.scandir(descriptor) as entries:
+        return {os.fsencode(entry.name) for entry in entries}
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Write every byte: one call of the system writes 2 GiB at most, and less on a full disk."""
+    written = os.write(descriptor, data)
+    while written < len(data):
+        data = memoryview(data)[written:]
+        written = os.write(descriptor, data)
+
+
+class SyncError(OSError):
+    """The disk did not take something, and may have lost it: another sync could succeed for that.
+
+    Kernels report a failed write once and take the page for clean from then on.
+    """
+
+
+def sync_file(descriptor: int) -> None:
+    """Make a file's bytes durable.
+
+    Raises:
+        SyncError: they may be lost.
+    """
+    import fcntl
+
+    full_sync = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: its fsync stops at the drive's cache
+    try:
+        if full_sync is None:
+            os.fsync(descriptor)
+        else:
+            fcntl.fcntl(descriptor, full_sync)
+    except OSError as error:
+        raise SyncError(error.errno, error.strerror) from error
+
+
+def sync_names(descriptor: int) -> None:
+    """Make the names in an opened directory durable, where the file system knows how.
+
+    Raises:
+        SyncError: they may be lost.
+    """
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}:
+            raise SyncError(error.errno, error.strerror) from error
+
+
+def sync_file_system(descriptor: int) -> None:
+    """Make everything written to the file system of `descriptor` durable, by one call.
+
+    Linux's ``syncfs`` leaves other disks alone and reports failed writes, which ``sync`` does
+    not; elsewhere ``sync`` has to do.
+
+    Raises:
+        SyncError: something may be lost.
+    """
+    import ctypes
+
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if syncfs is None:
+        os.sync()
+    elif syncfs(descriptor) != 0:
+        number = ctypes.get_errno()
+        raise SyncError(number, os.strerror(number))
+
+
+def open_below(parent: int, name: bytes, *, create: bool = False, sync: bool = True) -> int:
+    """Open a directory inside an opened one; see `Directory.open_directory`."""
+    try:
+        return os.open(name, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    except FileNotFoundError:
+        if not create:
+            raise
+    except NotADirectoryError:
+        # Linux says this of a symbolic link, too.
+        status = status_of(parent, name)
+        if status is not None and stat.S_ISLNK(status.st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from None
+        raise
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=parent)
+    if sync:
+        sync_names(parent)
+    return os.open(name, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)

@@ -1,0 +1,204 @@
+"""What the requests of one S3 store share; each part is made when it is first needed.
+
+The SDK is botocore, the core of boto3: boto3 adds 40 ms to every command and nothing that lakecli
+uses.
+"""
+
+from __future__ import annotations
+
+import os
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from lakecli.objectstore.dates import ServerDate
+from lakecli.objectstore.s3.config import resolve_config
+from lakecli.objectstore.s3.errors import status_of
+from lakecli.objectstore.s3.plain import find_plain_access
+from lakecli.retry import REQUESTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakecli.objectstore.s3.config import S3Config
+    from lakecli.objectstore.s3.plain import PlainAccess
+
+CONNECTIONS = 32
+"""In a client's pool: more threads than that wait for each other."""
+
+CONNECT_TIMEOUT = 10
+READ_TIMEOUT = 60
+"""Seconds without a sign of life, after which a request has failed."""
+
+_CHECKSUMS = frozenset({"None", "when_supported"})
+"""Settings of the SDK with which it computes checksums that a request does not need."""
+
+
+class S3Connection:
+    """Session, configuration, clients and clock of one store. Safe to share between threads.
+
+    Args:
+        region: of the bucket; ``""`` leaves it to the SDK's configuration.
+    """
+
+    def __init__(self, region: str) -> None:
+        self.region = region
+        self.server_date = ServerDate()
+        self._lock = RLock()
+        self._session: Any = None
+        self._config: S3Config | None = None
+        self._plain: PlainAccess | None = None
+        self._is_plain_sought = False
+        self._attempts: int | None = None
+        self._clients: dict[int, Any] = {}
+
+    def find_region(self, bucket: str) -> str:
+        """Ask the store for a bucket's region, and use it from now on.
+
+        AWS's answer counts. Other endpoints often answer with a placeholder, so a region that is
+        configured for one of those wins.
+        """
+        from botocore.exceptions import ClientError
+
+        config = self.config
+        try:
+            answer = self.client().head_bucket(Bucket=bucket)
+        except ClientError as error:
+            answer = error.response
+            # AWS names the region also to those who may not list the bucket.
+            if status_of(error) not in {301, 400, 403} or not _region_of(answer):
+                raise
+        region = _region_of(answer) or config.region
+        if config.endpoint and config.is_region_configured:
+            region = config.region
+        with self._lock:
+            self.region = region
+            if config.region != region:
+                self._config = None
+                self._clients.clear()
+            self._is_plain_sought = False
+        return region
+
+    @property
+    def plain_access(self) -> PlainAccess | None:
+        """Static keys and the configuration, if they can be found without the SDK.
+
+        Raises:
+            UsageError: an endpoint that is no URL of a server.
+        """
+        with self._lock:
+            if not self._is_plain_sought:
+                self._plain = find_plain_access(os.environ, region=self.region)
+                self._is_plain_sought = True
+            return self._plain
+
+    @property
+    def session(self) -> Any:  # noqa: ANN401 - the SDK is not typed
+        """The SDK's session: profile, credentials, configuration."""
+        with self._lock:
+            if self._session is None:
+                from botocore.session import Session
+
+                self._session = Session()
+            return self._session
+
+    @property
+    def config(self) -> S3Config:
+        """Where requests go.
+
+        Raises:
+            botocore.exceptions.BotoCoreError: see `resolve_config`.
+        """
+        with self._lock:
+            if self._config is None:
+                self._config = resolve_config(self.session, region=self.region)
+            return self._config
+
+    def client(self, *, max_attempts: int | None = None) -> Any:  # noqa: ANN401 - the SDK is not typed
+        """Return the client that sends each request at most so often.
+
+        Args:
+            max_attempts: at most; the default is ``AWS_MAX_ATTEMPTS``, the profile's number, or
+                that of `retry.REQUESTS`.
+        """
+        with self._lock:
+            if self._attempts is None:
+                configured = self.session.get_config_variable("max_attempts")
+                self._attempts = int(configured or REQUESTS.attempts)
+            attempts = self._attempts
+            if max_attempts is not None:
+                attempts = min(attempts, max_attempts)
+            if attempts not in self._clients:
+                self._clients[attempts] = self._new_client(attempts)
+            return self._clients[attempts]
+
+    @property
+    def has_checksums(self) -> bool:
+        """Whether checksums are sent with objects, which is the SDK's default."""
+        return str(self.session.get_config_variable("request_checksum_calculation")) in _CHECKSUMS
+
+    @property
+    def wants_checksums(self) -> bool:
+        """Whether checksums are requested with objects and compared, which is the SDK's default."""
+        return str(self.session.get_config_variable("response_checksum_validation")) in _CHECKSUMS
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the configuration has no setting that changes how requests are made."""
+        variables = ("use_fips_endpoint", "use_dualstack_endpoint")
+        s3 = self.session.get_scoped_config().get("s3")
+        return not any(map(self.session.get_config_variable, variables)) and (
+            not isinstance(s3, dict) or set(s3) <= {"addressing_style"}
+        )
+
+    def new_http_session(self) -> Any:  # noqa: ANN401 - the SDK is not typed
+        """Return a session of the SDK with the proxies, certificates and pool of its clients."""
+        from botocore.httpsession import URLLib3Session
+        from botocore.utils import get_environ_proxies
+
+        verify = os.environ.get("REQUESTS_CA_BUNDLE") or self.session.get_config_variable(
+            "ca_bundle"
+        )
+        return URLLib3Session(
+            verify=verify or True,
+            proxies=get_environ_proxies(self.config.object_url("bucket", "key")),
+            timeout=(CONNECT_TIMEOUT, READ_TIMEOUT),
+            max_pool_connections=CONNECTIONS,
+        )
+
+    def _note_date(self, *, http_response: Any, **_: object) -> None:  # noqa: ANN401 - the SDK's
+        self.server_date.note(http_response.headers.get("Date"))
+
+    def _new_client(self, attempts: int) -> Any:  # noqa: ANN401 - the SDK is not typed
+        from botocore.config import Config
+
+        client = self.session.create_client(
+            "s3",
+            region_name=self.config.region,
+            endpoint_url=self.config.endpoint or None,
+            config=Config(
+                signature_version="s3v4",  # for other endpoints the SDK would fall back to v2
+                s3={"addressing_style": self.config.addressing_style},
+                retries={"mode": "standard", "total_max_attempts": attempts},
+                max_pool_connections=CONNECTIONS,
+                connect_timeout=CONNECT_TIMEOUT,
+                read_timeout=READ_TIMEOUT,
+            ),
+        )
+        client.meta.events.register("after-call.s3", self._note_date)
+        if self.config.endpoint:
+            client.meta.events.register("before-call.s3", _stay)
+        return client
+
+
+def _region_of(answer: Mapping[str, Any]) -> str:
+    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    return str(headers.get("x-amz-bucket-region", ""))
+
+
+def _stay(*, context: dict[str, Any], **_: object) -> None:
+    """Tell the SDK that it has followed a redirect to the bucket's region.
+
+    Otherwise it would loop on a server that answers every request with a redirect, as a proxy from
+    http to https does.
+    """
+    context.setdefault("s3_redirect", {})["redirected"] = True

@@ -1,0 +1,157 @@
+"""Reading objects from S3: whole, in part, and as files."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from lakecli.objectstore.base import ObjectInfo, Version
+from lakecli.objectstore.s3.conditions import version_of
+from lakecli.objectstore.s3.direct import DirectRequests
+from lakecli.objectstore.s3.errors import status_of
+from lakecli.objectstore.s3.versions import wanted
+from lakecli.objectstore.streams import ReadStream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from botocore.response import StreamingBody
+
+    from lakecli.objectstore.cloud_errors import Translator
+    from lakecli.objectstore.s3.connection import S3Connection
+
+READ_TRIES = 3
+"""Responses that may break off before an object counts as unreachable."""
+
+
+class S3Reader:
+    """Reads the objects of one bucket; raises the SDK's errors.
+
+    Args:
+        connection: of the store.
+        bucket: its name.
+        translator: for errors while a stream is read, and for servers without ranges.
+
+    Attributes:
+        direct: plain requests, which are tried first.
+    """
+
+    def __init__(self, connection: S3Connection, bucket: str, translator: Translator) -> None:
+        self._connection = connection
+        self._bucket = bucket
+        self._translator = translator
+        self.direct = DirectRequests(connection, bucket)
+
+    def read(
+        self, full: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> tuple[bytes, Version]:
+        """Return a range of an object, and its version; `start` may count from the end."""
+        from botocore.exceptions import IncompleteReadError, ResponseStreamingError
+
+        for _ in range(READ_TRIES - 1):
+            # The SDK repeats requests, but not the reading of a response that breaks off.
+            with suppress(IncompleteReadError, ResponseStreamingError):
+                return self._read(full, start, length, version_id)
+        return self._read(full, start, length, version_id)
+
+    def _read(
+        self, full: str, start: int, length: int | None, version_id: str
+    ) -> tuple[bytes, Version]:
+        from botocore.exceptions import ClientError
+
+        span: dict[str, str] = {}
+        if start or length is not None:
+            end = "" if start < 0 or length is None else str(start + length - 1)
+            span["Range"] = f"bytes={start}" if start < 0 else f"bytes={start}-{end}"
+        if not version_id:
+            found = self.direct.get(full, span=span.get("Range", ""))
+            if found is not None:
+                return found.body, version_of({"ETag": found.etag})
+        try:
+            answer = self._connection.client().get_object(
+                Bucket=self._bucket, Key=full, **span, **wanted(version_id)
+            )
+        except ClientError as error:
+            if status_of(error) == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                return b"", Version("")
+            raise
+        with closing(answer["Body"]) as body:
+            size = answer["ContentLength"]
+            # A server may answer a range that covers the whole object with the whole object.
+            is_whole = start == 0 and length is not None and size <= length
+            if span and not _is_partial(answer) and size and not is_whole:
+                raise self._translator.no_ranges(full)
+            return cast("bytes", body.read()), version_of(answer)
+
+    def open(self, full: str, *, version_id: str = "") -> BinaryIO:
+        """Open an object for one pass of reading."""
+        answer = self._connection.client().get_object(
+            Bucket=self._bucket, Key=full, **wanted(version_id)
+        )
+        return cast("BinaryIO", AnswerStream(answer["Body"], self._translator, full))
+
+    def open_range(self, full: str, *, start: int, length: int) -> BinaryIO:
+        """Open a part of an object by one request, which is not repeated.
+
+        Raises:
+            Unsupported: the server does not implement ranges.
+        """
+        answer = self._connection.client(max_attempts=1).get_object(
+            Bucket=self._bucket, Key=full, Range=f"bytes={start}-{start + length - 1}"
+        )
+        if not _is_partial(answer):
+            answer["Body"].close()
+            raise self._translator.no_ranges(full)
+        return cast("BinaryIO", AnswerStream(answer["Body"], self._translator, full))
+
+    def head(self, full: str, key: str, *, version_id: str = "") -> tuple[ObjectInfo, str]:
+        """Describe an object, and return the ID of its version; `key` is its relative name."""
+        answer = self._connection.client().head_object(
+            Bucket=self._bucket, Key=full, **wanted(version_id)
+        )
+        info = info_of(answer, key, size=answer["ContentLength"])
+        return info, answer.get("VersionId", "null")
+
+
+def info_of(item: Mapping[str, Any], key: str, *, size: int) -> ObjectInfo:
+    """Return what a listing or the answer to HEAD says of an object."""
+    return ObjectInfo(
+        key=key,
+        size=size,
+        modified_at=item["LastModified"].replace(microsecond=0),
+        version=version_of(item),
+        etag=version_of(item),
+        content_type=item.get("ContentType", ""),
+        metadata=item.get("Metadata", {}),
+    )
+
+
+def _is_partial(answer: Mapping[str, Any]) -> bool:
+    status = answer["ResponseMetadata"]["HTTPStatusCode"]
+    return bool(status == HTTPStatus.PARTIAL_CONTENT)
+
+
+class AnswerStream(ReadStream):
+    """The body of an answer as a file."""
+
+    def __init__(self, body: StreamingBody, translator: Translator, full: str) -> None:
+        self._body = body
+        self._translator = translator
+        self._full = full
+
+    def read(self, size: int = -1) -> bytes:
+        """Read `size` bytes, fewer only at the end.
+
+        Raises:
+            Unreachable: the connection broke.
+            IntegrityError: the bytes do not have the checksum that the store sent with them.
+        """
+        with self._translator.translated(self._full):
+            return cast("bytes", self._body.read(None if size < 0 else size))
+
+    def close(self) -> None:
+        """Give up the connection."""
+        if not self.closed:
+            self._body.close()
+        super().close()
