@@ -7,7 +7,7 @@ type are ``str``. Times are aware UTC datetimes of whole seconds; sizes are byte
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, NewType
 
 from lakecli.errors import IntegrityError
@@ -134,6 +134,14 @@ class Branch:
     commit_id: CommitId
     staging_token: StagingToken
     sealed_tokens: tuple[StagingToken, ...] = ()
+
+
+class RefKind(Enum):
+    """What a ref expression begins with."""
+
+    BRANCH = "branch"
+    TAG = "tag"
+    COMMIT = "commit"
 
 
 @dataclass(frozen=True, slots=True)

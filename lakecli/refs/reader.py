@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from lakecli.model import Branch, Commit, CommitId, Tag
+    from lakecli.model import Branch, Commit, CommitId, RefKind, Tag
 
 
 class CommitReader(Protocol):
@@ -59,24 +59,21 @@ class Move(Protocol):
 
 
 class PastReader(Protocol):
-    """How refs moved; asked only where an expression has braces.
-
-    A `kind` is ``branch`` or ``tag``.
-    """
+    """How branches and tags moved; used only for expressions with braces."""
 
     @property
     def now(self) -> datetime:
         """The present, as an aware UTC datetime."""
         ...
 
-    def find_kind(self, name: str) -> str | None:
+    def find_kind(self, name: str) -> RefKind | None:
         """Return the kind of a ref that is not here and was seen in the bucket, or ``None``."""
         ...
 
-    def iter_moves(self, kind: str, name: str) -> Iterator[Move]:
+    def iter_moves(self, kind: RefKind, name: str) -> Iterator[Move]:
         """Yield the moves of a ref, newest first."""
         ...
 
-    def find_upstream(self, kind: str, name: str) -> CommitId | None:
+    def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
         """Return where a ref stood in the bucket when last seen there, or ``None``."""
         ...

@@ -10,12 +10,11 @@ Where braces follow, the base is a branch or a tag, and may be one that only the
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import NotFound, UsageError
-from lakecli.model import CommitId
+from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import get_commit, get_parent
 from lakecli.refs.names import is_branch_name, is_full_commit_id, is_tag_name
 
@@ -32,14 +31,6 @@ MAX_CANDIDATES = 10
 
 _MESSAGE_WIDTH = 50
 _COMMIT_PREFIX = re.compile(r"[0-9a-fA-F]{1,64}")
-
-
-class RefKind(StrEnum):
-    """What the base of an expression names."""
-
-    BRANCH = "branch"
-    TAG = "tag"
-    COMMIT = "commit"
 
 
 class Step(NamedTuple):
@@ -199,9 +190,9 @@ def _resolve_past(
     except NotFound:
         if seen is None:
             raise
-        found, name = RefKind(seen), expression.base
+        found, name = seen, expression.base
     if found is RefKind.COMMIT and seen is not None:
-        found, name, commit_id = RefKind(seen), expression.base, None
+        found, name, commit_id = seen, expression.base, None
     modifier = expression.modifiers[0]
     if found is RefKind.COMMIT:
         raise UsageError(
@@ -227,7 +218,7 @@ class _Ref(NamedTuple):
     expression: str
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.name}"
+        return f"{self.kind.value} {self.name}"
 
 
 def _stood_at(past: PastReader, ref: _Ref, modifier: Modifier) -> CommitId:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakecli.errors import NotFound
 from lakecli.kv.operations import iter_operations
+from lakecli.model import RefKind
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.ref_moves import KINDS, Past
@@ -45,18 +46,19 @@ def is_shared(repository: Repository, name: str) -> bool:
         return Past(repository, txn).find_kind(name) is not None
 
 
-def _kind_of(repository: Repository, txn: ReadTransaction, past: Past, name: str) -> str:
+def _kind_of(repository: Repository, txn: ReadTransaction, past: Past, name: str) -> RefKind:
     """Return what a name is of: what is here comes first, then what is or was in the bucket."""
     refs = RefStore(txn, repository.key)
     if is_branch_name(name) and refs.find_branch(name) is not None:
-        return "branch"
+        return RefKind.BRANCH
     if is_tag_name(name) and refs.find_tag(name) is not None:
-        return "tag"
+        return RefKind.TAG
     seen = past.find_kind(name)
     if seen is not None:
         return seen
     for operation in iter_operations(txn, repository.key):
         for change in operation.refs:
-            if change.name == name and change.kind in KINDS:
-                return change.kind
-    return "branch"
+            for kind in KINDS:
+                if (change.kind, change.name) == (kind.value, name):
+                    return kind
+    return RefKind.BRANCH

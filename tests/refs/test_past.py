@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.errors import NotFound, UsageError
+from lakecli.model import RefKind
 from lakecli.refs.expression import parse
-from lakecli.refs.resolve import RefKind, Resolved, resolve, resolve_commit
+from lakecli.refs.resolve import Resolved, resolve, resolve_commit
 from tests.support.graphs import FakeRefs, graph, id_of, name_of
 
 if TYPE_CHECKING:
@@ -34,19 +35,19 @@ class Moved(NamedTuple):
 class FakePast:
     """A `PastReader` over dicts; `asked` lists whose moves it was asked for."""
 
-    moves: dict[tuple[str, str], list[Moved]] = field(default_factory=dict)
-    upstream: dict[tuple[str, str], CommitId | None] = field(default_factory=dict)
+    moves: dict[tuple[RefKind, str], list[Moved]] = field(default_factory=dict)
+    upstream: dict[tuple[RefKind, str], CommitId | None] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     now: datetime = NOON
 
-    def find_kind(self, name: str) -> str | None:
+    def find_kind(self, name: str) -> RefKind | None:
         return next((kind for kind, found in self.upstream if found == name), None)
 
-    def iter_moves(self, kind: str, name: str) -> Iterator[Moved]:
+    def iter_moves(self, kind: RefKind, name: str) -> Iterator[Moved]:
         self.asked.append(name)
         return iter(self.moves.get((kind, name), []))
 
-    def find_upstream(self, kind: str, name: str) -> CommitId | None:
+    def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
         return self.upstream.get((kind, name))
 
 
@@ -74,8 +75,8 @@ def refs() -> FakeRefs:
 def past() -> FakePast:
     # main: a on the 6th, b on the 7th, c on the 8th, d on the 9th; v1: c on the 8th, b on the 9th
     return FakePast(
-        {("branch", "main"): moves("a b c d"), ("tag", "v1"): moves("c b")},
-        {("branch", "main"): id_of("c"), ("branch", "theirs"): id_of("b")},
+        {(RefKind.BRANCH, "main"): moves("a b c d"), (RefKind.TAG, "v1"): moves("c b")},
+        {(RefKind.BRANCH, "main"): id_of("c"), (RefKind.BRANCH, "theirs"): id_of("b")},
     )
 
 
@@ -144,7 +145,7 @@ def test_the_hint_is_where_it_stood_first(refs: FakeRefs, past: FakePast) -> Non
 
 def test_moves_that_are_forgotten(refs: FakeRefs, past: FakePast) -> None:
     """The oldest known move started somewhere: one more step back, but no date."""
-    past.moves["branch", "main"] = moves("c d", since="b")
+    past.moves[RefKind.BRANCH, "main"] = moves("c d", since="b")
     assert name_of(find("main@{2}", refs, past).commit.id) == "b"
     for text in ("main@{3}", "main@{2026-11-08 11:59}"):
         with pytest.raises(NotFound):
@@ -152,7 +153,7 @@ def test_moves_that_are_forgotten(refs: FakeRefs, past: FakePast) -> None:
 
 
 def test_a_time_when_it_was_deleted(refs: FakeRefs, past: FakePast) -> None:
-    past.moves["branch", "main"] = moves("a - d")
+    past.moves[RefKind.BRANCH, "main"] = moves("a - d")
     assert name_of(find("main@{2026-11-07 13:00}", refs, past).commit.id) == "a"
     for text in ("main@{2026-11-08 13:00}", "main@{1}"):
         with pytest.raises(NotFound, match="was not there"):
@@ -167,12 +168,12 @@ def test_a_commit_does_not_move(base: str, refs: FakeRefs, past: FakePast) -> No
 
 def test_a_ref_of_the_bucket_whose_name_begins_a_commit(refs: FakeRefs, past: FakePast) -> None:
     base = id_of("b")[:9]
-    past.upstream["branch", base] = id_of("c")
+    past.upstream[RefKind.BRANCH, base] = id_of("c")
     assert name_of(find(f"{base}@{{u}}", refs, past).commit.id) == "c"
 
 
 def test_what_this_clone_does_not_have(refs: FakeRefs, past: FakePast) -> None:
-    past.upstream["branch", "main"] = id_of("z")
+    past.upstream[RefKind.BRANCH, "main"] = id_of("z")
     with pytest.raises(NotFound, match="this clone does not have") as caught:
         find("main@{u}", refs, past)
     assert "lakecli fetch" in (caught.value.hint or "")
@@ -208,7 +209,7 @@ def test_it_stood_where_the_last_move_before_went(gaps: list[int], later: int) -
         before = after
     when = NOON - timedelta(hours=300) + timedelta(hours=later)
     expected = [move.after for move in found if move.at <= when][-1:]
-    past = FakePast({("branch", "main"): found[::-1]})
+    past = FakePast({(RefKind.BRANCH, "main"): found[::-1]})
     text = f"main@{{{when:%Y-%m-%d %H:%M}}}"
     if not expected:
         with pytest.raises(NotFound):

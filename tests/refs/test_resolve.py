@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import NotFound, UsageError
-from lakecli.model import CommitId
+from lakecli.model import CommitId, RefKind
 from lakecli.refs.expression import parse
 from lakecli.refs.graph import DamagedHistory
 from lakecli.refs.resolve import (
     MAX_CANDIDATES,
     AmbiguousRef,
-    RefKind,
     Resolved,
     Step,
     resolve,

@@ -23,16 +23,16 @@ from typing import TypeVar, cast
 T = TypeVar("T")
 
 
-def pick(kind: type[T], *sources: object, **given: object) -> T:
+def pick(answer: type[T], /, *sources: object, **given: object) -> T:
     """Return an answer whose fields are `given`, and otherwise attributes of the `sources`.
 
     Args:
-        kind: a class of this package.
+        answer: a class of this package.
         sources: the first one that has an attribute of a field's name gives the field.
         given: fields that the sources lack or hold in another form.
     """
     picked = {}
-    for name in kind.__annotations__:
+    for name in answer.__annotations__:
         holder = next((source for source in sources if hasattr(source, name)), None)
         picked[name] = given[name] if name in given else getattr(holder, name)
     return cast("T", picked)

@@ -42,6 +42,7 @@ def _record(uri: LakeUri, resolved: Resolved) -> ResolvedRecord:
         ResolvedRecord,
         resolved,
         uri=str(uri),
+        kind=resolved.kind.value,
         commit_id=resolved.commit.id,
         base=resolved.name,
         base_commit_id=resolved.base_id,

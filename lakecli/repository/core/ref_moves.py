@@ -1,10 +1,9 @@
-"""How refs moved: by everybody, as the bucket tells, and before and after that by this clone.
+"""How branches and tags moved, from the bucket and from the operation log of this clone.
 
-Of a ref that is shared, the moves are those in the bucket: this clone keeps those that it has
-seen, and asks for older ones only where they are needed. What it did to the ref after the newest
-of them, and has not pushed yet, comes from its operation log, and so does what it did before the
-first of them; of a ref that was never shared, everything. Moves that were pushed together count as
-one, as everybody else saw them.
+The moves of a shared ref are in the bucket. This clone keeps those that it has seen, and reads
+older ones only when they are needed. Its own moves after the newest shared one, not pushed yet, and
+before the first shared one come from its operation log; so do all moves of a ref that was never
+shared. Moves that were pushed together count as one, as all other clones saw them.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.kv.env import WriteTransaction
 from lakecli.kv.operations import iter_operations
 from lakecli.kv.tracking import TrackingStore
+from lakecli.model import RefKind
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import known
@@ -30,32 +30,31 @@ if TYPE_CHECKING:
     from lakecli.remote.ref_records import Move
     from lakecli.repository.core.lake import Repository
 
-KINDS: Final = ("branch", "tag")
+KINDS: Final = (RefKind.BRANCH, RefKind.TAG)
 
 _MAKE_NO_COMMIT: Final = frozenset(
     {"repo create", "branch create", "tag create", "clone", "fetch", "pull", FOLLOWED}
     | {"undo", "redo", "op restore"}
 )
-"""Operations that only move refs, to commits of anybody."""
+"""Operations that only move refs, to commits that anybody made."""
 
 _READ_AHEAD: Final = 64
-"""Moves that are read from the bucket, and kept, at a time."""
-
+"""Moves read from the bucket, and kept, at a time."""
 
 _MISDATED: Final = 64
-"""Operations in a row that may have a wrong date, at most, without hiding what came before them."""
+"""The longest run of operations with a wrong date that does not hide the operations before it."""
 
 
 class LoggedMove(NamedTuple):
     """One move of a ref.
 
     Attributes:
-        before: where it stood; ``None``: it was not there.
-        after: where it went; ``None``: it was deleted.
-        at: when, by the mover's clock.
-        who: the committer who moved it, where that is known; else ``""``.
-        why: what was done: ``commit``, ``push``, …
-        shared: whether it is a move in the bucket.
+        before: the commit before the move; ``None``: the ref did not exist.
+        after: the commit after the move; ``None``: the ref was deleted.
+        at: when, by the clock of the machine that made the move.
+        who: the committer who made the move, or ``""`` if unknown.
+        why: the kind of operation: ``commit``, ``push``, …
+        shared: whether the move is in the bucket.
     """
 
     before: CommitId | None
@@ -67,7 +66,7 @@ class LoggedMove(NamedTuple):
 
 
 class Past:
-    """How the refs of a repository moved, as of one transaction; a `PastReader`."""
+    """The moves of a repository's refs, as of one transaction; a `PastReader`."""
 
     def __init__(self, repository: Repository, txn: ReadTransaction) -> None:
         self._repository = repository
@@ -78,37 +77,37 @@ class Past:
         """The present."""
         return self._repository.lake.now()
 
-    def find_kind(self, name: str) -> str | None:
-        """Return the kind of a ref that was seen in the bucket, a branch first, or ``None``."""
+    def find_kind(self, name: str) -> RefKind | None:
+        """Return the kind of a ref that was seen in the bucket, branches first, or ``None``."""
         tracking = TrackingStore(self._txn, self._repository.key)
         for kind, is_name in zip(KINDS, (is_branch_name, is_tag_name), strict=True):
-            if is_name(name) and tracking.find(kind, name) is not None:
+            if is_name(name) and tracking.find(kind.value, name) is not None:
                 return kind
         return None
 
-    def find_upstream(self, kind: str, name: str) -> CommitId | None:
+    def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
         """Return where a ref stood in the bucket when this clone last looked, or ``None``."""
-        tracked = TrackingStore(self._txn, self._repository.key).find(kind, name)
+        tracked = TrackingStore(self._txn, self._repository.key).find(kind.value, name)
         return None if tracked is None else tracked.commit_id
 
-    def iter_moves(self, kind: str, name: str) -> Iterator[LoggedMove]:
+    def iter_moves(self, kind: RefKind, name: str) -> Iterator[LoggedMove]:
         """Yield the moves of a ref, newest first.
 
         Raises:
-            Unreachable: older moves are in the bucket, and it does not answer.
+            Unreachable: older moves are in the bucket, which does not answer.
         """
-        shared = self._iter_shared(kind, name)
+        shared = self._iter_shared(kind.value, name)
         until = self._until()
         if until is not None:
             shared = (move for move in shared if move.at <= until)
         first = next(shared, None)
         if first is None:
-            yield from self._iter_own(kind, name)
+            yield from self._iter_own(kind.value, name)
             return
         newest = _logged(first)
-        own = _after(newest, list(self._iter_own(kind, name, since=newest.at)))
+        own = _after(newest, list(self._iter_own(kind.value, name, since=newest.at)))
         if not own or own[-1].before != newest.after:
-            own = _dated_wrong(newest, list(self._iter_own(kind, name))) or own
+            own = _dated_wrong(newest, list(self._iter_own(kind.value, name))) or own
         yield from own
         oldest = first
         for older in shared:
@@ -117,21 +116,21 @@ class Past:
         if oldest.sequence > 1:
             yield _logged(oldest)
             return
-        yield from _first(oldest, list(islice(self._iter_own(kind, name), len(own), None)))
+        yield from _first(oldest, list(islice(self._iter_own(kind.value, name), len(own), None)))
 
     def _until(self) -> datetime | None:
-        """Return when the operation was that the store is read as of, or ``None``."""
+        """Return the date of the operation that the store is read as of, or ``None``."""
         if self._txn.past is None:
             return None
         latest = next(iter_operations(self._txn, self._repository.key), None)
         return None if latest is None else latest.at
 
     def _iter_shared(self, kind: str, name: str) -> Iterator[Move]:
-        """Yield the moves in the bucket: those that are known, then the older ones."""
+        """Yield the moves in the bucket: those that this clone has kept, then older ones."""
         last = None
         for move in known.iter_moves(self._txn, self._repository.key, kind, name):
             if last is not None and move.sequence != last - 1:
-                break  # between two fetches it moved more often than they saw
+                break  # between two fetches it moved more often than they could see
             last = move.sequence
             yield move
         tracked = TrackingStore(self._txn, self._repository.key).find(kind, name)
@@ -140,7 +139,7 @@ class Past:
         yield from self._read_older(kind, name, tracked.sequence + 1 if last is None else last)
 
     def _read_older(self, kind: str, name: str, sequence: int) -> Iterator[Move]:
-        """Yield the moves in the bucket before one, and keep them."""
+        """Yield the moves in the bucket before a sequence number, and keep them."""
         from lakecli.remote.reflog import iter_moves
         from lakecli.remote.refs import find_ref
 
@@ -161,7 +160,7 @@ class Past:
     def _iter_own(
         self, kind: str, name: str, *, since: datetime | None = None
     ) -> Iterator[LoggedMove]:
-        """Yield what this clone did, from its operation log, newest first."""
+        """Yield this clone's own moves from its operation log, newest first."""
         refs = RefStore(self._txn, self._repository.key)
         operations: Iterable[Operation] = iter_operations(self._txn, self._repository.key)
         if since is not None:
@@ -172,12 +171,7 @@ class Past:
 
 
 def _since(since: datetime, operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield the operations of a log back to a date; single ones with a wrong date do not end it.
-
-    Args:
-        since: the date.
-        operations: newest first.
-    """
+    """Yield operations, newest first, back to a date; pass over short runs of wrong dates."""
     older: list[Operation] = []
     for operation in operations:
         older.append(operation)
@@ -189,10 +183,10 @@ def _since(since: datetime, operations: Iterable[Operation]) -> Iterator[Operati
 
 
 def _after(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
-    """Return what this clone did after the newest shared move, of what it did since that date.
+    """Return this clone's moves after the newest shared move, of those since its date.
 
-    What was pushed is dated a little before or after the push: it led to where the push went, and
-    what came later started there.
+    A pushed move is dated a little before or after its push: it ends where the push went, and
+    later moves start there.
     """
     for position in reversed(range(len(own))):
         if own[position].before == newest.after:
@@ -203,11 +197,11 @@ def _after(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
 
 
 def _dated_wrong(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
-    """Return what this clone did after the newest shared move while its clock was behind.
+    """Return this clone's moves after the newest shared move, made while its clock was behind.
 
     Args:
         newest: the newest shared move.
-        own: all that this clone did, newest first.
+        own: all moves of this clone, newest first.
     """
     is_wrong = False
     for position, move in enumerate(own[:_MISDATED]):
@@ -220,13 +214,13 @@ def _dated_wrong(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
 
 
 def _first(first: Move, own: list[LoggedMove]) -> list[LoggedMove]:
-    """Return the first shared move, and what this clone did before it.
+    """Return the first shared move and this clone's moves before it.
 
-    The first push of a ref finds it standing where it goes: the two are one move, dated as here.
+    The first push of a ref and the local move to the same commit are one move, with the local date.
 
     Args:
         first: the first shared move.
-        own: what this clone did, newest first.
+        own: this clone's moves, newest first.
     """
     earlier = [move for move in own if move.at <= first.at]
     if earlier and earlier[0].after == first.after:
@@ -237,7 +231,7 @@ def _first(first: Move, own: list[LoggedMove]) -> list[LoggedMove]:
 
 
 def _moves_of(operation: Operation, kind: str, name: str) -> Iterator[LoggedMove]:
-    """Yield what an operation did to a ref, the last first; staging alone is no move."""
+    """Yield the moves of a ref in one operation, the last first; staging alone is no move."""
     for change in reversed(operation.refs):
         if (change.kind, change.name) != (kind, name):
             continue
@@ -248,7 +242,7 @@ def _moves_of(operation: Operation, kind: str, name: str) -> Iterator[LoggedMove
 
 
 def _who(refs: RefStore, move: LoggedMove) -> str:
-    """Return the committer of the commit that a move made, or ``""`` if it made none."""
+    """Return the committer of the commit that a move created, or ``""`` if it created none."""
     if move.after is None or move.why in _MAKE_NO_COMMIT:
         return ""
     commit = refs.find_commit(move.after)
