@@ -129,7 +129,7 @@ def test_kind_and_staging(
     refs: FakeRefs, text: str, kind: str, name: str, *, staging: bool
 ) -> None:
     found = _resolve(text, refs)
-    assert (found.kind, found.name, found.staging) == (kind, name, staging)
+    assert (found.kind.value, found.name, found.staging) == (kind, name, staging)
     assert found.branch == (refs.branches["main"] if kind == "branch" else None)
 
 
