@@ -25,7 +25,7 @@ from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.view import branch_at, open_view
 from lakecli.repository.core.walk import LinkPolicy, size_of, walk
 from lakecli.repository.transfer.content_types import content_type_of
-from lakecli.repository.transfer.ingest import SMALL, FileChanged, Ingest, Ingested, SpecialFile
+from lakecli.repository.transfer.ingest import SMALL, Ingest, Ingested, SpecialFile
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import (
     Background,
@@ -35,6 +35,7 @@ from lakecli.repository.transfer.parallel import (
     Workers,
     part_retries,
 )
+from lakecli.repository.transfer.readers import FileChanged
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.uri import check_path
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from lakecli.committed.encode import encode_entry
 from lakecli.repository.core.walk import size_of, walk
-from lakecli.repository.transfer.ingest import FileChanged, SpecialFile
+from lakecli.repository.transfer.ingest import SpecialFile
+from lakecli.repository.transfer.readers import FileChanged
 from lakecli.repository.transfer.selection import Plan
 from lakecli.repository.upload import (
     TreeUpload,

@@ -15,13 +15,8 @@ from lakecli.layout import data_key
 from lakecli.objectstore.local.store import LocalStore
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.progress import NO_PROGRESS
-from lakecli.repository.transfer.ingest import (
-    SMALL,
-    FileChanged,
-    Ingest,
-    SpecialFile,
-    VerifyingReader,
-)
+from lakecli.repository.transfer.ingest import SMALL, Ingest, SpecialFile
+from lakecli.repository.transfer.readers import FileChanged, VerifyingReader
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:

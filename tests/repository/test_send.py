@@ -19,9 +19,9 @@ from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.objectstore.memory.uploads import MemoryUploads
 from lakecli.objectstore.uploads import MAX_PARTS, PART_SIZE, UploadNotFound, part_size_of
 from lakecli.progress import NO_PROGRESS
-from lakecli.repository.transfer import ingest, send
-from lakecli.repository.transfer.ingest import FileChanged
+from lakecli.repository.transfer import readers, send
 from lakecli.repository.transfer.leftovers import drop_leftovers
+from lakecli.repository.transfer.readers import FileChanged
 from lakecli.repository.transfer.send import Section, SectionReader, read_contents
 from lakecli.repository.upload import UploadOptions, upload_file, upload_tree
 from lakecli.retry import PARTS, RetryPolicy
@@ -351,7 +351,7 @@ def test_leftovers_are_looked_for_once_a_day(
 
 
 def test_a_part_reads_like_a_file(tmp_path: Path) -> None:
-    data = os.urandom(3 * ingest.PIECE + 7)
+    data = os.urandom(3 * readers.PIECE + 7)
     (tmp_path / "f").write_bytes(b"before" + data + b"after")
     section = Section(1, 6, len(data), h(data), 0)
     with (tmp_path / "f").open("rb") as file:

@@ -25,7 +25,8 @@ from lakecli.repository.commit import commit
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.stat import stat
-from lakecli.repository.transfer.ingest import SMALL, FileChanged, Ingest
+from lakecli.repository.transfer.ingest import SMALL, Ingest
+from lakecli.repository.transfer.readers import FileChanged
 from lakecli.repository.upload import (
     UploadOptions,
     UploadReport,

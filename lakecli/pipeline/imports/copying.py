@@ -19,7 +19,8 @@ from lakecli.objectstore.versions import at_version
 from lakecli.pipeline.imports.addresses import Addresses
 from lakecli.repository.core.pins import split_pin
 from lakecli.repository.transfer.content_types import content_type_of
-from lakecli.repository.transfer.ingest import PIECE, Ingest, Ingested
+from lakecli.repository.transfer.ingest import Ingest, Ingested
+from lakecli.repository.transfer.readers import PIECE
 
 if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
@@ -94,13 +95,7 @@ def make_ingest(store: ObjectStore, *, guard: GcGuard | None = None) -> Ingest:
 
     Links are followed: those that should not be were left out of the listing.
     """
-    return Ingest(
-        store,
-        known=lambda _key: None,
-        remember=lambda _key, _digest, _hashed_at: None,
-        follow=True,
-        guard=guard,
-    )
+    return Ingest(store, follow=True, guard=guard)
 
 
 def _copy(ingest: Ingest, rows: Rows, at: int, *, writes: bool) -> Ingested:

@@ -1,7 +1,9 @@
 """What uploads and downloads are made of.
 
 content_types           the content type of a file
-selection, parallel     patterns; many at once, in bounded memory
-ingest, send            bytes in, read once and sent in parts; leftovers of which are dropped
-destination, receive    files written, and fetched in parts
+selection, parallel     patterns; many objects at once, in bounded memory
+ingest, send            files and streams brought in, and large files sent in parts
+readers, leftovers      verified reading; uploads in parts that were abandoned
+destination, partial    files written below a directory, and files filled in any order
+receive                 large objects fetched in parts
 """

@@ -1,8 +1,7 @@
-"""A local directory that files are written into, and never out of.
+"""A local directory to write files below, and never outside.
 
-Names come from a bucket and are not to be trusted: every component is checked, directories are
-entered one by one without following symbolic links, and a file appears under its name only when it
-is complete.
+Names come from a bucket and are not trusted: every component is checked, directories are entered
+one by one without following symbolic links, and a file gets its name only when it is complete.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, Self
 
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
+from lakecli.repository.transfer.partial import Partial, open_exclusively
+from lakecli.repository.transfer.readers import PIECE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,11 +26,8 @@ if TYPE_CHECKING:
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-_PIECE: Final = 1 << 20
-
-
 class State(Enum):
-    """What lies at the destination of an object."""
+    """The file at the destination of an object, compared with the object."""
 
     MISSING = "missing"
     SAME = "same"
@@ -37,11 +35,11 @@ class State(Enum):
 
 
 class UnsafeName(UsageError):
-    """A path that cannot be a file below the destination, or a destination that cannot be one."""
+    """A path that cannot be a file below the destination, or a destination that is no directory."""
 
 
 class Unwritable(PermissionDenied):
-    """A file or directory that is not ours to write."""
+    """A file or directory that this user may not write."""
 
 
 class NoRoom(Unreachable):
@@ -49,15 +47,15 @@ class NoRoom(Unreachable):
 
 
 class Destination:
-    """A directory to write below; made where needed. Close it, or use it as a context manager.
+    """A directory to write below. Close it, or use it as a context manager.
 
-    Nothing is made before there is something to write. Safe to share between threads.
+    Directories are made when there is something to write. Safe to share between threads.
 
     Args:
-        root: the directory; may itself be a symbolic link, since the user named it.
+        root: the directory; may be a symbolic link, because the user named it.
 
     Raises:
-        UnsafeName: something that is no directory has this name.
+        UnsafeName: the root is not a directory.
     """
 
     def __init__(self, root: bytes) -> None:
@@ -69,7 +67,7 @@ class Destination:
             raise UnsafeName(f"not a directory: {os.fsdecode(self._path)!r}")
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Close the directory."""
         if self._root is not None:
             os.close(self._root)
             self._root = None
@@ -83,15 +81,15 @@ class Destination:
         self.close()
 
     def write(self, name: bytes, pieces: Iterable[bytes], *, mtime: int | None = None) -> int:
-        """Write one file and return its size; an existing file is replaced when this is complete.
+        """Write one file, return its size, and replace an existing file once it is complete.
 
         Args:
             name: relative to the root, with slashes.
-            pieces: of the file, in order; where drawing one raises, nothing is written.
-            mtime: what to set as the file's own time, in unix seconds.
+            pieces: of the file, in order. If drawing one raises, nothing is written.
+            mtime: modification time to set, in unix seconds.
 
         Raises:
-            UnsafeName: the name leads out of the root, through a symbolic link, or is no file name.
+            UnsafeName: the name leads out of the root, or cannot be a file.
             Unwritable: the destination cannot be written.
             NoRoom: the disk is full.
         """
@@ -111,15 +109,15 @@ class Destination:
         trusts_time: bool = False,
         check: Callable[[], None] = lambda: None,
     ) -> State:
-        """Tell what lies where a file is to be written; nothing is made.
+        """Compare an existing file with the object that is to be written there.
 
         Args:
             name: relative to the root, with slashes.
             size: of the object, in bytes.
-            digest: its BLAKE3, 64 hex digits; ``None`` where it is unknown, and no file the same.
-            mtime: what to set as the time of a file that is the same, in unix seconds.
-            trusts_time: where the digest is unknown, a file of this size and time is the same.
-            check: called often while a file is read; an error that it raises ends the reading.
+            digest: its BLAKE3, 64 hex digits; ``None`` if unknown: then no file is the same.
+            mtime: modification time to set on a file that is the same, in unix seconds.
+            trusts_time: if the digest is unknown, a file of this size and time is the same.
+            check: called often while the file is read; an error that it raises ends the reading.
 
         Raises:
             UnsafeName: as `write`.
@@ -135,7 +133,9 @@ class Destination:
         except FileNotFoundError:
             return State.MISSING
         except Unwritable:
-            return State.DIFFERENT  # what cannot be read can be replaced, as its directory says
+            return (
+                State.DIFFERENT
+            )  # the permissions of its directory decide whether it can be replaced
         except UnsafeName as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ELOOP:
                 return State.DIFFERENT  # a symbolic link, which is replaced
@@ -161,13 +161,13 @@ class Destination:
     def partial(self, name: bytes, tag: bytes, *, size: int) -> Iterator[Partial]:
         """Open the file that collects a large object until it is complete.
 
-        It lies beside the file it will become, as ``.lakecli-TAG.partial``, and stays there when
-        the block raises, so that the next process goes on with it. Where another process is at
-        work on it, a new file is used, and lost if that does not finish.
+        Its name is ``.lakecli-TAG.partial``, beside the file that it will become. It stays if the
+        block raises, so that the next process can resume. While another process uses it, a new
+        file is opened, which is removed if the block raises.
 
         Args:
             name: relative to the root, with slashes.
-            tag: names the contents: the same for the same object under the same name, no other.
+            tag: unique to the object and its name.
             size: of the object, in bytes.
 
         Raises:
@@ -189,15 +189,15 @@ class Destination:
                 os.close(descriptor)
 
     def _open_partial(self, directory: int, tag: bytes) -> tuple[bytes, int, bool]:
-        """Return the name of a file, its descriptor, and whether the next process may find it."""
+        """Return name and descriptor of a file, and whether another process can resume it."""
         name = b".lakecli-" + tag + b".partial"
-        descriptor = _open_ours(directory, name)
+        descriptor = open_exclusively(directory, name)
         if descriptor is not None:
             return name, descriptor, True
         return *self._create_temporary(directory), False
 
     def make_directory(self, name: bytes) -> None:
-        """Make a directory and those above it; being there already is fine.
+        """Make a directory and its parents, unless they exist.
 
         Raises:
             UnsafeName: as `write`.
@@ -207,7 +207,7 @@ class Destination:
             pass
 
     def delete(self, name: bytes) -> None:
-        """Remove a file, and the directories that it leaves empty; a missing one is fine.
+        """Remove a file, if it exists, and the directories that it leaves empty.
 
         Raises:
             UnsafeName: as `write`, or a directory has this name.
@@ -252,7 +252,7 @@ class Destination:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         while True:
             name = b".lakecli-%d-%d.tmp" % (os.getpid(), next(self._numbers))
-            with suppress(FileExistsError):  # another machine counts as we do, or one was killed
+            with suppress(FileExistsError):  # of another machine, or of a killed process
                 return name, os.open(name, flags, 0o666, dir_fd=directory)
 
     @contextmanager
@@ -276,110 +276,18 @@ class Destination:
             return os.dup(self._root)
 
 
-class Partial:
-    """A file that is filled in any order. Safe to share between threads.
-
-    Behind the bytes of the object there is one more byte for each part that is complete, written
-    after the part. A process that is killed leaves a file that tells what it holds; after a power
-    failure it may tell too much, which the object's digest brings to light.
-    """
-
-    def __init__(
-        self, directory: int, temporary: bytes, descriptor: int, name: bytes, size: int
-    ) -> None:
-        self._directory = directory
-        self._temporary = temporary
-        self._descriptor = descriptor
-        self._name = name
-        self._size = size
-
-    def complete_parts(self, count: int) -> set[int]:
-        """Return which of so many parts are complete, from 0."""
-        marks = os.pread(self._descriptor, count, self._size)
-        return {number for number, mark in enumerate(marks) if mark}
-
-    def write(self, piece: bytes, position: int) -> None:
-        """Write bytes of the object."""
-        view = memoryview(piece)
-        while view:
-            written = os.pwrite(self._descriptor, view, position)
-            view = view[written:]
-            position += written
-
-    def read(self, position: int, size: int) -> bytes:
-        """Read bytes of the object that were written before."""
-        return os.pread(self._descriptor, min(size, self._size - position), position)
-
-    def mark(self, number: int) -> None:
-        """Note that a part is complete."""
-        os.pwrite(self._descriptor, b"\1", self._size + number)
-
-    def clear(self) -> None:
-        """Begin anew."""
-        os.ftruncate(self._descriptor, 0)
-
-    def drop(self) -> None:
-        """Remove the file: what it holds is of no use."""
-        with suppress(FileNotFoundError):
-            os.unlink(self._temporary, dir_fd=self._directory)
-
-    def finish(self, *, mtime: int) -> None:
-        """Give the complete file its name and time, over whatever had that name."""
-        os.ftruncate(self._descriptor, self._size)
-        with suppress(OverflowError, OSError):  # a time this disk cannot keep
-            os.utime(self._descriptor, (mtime, mtime))
-        os.replace(
-            self._temporary, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory
-        )
-
-
-def _open_ours(directory: int, name: bytes) -> int | None:
-    """Open a file for this process alone; ``None`` where another one has it, or it is not ours.
-
-    Its name can be foreseen, so somebody may have put something else there: a symbolic link is
-    not followed, and a file that has another name as well is not touched.
-    """
-    import fcntl
-
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-    try:
-        descriptor = os.open(name, flags, 0o666, dir_fd=directory)
-    except OSError as error:
-        if error.errno in {errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES}:
-            return None
-        raise
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Between opening and locking it, another process may have finished it.
-        status, named = os.fstat(descriptor), os.stat(name, dir_fd=directory, follow_symlinks=False)
-        if (
-            os.path.samestat(status, named)
-            and stat.S_ISREG(status.st_mode)
-            and status.st_nlink == 1
-        ):
-            return descriptor
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    except OSError as error:
-        if error.errno not in {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS}:
-            os.close(descriptor)
-            raise
-    os.close(descriptor)
-    return None
-
-
 def _digest(descriptor: int, check: Callable[[], None]) -> str:
     from blake3 import blake3
 
     hasher = blake3()
-    while piece := os.read(descriptor, _PIECE):
+    while piece := os.read(descriptor, PIECE):
         hasher.update(piece)
         check()
     return hasher.hexdigest()
 
 
 def _enter(parent: int, name: bytes, *, make: bool) -> int:
-    """Open a directory inside an opened one, making it where it is missing."""
+    """Open a directory inside another one; make it if it is missing."""
     try:
         try:
             return os.open(name, _DIRECTORY, dir_fd=parent)
@@ -413,11 +321,11 @@ def _write_all(file: FileIO, piece: bytes) -> None:
 
 @contextmanager
 def translated(name: bytes) -> Iterator[None]:
-    """Turn the operating system's errors about a local file into lakecli's.
+    """Translate the operating system's errors about a local file.
 
     Raises:
-        UnsafeName: the name is too long, or a directory stands there.
-        Unwritable: not ours to write.
+        UnsafeName: the name is too long, or a directory has it.
+        Unwritable: this user may not write there.
         NoRoom: the disk is full.
     """
     shown = os.fsdecode(name)

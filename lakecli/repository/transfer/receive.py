@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.progress import Progress
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.transfer.destination import Destination, Partial
+    from lakecli.repository.transfer.destination import Destination
     from lakecli.repository.transfer.parallel import Workers
+    from lakecli.repository.transfer.partial import Partial
     from lakecli.retry import Retries
 
 PIECE: Final = 1 << 20

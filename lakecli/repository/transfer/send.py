@@ -25,7 +25,7 @@ from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.seekable import Seekable
 from lakecli.objectstore.uploads import PART_SIZE, UploadId, UploadNotFound, part_size_of
-from lakecli.repository.transfer.ingest import PIECE, FileChanged, changed
+from lakecli.repository.transfer.readers import PIECE, FileChanged, changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

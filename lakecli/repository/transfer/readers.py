@@ -1,0 +1,85 @@
+"""Reading what is brought in: whole, in pieces, and verified while it is sent."""
+
+from __future__ import annotations
+
+from io import FileIO
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from blake3 import blake3
+
+from lakecli.errors import LostRace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.progress import Progress
+
+PIECE: Final = 1 << 20
+"""Bytes read at a time."""
+
+COPY_PIECE: Final = 4 << 20
+"""Bytes copied at a time from a file to a local namespace."""
+
+
+class FileChanged(LostRace):
+    """The file was written to while it was read; nothing of it was recorded."""
+
+
+def changed(what: str) -> FileChanged:
+    """Return the error of a file that changed while it was `what`."""
+    return FileChanged(f"the file changed while it was {what}", hint="upload it again")
+
+
+def read_fully(source: BinaryIO, size: int) -> bytes:
+    """Read `size` bytes, fewer only at the end of the stream."""
+    pieces = []
+    while size > 0 and (piece := source.read(size)):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def pieces_of(source: BinaryIO) -> Iterator[bytes | memoryview]:
+    """Yield the contents of a stream; a piece is valid until the next one is drawn.
+
+    A file is read into whole pages of memory, from which the disk can write directly.
+    """
+    if isinstance(source, FileIO):
+        import mmap
+
+        buffer = memoryview(mmap.mmap(-1, COPY_PIECE))
+        while size := source.readinto(buffer):
+            yield buffer[:size]
+        return
+    while piece := source.read(PIECE):
+        yield piece
+
+
+class VerifyingReader:
+    """A stream that withholds its last bytes if its contents do not have the digest.
+
+    So no request can complete with other contents than its name promises.
+    """
+
+    def __init__(self, file: BinaryIO, digest: str, size: int, progress: Progress) -> None:
+        self._file = file
+        self._digest = digest
+        self._left = size
+        self._progress = progress
+        self._hasher = blake3()
+
+    def read(self, size: int = -1) -> bytes:
+        """Read like a file, once, from beginning to end.
+
+        Raises:
+            FileChanged: the bytes differ from those of the first reading.
+        """
+        piece = self._file.read(self._left if size < 0 else size)
+        self._hasher.update(piece)
+        if len(piece) > self._left or (size and not piece and self._left):
+            raise changed("sent")
+        self._left -= len(piece)
+        if not self._left and self._hasher.hexdigest() != self._digest:
+            raise changed("sent")
+        self._progress.advance(size=len(piece))
+        return piece
