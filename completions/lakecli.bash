@@ -4,7 +4,7 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='branch cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import log merge op pull push quickstart redo reflog repo rev-parse show status tag undo version' ;;
+    '') REPLY='branch cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import log merge op pull push quickstart redo reflog refs-dump refs-restore repo rev-parse show status tag undo version' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download ls mv presign rm stage stat upload' ;;
@@ -27,7 +27,7 @@ __lakecli_options() {
     'branch revert') REPLY='--allow-empty --allow-empty-commit -m --parent-number -y --yes' ;;
     'branch show') REPLY='--at-op' ;;
     'cherry-pick') REPLY='--allow-empty --allow-empty-commit -m --parent-number' ;;
-    'clone') REPLY='' ;;
+    'clone') REPLY='-d --default-branch --from-lakefs --refs --take-over' ;;
     'commit') REPLY='--allow-empty --allow-empty-commit --allow-empty-message -m --message --meta --strategy' ;;
     'completion') REPLY='' ;;
     'config get') REPLY='' ;;
@@ -69,6 +69,8 @@ __lakecli_options() {
     'quickstart') REPLY='' ;;
     'redo') REPLY='' ;;
     'reflog') REPLY='--after --amount' ;;
+    'refs-dump') REPLY='--leave-out -o --output --push-first' ;;
+    'refs-restore') REPLY='-m --manifest' ;;
     'repo create') REPLY='-d --default-branch --range-entries' ;;
     'repo delete') REPLY='-y --yes' ;;
     'repo list') REPLY='--after --amount --prefix' ;;
@@ -103,6 +105,9 @@ __lakecli_value() {
     'branch show --at-op') REPLY='operation' ;;
     'cherry-pick -m') REPLY='nothing' ;;
     'cherry-pick --parent-number') REPLY='nothing' ;;
+    'clone -d') REPLY='nothing' ;;
+    'clone --default-branch') REPLY='nothing' ;;
+    'clone --refs') REPLY='file' ;;
     'commit -m') REPLY='nothing' ;;
     'commit --message') REPLY='nothing' ;;
     'commit --meta') REPLY='nothing' ;;
@@ -195,6 +200,11 @@ __lakecli_value() {
     'push --force-with-lease') REPLY='nothing' ;;
     'reflog --after') REPLY='nothing' ;;
     'reflog --amount') REPLY='nothing' ;;
+    'refs-dump --leave-out') REPLY='nothing' ;;
+    'refs-dump -o') REPLY='file' ;;
+    'refs-dump --output') REPLY='file' ;;
+    'refs-restore -m') REPLY='file' ;;
+    'refs-restore --manifest') REPLY='file' ;;
     'repo create -d') REPLY='nothing' ;;
     'repo create --default-branch') REPLY='nothing' ;;
     'repo create --range-entries') REPLY='nothing' ;;
@@ -280,6 +290,8 @@ __lakecli_argument() {
     'quickstart 1') REPLY='directory' ;;
     'redo 1') REPLY='repository' ;;
     'reflog 1') REPLY='ref' ;;
+    'refs-dump 1') REPLY='repository' ;;
+    'refs-restore 1') REPLY='repository' ;;
     'repo create 1') REPLY='repository' ;;
     'repo create 2') REPLY='directory' ;;
     'repo delete 1') REPLY='repository' ;;
@@ -292,7 +304,7 @@ __lakecli_argument() {
     'tag list 1') REPLY='repository' ;;
     'tag show 1') REPLY='tag' ;;
     'undo 1') REPLY='repository' ;;
-    'help 1') REPLY='=branch cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json layout log merge op pull push python quickstart redo reflog remotes repo rev-parse revisions security show status tag tutorial undo version' ;;
+    'help 1') REPLY='=branch cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakefs layout log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo rev-parse revisions security show status tag tutorial undo version' ;;
     *) REPLY=nothing ;;
     esac
 }

@@ -30,6 +30,8 @@ function __lakecli_words
                 'quickstart' 'Create a small repository from real files, and show each command as it runs' \
                 'redo' 'Redo the last undone operation' \
                 'reflog' 'Show how a branch or tag moved, newest move first' \
+                'refs-dump' 'Dump the refs of a repository for lakeFS' \
+                'refs-restore' 'Fill an empty repository with the refs of a lakeFS dump' \
                 'repo' 'Create, list and delete repositories' \
                 'rev-parse' 'Show the commit ID that a ref expression names' \
                 'show' 'Show a commit' \
@@ -137,6 +139,13 @@ function __lakecli_options
                 '--allow-empty-commit' 'Commit even if nothing changes' \
                 '-m' 'Compare a merge commit with its parent N, counted from 1' \
                 '--parent-number' 'Compare a merge commit with its parent N, counted from 1'
+        case 'clone'
+            printf '%s\t%s\n' \
+                '-d' 'With --from-lakefs: the default branch' \
+                '--default-branch' 'With --from-lakefs: the default branch' \
+                '--from-lakefs' 'The namespace belongs to a lakeFS: clone it from a refs dump' \
+                '--refs' 'The manifest that `lakectl refs-dump` printed; - reads standard input' \
+                '--take-over' 'With --from-lakefs: claim the namespace, to write to it and push'
         case 'commit'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Commit even if nothing changes' \
@@ -362,6 +371,16 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--after' 'Start after this number' \
                 '--amount' 'Show at most N; 0 for all'
+        case 'refs-dump'
+            printf '%s\t%s\n' \
+                '--leave-out' 'Dump although this is lost: names, paths, uncommitted or unpushed; repeatable' \
+                '-o' 'Write the manifest there; - is standard output' \
+                '--output' 'Write the manifest there; - is standard output' \
+                '--push-first' 'Push all branches and tags before dumping'
+        case 'refs-restore'
+            printf '%s\t%s\n' \
+                '-m' 'The manifest that refs-dump printed; - reads standard input' \
+                '--manifest' 'The manifest that refs-dump printed; - reads standard input'
         case 'repo create'
             printf '%s\t%s\n' \
                 '-d' 'Name of the first branch' \
@@ -450,6 +469,12 @@ function __lakecli_value
             echo 'nothing'
         case 'cherry-pick --parent-number'
             echo 'nothing'
+        case 'clone -d'
+            echo 'nothing'
+        case 'clone --default-branch'
+            echo 'nothing'
+        case 'clone --refs'
+            echo 'file'
         case 'commit -m'
             echo 'nothing'
         case 'commit --message'
@@ -634,6 +659,16 @@ function __lakecli_value
             echo 'nothing'
         case 'reflog --amount'
             echo 'nothing'
+        case 'refs-dump --leave-out'
+            echo 'nothing'
+        case 'refs-dump -o'
+            echo 'file'
+        case 'refs-dump --output'
+            echo 'file'
+        case 'refs-restore -m'
+            echo 'file'
+        case 'refs-restore --manifest'
+            echo 'file'
         case 'repo create -d'
             echo 'nothing'
         case 'repo create --default-branch'
@@ -798,6 +833,10 @@ function __lakecli_argument
             echo 'repository'
         case 'reflog 1'
             echo 'ref'
+        case 'refs-dump 1'
+            echo 'repository'
+        case 'refs-restore 1'
+            echo 'repository'
         case 'repo create 1'
             echo 'repository'
         case 'repo create 2'
@@ -823,7 +862,7 @@ function __lakecli_argument
         case 'undo 1'
             echo 'repository'
         case 'help 1'
-            echo '=branch cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json layout log merge op pull push python quickstart redo reflog remotes repo rev-parse revisions security show status tag tutorial undo version'
+            echo '=branch cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakefs layout log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo rev-parse revisions security show status tag tutorial undo version'
         case '*'
             echo nothing
     end

@@ -102,12 +102,14 @@ class Commit:
     """One snapshot of a repository and where it came from.
 
     Attributes:
-        id: lakeFS's commit ID of the other fields (generation excepted).
+        id: lakeFS's commit ID of the other fields, except generation, nanoseconds and version.
         parents: first parent first; empty for the initial commit.
         metarange_id: the tree.
         committer: ``Name <email>``; may be empty.
         created_at: whole seconds.
         generation: 1 for the initial commit, else 1 + the largest among the parents.
+        nanoseconds: the rest of the time in commits that lakeFS made; they order the log.
+        version: 1; 0 in commits of old lakeFS servers, which recorded the first parent last.
     """
 
     id: CommitId
@@ -118,6 +120,28 @@ class Commit:
     created_at: datetime
     metadata: Mapping[str, str]
     generation: int
+    nanoseconds: int = 0
+    version: int = 1
+
+    @property
+    def recorded_parents(self) -> tuple[CommitId, ...]:
+        """The parents in the order in which they are recorded and hashed."""
+        return self.parents if self.version else self.parents[::-1]
+
+    def compute_id(self) -> CommitId:
+        """Return the ID that the fields make, which is `id` unless the record is damaged."""
+        from lakecli.identity import commit_id  # `branch list` computes none
+
+        return CommitId(
+            commit_id(
+                committer=self.committer,
+                message=self.message,
+                metarange_id=self.metarange_id,
+                created_at=int(self.created_at.timestamp()),
+                metadata=self.metadata,
+                parents=self.recorded_parents,
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +186,7 @@ class RepositoryRecord:
         storage_namespace: normalised URI, no trailing slash.
         range_entries: the tree parameter N, a power of two.
         region: of the bucket, where the store has regions; else ``""``.
+        is_borrowed: the namespace belongs to a lakeFS, and nothing is written to it.
     """
 
     name: str
@@ -171,6 +196,7 @@ class RepositoryRecord:
     created_at: datetime
     range_entries: int
     region: str = ""
+    is_borrowed: bool = False
 
 
 class ChangeType(StrEnum):

@@ -1,8 +1,7 @@
-"""Run one command: find it, build it, call it, and turn errors into exit codes.
+"""One run: find the command, build it, run it, and turn whatever happens into an exit code.
 
-This is the only place that catches errors. Commands and the library raise them; here an error is
-written to stderr, as ``error: …`` and ``hint: …`` or with ``--json`` as one JSON object, and
-becomes an exit code.
+This is the one error boundary. Commands and the library raise; here it is said on stderr, as
+``error: …`` and ``hint: …`` or with ``--json`` as one JSON object, and becomes an exit code.
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ if TYPE_CHECKING:
     from lakecli.cli.topics import Topic
 
 _GARBAGE_THRESHOLD = 50_000
-"""Objects allocated before Python's collector runs; the default is 700."""
+"""Objects that a command may make before garbage is looked for; the interpreter's own is 700."""
 
 INTERRUPTED = "interrupted"
-"""The kind of an interrupt in JSON errors."""
+"""What an error is called in JSON that is the user's own doing."""
 
 _INTERRUPTED_CODE = 130
-"""`ExitCode.INTERRUPTED`, for a moment when nothing can be imported any more."""
+"""`ExitCode.INTERRUPTED`, where nothing can be imported any more."""
 
 
 def main() -> None:
     """Run the command line of this process, and exit."""
-    # Objects of the start-up stay. Searching them for garbage takes a tenth of the start, and as
-    # much again once the command has allocated some hundred objects.
+    # What start-up makes, stays; looking through it for garbage costs a tenth of the start, and
+    # as much again as soon as the command makes some hundred objects of its own.
     gc.disable()
     gc.set_threshold(_GARBAGE_THRESHOLD)
     try:
         code = _run_process(sys.argv[1:])
-    except KeyboardInterrupt:  # while it was reported, or while streams were closed
+    except KeyboardInterrupt:  # while it was being told, or while streams were closed
         code = _INTERRUPTED_CODE
-    # The collector of the interpreter's exit would take as long as the start.
+    # Nothing is worth collecting any more; the interpreter would, for as long as it starts.
     gc.freeze()
     sys.exit(code)
 
@@ -53,7 +52,7 @@ def main() -> None:
 def _run_process(argv: Sequence[str]) -> int:
     """Run one command line on the streams of this process."""
     for name in ("stdin", "stdout", "stderr"):
-        # A stream that was closed before the start is None.
+        # A stream that was closed before we started is none.
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: PTH123, SIM115
     if argv[:1] == ["__complete"]:
@@ -61,26 +60,25 @@ def _run_process(argv: Sequence[str]) -> int:
 
         complete.main(argv[1:], os.environ, sys.stdout)
         return 0
-    # Paths are bytes: bytes that are not UTF-8 came as surrogates and are written unchanged.
+    # Paths are bytes: what is not UTF-8 came in as surrogates, and goes out as it came.
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     interrupts = _note_interrupts()
     environment = Environment(os.environ, sys.stdin, sys.stdout, sys.stderr, interrupts=interrupts)
-    # Messages of Python and of libraries on stderr may quote data, too.
+    # What Python itself and the libraries below say on stderr may quote data, too.
     sys.stderr = Guarded(environment.stderr)
     code = run(argv, environment)
     for stream in (environment.stdout, environment.stderr):
         try:
             stream.flush()
         except OSError:
-            # The error was reported. The interpreter flushes again at its exit and would report it
-            # once more.
+            # It was told already. The interpreter flushes once more at its end, and would complain.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return code
 
 
 def _note_interrupts() -> list[None]:
-    """Return a list that receives an item for each interrupt, even a swallowed one."""
+    """Return a list that gets an item for each interrupt, whatever becomes of the exception."""
     import signal
 
     came: list[None] = []
@@ -95,7 +93,7 @@ def _note_interrupts() -> list[None]:
 
 
 def run(argv: Sequence[str], environment: Environment) -> int:
-    """Run one command line, report its error if any, and return its exit code."""
+    """Run one command line and return its exit code; whatever was raised has been told."""
     given = Globals()
     try:
         return run_within(argv, environment, given)
@@ -106,12 +104,12 @@ def run(argv: Sequence[str], environment: Environment) -> int:
 
 
 def run_within(argv: Sequence[str], environment: Environment, given: Globals) -> int:
-    """Run one command line and return its exit code; errors are the caller's to handle.
+    """Run one command line and return its exit code; whatever it raises is the caller's.
 
     Args:
-        argv: the command line without the name of the program.
-        environment: streams, variables, clock.
-        given: receives the global options.
+        argv: the command line without the program's name.
+        environment: what it touches.
+        given: takes its global options.
     """
     action = _parse(argv, given)
     context = Context(environment, given, argv, run_within=run_within)
@@ -128,10 +126,10 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
 
 
 def _parse(argv: Sequence[str], given: Globals) -> Callable[[Context], int]:
-    """Return the action of a command line.
+    """Find out what is asked for.
 
     Raises:
-        UsageError: the line is malformed; its global options were read nevertheless.
+        UsageError: the line makes no sense; the global options on it were taken all the same.
     """
     topic: Topic | None = None
     words, rest = split(argv, given, is_prefix=is_prefix)
@@ -161,7 +159,7 @@ def _parse(argv: Sequence[str], given: Globals) -> Callable[[Context], int]:
 
 
 def _find_topic(words: Sequence[str], rest: list[str], given: Globals) -> Topic | None:
-    """Return the topic that ``help`` names; a command or group may have the same name."""
+    """Return the topic that ``help`` names; a command or a group may have the same name."""
     from lakecli.cli.topics import find_topic
 
     typed = [*words, *(word for word in normalise(rest, given, ()) if word != "--")]
@@ -169,7 +167,7 @@ def _find_topic(words: Sequence[str], rest: list[str], given: Globals) -> Topic 
 
 
 def _show_help(context: Context, lines: Iterable[str], topic: Topic | None) -> int:
-    """Print the help of a command or group, followed by the topic of the same name."""
+    """Print the help of a command or group, and the topic of the same name behind it."""
     from lakecli.cli.help import topic_help
 
     shown = list(lines)
@@ -203,39 +201,39 @@ def _show_group(context: Context, group: str, topic: Topic | None) -> int:
 
 
 def _report(error: BaseException, context: Context, *, interrupted: bool) -> int:
-    """Report an error on stderr, and return its exit code.
+    """Tell what happened on stderr, and return its exit code.
 
     Args:
-        error: the error that ended the command.
-        context: the context of the command.
-        interrupted: whether there was an interrupt; an unexpected error is then its consequence.
+        error: that ended the command.
+        context: of the command.
+        interrupted: whether an interrupt came; what nobody foresaw is its doing then.
     """
     from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
     from lakecli.cli.text import one_line
 
     if isinstance(error, BrokenPipeError):
         return ExitCode.BROKEN_PIPE
-    kind, reported = _translate(error)
+    kind, told = _translate(error)
     if kind == ErrorKind.UNEXPECTED and interrupted:
-        kind, reported = _translate(KeyboardInterrupt())
+        kind, told = _translate(KeyboardInterrupt())
     code = ExitCode.INTERRUPTED if kind == INTERRUPTED else EXIT_CODES[ErrorKind(kind)]
     try:
         if context.verbose and kind != INTERRUPTED:
             context.out.traceback(error)
-        message = one_line(reported.message)
-        hint = "\n  ".join(map(one_line, reported.hint.split("\n  "))) if reported.hint else None
+        message = one_line(told.message)
+        hint = "\n  ".join(map(one_line, told.hint.split("\n  "))) if told.hint else None
         if context.out.json:
             record = {"kind": kind, "exit_code": int(code), "message": message, "hint": hint}
-            context.out.error_record({**record, "paths": list(reported.paths)})
+            context.out.error_record({**record, "paths": list(told.paths)})
         else:
-            context.out.error(message, hint=hint, paths=reported.paths)
-    except BrokenPipeError:  # of standard output, which is flushed first
+            context.out.error(message, hint=hint, paths=told.paths)
+    except BrokenPipeError:  # of standard output, which is written out first
         return ExitCode.BROKEN_PIPE
     return code
 
 
 def _translate(error: BaseException) -> tuple[str, LakeError]:
-    """Return the kind of an error, and the error as a `LakeError`."""
+    """Return the kind of an error, and the error as lakecli would have put it."""
     if is_interrupt(error):
         return INTERRUPTED, LakeError("interrupted")
     if isinstance(error, LakeError):
@@ -258,7 +256,7 @@ def _translate(error: BaseException) -> tuple[str, LakeError]:
 
 
 def _usage_of_typer(error: BaseException) -> UsageError | None:
-    """Return Typer's usage error as ours, or ``None`` for another error."""
+    """Put Typer's usage errors into our form."""
     from typer.exceptions import TyperException
 
     if not isinstance(error, TyperException):
@@ -276,11 +274,11 @@ def _usage_of_typer(error: BaseException) -> UsageError | None:
 
 
 def _log_to(out: Output) -> None:
-    """Write lakecli's debug messages to stderr."""
+    """Show lakecli's own debug messages."""
     import logging
 
     class Handler(logging.Handler):
-        """Passes messages to the output, which escapes them."""
+        """Hands messages over to the output, which escapes them."""
 
         def emit(self, record: logging.LogRecord) -> None:
             out.debug(self.format(record))

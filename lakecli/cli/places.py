@@ -1,4 +1,4 @@
-"""Shared by ``fs cp`` and ``fs mv``: the destination, and the answer."""
+"""What ``fs cp`` and ``fs mv`` share: where a copy goes, and how it is told."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ TargetUri = Annotated[
 
 
 def target_of(source: LakeUri, target: LakeUri) -> tuple[bytes, bytes]:
-    """Return the old and the new path of an object; in a directory it keeps its name.
+    """Return the paths of one object before and after: a directory takes it under its own name.
 
     Raises:
-        UsageError: one of them is not a valid path of an object.
+        UsageError: one of them cannot be the path of an object.
     """
     before, after = path_of(source, hint="all objects: -r"), target.path or b""
     if not after or after.endswith(b"/"):
@@ -37,8 +37,8 @@ def target_of(source: LakeUri, target: LakeUri) -> tuple[bytes, bytes]:
     return before, after
 
 
-def answer(context: Context, verb: str, source: LakeUri, target: LakeUri, objects: int) -> None:
-    """Answer with the number of objects copied or moved."""
+def tell(context: Context, verb: str, source: LakeUri, target: LakeUri, objects: int) -> None:
+    """Answer what became of how many objects."""
     record = {"source": str(source), "destination": str(target), "objects": objects}
     counted = f" ({objects} objects)" if objects > 1 else ""
     context.out.emit(

@@ -181,6 +181,8 @@ ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
     "quickstart": (Answer("quickstart"),),
     "redo": (Answer("undone"),),
     "reflog": (Answer("reflog entry", each=True),),
+    "refs-dump": (Answer("refs manifest"),),
+    "refs-restore": (Answer("restored refs"),),
     "repo create": (Answer("repository"),),
     "repo delete": (Answer("repository"),),
     "repo list": (Answer("repository", each=True),),

@@ -1,4 +1,4 @@
-"""Shared by clone, fetch, pull, push and status: refs in the bucket as text."""
+"""How clone, fetch, pull, push and status show refs in the bucket."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN: Final = 12
 
 
 def ref_of(uri: LakeUri, repository: Repository) -> str:
-    """Return the branch or tag that a URI names, else the default branch."""
+    """Return the branch or tag that a URI names; the default branch where it names none."""
     return repository.record.default_branch if uri.ref is None else uri.ref
 
 

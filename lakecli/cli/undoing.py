@@ -1,4 +1,4 @@
-"""``undo`` and ``redo``, and ``op undo`` and ``op redo``."""
+"""What ``undo`` and ``redo`` do, under either of their names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
-    """Undo the newest operation of a repository, and print it."""
+    """Undo the newest operation of a repository, and say what that was."""
     from lakecli.repository.undo.undo import undo
 
     repository = context.synced(context.logged_repository(uri, wanted="undo"))
@@ -29,7 +29,7 @@ def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
 
 
 def run_redo(context: Context, uri: LakeUri) -> None:
-    """Redo the last undone operation of a repository, and print it."""
+    """Do the last undone operation of a repository again, and say what that was."""
     from lakecli.repository.undo.undo import redo
 
     repository = context.synced(context.logged_repository(uri, wanted="redo"))
@@ -42,7 +42,7 @@ def _answer(context: Context, word: str, done: Undone) -> None:
 
 
 def warn_of_gone(context: Context, appended: Operation) -> None:
-    """Warn if garbage collection has deleted objects that an operation restored."""
+    """Warn if garbage collection has deleted some of what an operation has put back."""
     gone = appended.metadata.get(GONE)
     if gone is not None:
         context.out.warn(

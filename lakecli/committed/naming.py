@@ -29,8 +29,17 @@ def name_of_table(table: Table, keys: Sequence[bytes], values: Sequence[bytes]) 
         MalformedValue: a value has no identity.
     """
     if is_ours(table):
-        return tree_id(map(record_id, keys, identities_of(values)))
+        return name_of_records(keys, values)
     return _lakefs_name(table.properties, keys, values)
+
+
+def name_of_records(keys: Sequence[bytes], values: Sequence[bytes]) -> str:
+    """Return the name that lakecli gives a table of these records.
+
+    Raises:
+        MalformedValue: a value has no identity.
+    """
+    return tree_id(map(record_id, keys, identities_of(values)))
 
 
 def _lakefs_name(

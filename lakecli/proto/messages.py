@@ -47,6 +47,9 @@ COMMIT_DATA: Final = Message(
     generation=INT32,
 )
 
+BRANCH_DATA: Final = Message(id=TEXT, commit_id=TEXT)  # lakeFS has more; dumps set only these
+TAG_DATA: Final = Message(id=TEXT, commit_id=TEXT)
+
 
 def pairs_of(items: Mapping[str, str]) -> list[dict[str, str]]:
     """Return a map as lakecli writes it, sorted by the bytes of its keys.

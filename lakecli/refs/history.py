@@ -99,7 +99,7 @@ class _Newest:
 
     def __init__(self, commit: Commit) -> None:
         self.commit = commit
-        self.time = commit.created_at
+        self.time = (commit.created_at, commit.nanoseconds)
 
     def __lt__(self, other: _Newest) -> bool:
         if self.time != other.time:

@@ -126,6 +126,10 @@ class RefStore:
             "metadata": dict(commit.metadata),
             "generation": commit.generation,
         }
+        if commit.nanoseconds:
+            fields["nanoseconds"] = commit.nanoseconds
+        if commit.version != 1:
+            fields["version"] = commit.version
         key = self._repository + bytes.fromhex(commit.id)
         self._txn.for_writing().put(Table.COMMITS, key, _dump(fields))
 
@@ -234,6 +238,8 @@ def _load_commit(id: CommitId, data: bytes) -> Commit:
             created_at=datetime.fromtimestamp(fields["created_at"], UTC),
             metadata=fields["metadata"],
             generation=fields["generation"],
+            nanoseconds=fields.get("nanoseconds", 0),
+            version=fields.get("version", 1),
         )
     except (KeyError, TypeError, ValueError, OverflowError, MalformedId) as error:
         raise _damaged(id) from error

@@ -6,19 +6,20 @@ is the first one.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from lakecli.errors import Refused
-from lakecli.identity import commit_id
 from lakecli.ids import CommitId, MalformedId, MetarangeId
 from lakecli.layout import MAX_COMMIT_SIZE, MAX_MESSAGE_SIZE
 from lakecli.model import Commit
-from lakecli.proto.messages import COMMIT_DATA, map_of, pairs_of, seconds_of
+from lakecli.proto.messages import COMMIT_DATA, map_of, pairs_of
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.framing import MalformedValue, decode_value, encode_value
 
-_VERSION: Final = 1
+_PICKED: Final = ("cherry-pick-origin", "cherry-pick-committer")
+_SECOND: Final = 1_000_000_000
 _SHOWN: Final = 64
 
 
@@ -49,11 +50,14 @@ def encode_commit(commit: Commit) -> bytes:
                 "id": commit.id,
                 "committer": commit.committer,
                 "message": commit.message,
-                "creation_date": {"seconds": int(commit.created_at.timestamp())},
+                "creation_date": {
+                    "seconds": int(commit.created_at.timestamp()),
+                    "nanos": commit.nanoseconds,
+                },
                 "meta_range_id": commit.metarange_id,
                 "metadata": pairs_of(commit.metadata),
-                "parents": commit.parents,
-                "version": _VERSION,
+                "parents": commit.recorded_parents,
+                "version": commit.version,
                 "generation": commit.generation,
             }
         )
@@ -78,6 +82,22 @@ def decode_commit(key: bytes, value: bytes) -> Commit:
         MalformedValue: there is none, its ID is another, or a field of it is no such field.
     """
     identity, data = decode_value(value)
+    commit = decode_commit_data(key, data)
+    if identity != key:
+        raise MalformedValue(f"the commit at {key[:_SHOWN]!r} is recorded as another")
+    if commit.generation < 1:
+        raise MalformedValue(f"no commit at {key[:_SHOWN]!r}: generation {commit.generation}")
+    return commit
+
+
+def decode_commit_data(key: bytes, data: bytes) -> Commit:
+    """Return the commit that a message describes, its ID computed anew and compared with the key.
+
+    The generation may be 0, as in the commits of old lakeFS servers.
+
+    Raises:
+        MalformedValue: the message is malformed, or its fields make another ID.
+    """
     if len(data) > MAX_COMMIT_SIZE:
         raise MalformedValue(f"the commit at {key[:_SHOWN]!r} has {len(data):,} bytes")
     try:
@@ -86,38 +106,34 @@ def decode_commit(key: bytes, value: bytes) -> Commit:
         raise MalformedValue(f"the commit at {key[:_SHOWN]!r} names {error.message}") from None
     except (Malformed, ValueError, OverflowError, OSError):
         raise MalformedValue(f"no commit at {key[:_SHOWN]!r}") from None
-    if not commit.id.encode("ascii") == key == identity:
+    if (actual := commit.compute_id()) != commit.id:
+        # A lakeFS server adds what a cherry-pick records to the commit that was picked, too.
+        plain = {name: text for name, text in commit.metadata.items() if name not in _PICKED}
+        if replace(commit, metadata=plain).compute_id() != commit.id:
+            raise MalformedValue(f"the commit at {key[:_SHOWN]!r} is {actual}")
+    if commit.id.encode("ascii") != key:
         raise MalformedValue(f"the commit at {key[:_SHOWN]!r} is {commit.id}")
     return commit
 
 
 def _commit(fields: dict[str, Any]) -> Commit:
-    metadata = map_of(fields["metadata"])
-    seconds = seconds_of(fields["creation_date"])
-    message, generation = fields["message"], fields["generation"]
-    if generation < 1:
-        raise ValueError(f"generation {generation}")
+    date = fields["creation_date"] or {"seconds": 0, "nanos": 0}
+    generation, version, nanos = fields["generation"], fields["version"], date["nanos"]
+    if generation < 0 or version not in (0, 1) or not 0 <= nanos < _SECOND:
+        raise ValueError(f"generation {generation}, version {version}, {nanos} nanoseconds")
     # Checked before anything is computed of them, or believed.
-    if len(message.encode()) > MAX_MESSAGE_SIZE:
+    if len(fields["message"].encode()) > MAX_MESSAGE_SIZE:
         raise ValueError("a message that is too long")
     parents = tuple([CommitId(parent) for parent in fields["parents"]])
-    metarange_id = MetarangeId(fields["meta_range_id"])
     return Commit(
-        id=CommitId(
-            commit_id(
-                committer=fields["committer"],
-                message=message,
-                metarange_id=metarange_id,
-                created_at=seconds,
-                metadata=metadata,
-                parents=parents,
-            )
-        ),
-        parents=parents,
-        metarange_id=metarange_id,
-        message=message,
+        id=CommitId(fields["id"]),
+        parents=parents if version else parents[::-1],
+        metarange_id=MetarangeId(fields["meta_range_id"]),
+        message=fields["message"],
         committer=fields["committer"],
-        created_at=datetime.fromtimestamp(seconds, UTC),
-        metadata=metadata,
+        created_at=datetime.fromtimestamp(date["seconds"], UTC),
+        metadata=map_of(fields["metadata"]),
         generation=generation,
+        nanoseconds=nanos,
+        version=version,
     )

@@ -147,7 +147,8 @@ def _describe(uri: str, name: str) -> RepositoryRecord:
         if marker is not None:
             raise Refused(
                 f"{store.uri} belongs to a lakeFS repository (found {marker})",
-                hint="clone reads what lakecli wrote; of others, import the objects",
+                hint="dump its refs (lakectl refs-dump lakefs://REPO > refs.json) and clone it: "
+                f"lakecli clone --from-lakefs {uri} lakefs://{name} --refs refs.json",
             )
         raise NotFound(
             f"no repository in {uri}",

@@ -181,4 +181,4 @@ def test_the_index_answers_for_every_digest(repository: Repository, namespace: P
             assert index.problem_of(info.key, info.size + 1) is not None
         assert index.problem_of("data/00/" + "0" * 62, 1) == "missing"
         assert index.problem_of("data/ff/" + "f" * 62, 1) == "missing"
-        assert index.problem_of("elsewhere", 1) == "its physical address is no content address"
+        assert index.problem_of("elsewhere", 1) == "its physical address is no key of a data object"

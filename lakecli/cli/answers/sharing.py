@@ -16,7 +16,7 @@ class RefUpdate(TypedDict):
         name: name of the branch or tag.
         before: its commit in the bucket at the last fetch; null if it was not there.
         after: its commit there now; null if it was deleted.
-        change: new, moved, forced, deleted, incomplete or differs.
+        change: new, moved, forced, deleted, incomplete or differs; illegal name in a refs dump.
     """
 
     kind: str
@@ -169,3 +169,35 @@ class Pulled(TypedDict):
     dry_run: bool
     updated: Sequence[RefUpdate]
     damaged: Sequence[Damage]
+
+
+class RefsManifest(TypedDict):
+    """The three lists of a refs dump, as lakectl prints it.
+
+    Attributes:
+        commits_meta_range_id: ID of the list of commits.
+        tags_meta_range_id: ID of the list of tags.
+        branches_meta_range_id: ID of the list of branches.
+    """
+
+    commits_meta_range_id: str
+    tags_meta_range_id: str
+    branches_meta_range_id: str
+
+
+class RestoredRefs(TypedDict):
+    """The refs of a dump that are in a repository now.
+
+    Attributes:
+        repository: URI of the repository.
+        branches: number of branches.
+        tags: number of tags.
+        commits: number of commits.
+        left_out: branches and tags of the dump whose names lakecli does not allow.
+    """
+
+    repository: str
+    branches: int
+    tags: int
+    commits: int
+    left_out: Sequence[RefUpdate]

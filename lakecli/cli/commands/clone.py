@@ -13,6 +13,7 @@ from lakecli.cli.outside import ask_about_outside, place_records
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import one_line
+from lakecli.errors import UsageError
 
 
 def clone(
@@ -26,6 +27,34 @@ def clone(
         Completion(Kind.DIRECTORY),
     ],
     repository: RepositoryUri,
+    *,
+    from_lakefs: Annotated[
+        bool,
+        typer.Option(
+            "--from-lakefs", help="The namespace belongs to a lakeFS: clone it from a refs dump"
+        ),
+    ] = False,
+    refs: Annotated[
+        str | None,
+        typer.Option(
+            "--refs",
+            metavar="FILE",
+            help="The manifest that `lakectl refs-dump` printed; - reads standard input",
+        ),
+        Completion(Kind.FILE),
+    ] = None,
+    default_branch: Annotated[
+        str | None,
+        typer.Option(
+            "--default-branch", "-d", metavar="NAME", help="With --from-lakefs: the default branch"
+        ),
+    ] = None,
+    take_over: Annotated[
+        bool,
+        typer.Option(
+            "--take-over", help="With --from-lakefs: claim the namespace, to write to it and push"
+        ),
+    ] = False,
 ) -> None:
     """Clone a repository from its storage namespace onto this machine.
 
@@ -42,10 +71,39 @@ def clone(
     whether to allow them; without a terminal it prints the command that allows them (setting
     trust.addresses). `lakecli fsck` counts all of them.
 
+    With --from-lakefs the repository is made of a refs dump of lakeFS, which names its commits,
+    branches and tags; the objects are read where they are. Without --refs, the dump that a lakeFS
+    server left in the namespace is used. Nothing is written to the namespace: what is committed
+    goes into a directory of this machine and cannot be pushed. With --take-over, the namespace
+    becomes lakecli's; see lakecli help lakefs.
+
     Examples:
         lakecli clone s3://my-bucket/sales lakefs://sales
         lakecli clone /mnt/lake/demo lakefs://demo
+        lakecli clone --from-lakefs s3://my-bucket/old lakefs://old --refs refs.json
     """
+    if from_lakefs:
+        from lakecli.cli.lakefs import read_manifest, show_restored
+        from lakecli.repository.lakefs.restore import clone_from_lakefs
+        from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
+
+        manifest = None if refs is None else read_manifest(context, refs)
+        restored = clone_from_lakefs(
+            context.lake(),
+            storage_namespace,
+            repository.repository,
+            manifest,
+            default_branch=default_branch,
+            take_over=take_over,
+            range_entries=DEFAULT_RANGE_ENTRIES,
+        )
+        show_restored(context, restored, taken_over=take_over)
+        return
+    if refs is not None or default_branch is not None or take_over:
+        raise UsageError(
+            "--refs, --default-branch and --take-over need --from-lakefs",
+            hint="add --from-lakefs, or leave them away",
+        )
     from lakecli.cli.sharing import update_lines
     from lakecli.repository.clone import clone_counted
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
 from lakecli.committed.values import decode_entry
-from lakecli.errors import IntegrityError
-from lakecli.layout import REPOSITORY, sstable_key
+from lakecli.errors import IntegrityError, LakeError
+from lakecli.layout import REPOSITORY, data_digest, sstable_key
+from lakecli.model import Entry
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
@@ -18,7 +19,9 @@ from lakecli.repository.core import outside
 from lakecli.repository.core.commit_record import problems_of_commit
 from lakecli.repository.core.findings import Finding, FsckCounts
 from lakecli.repository.core.namespace import owner_of
+from lakecli.repository.core.read import read_located
 from lakecli.staging.area import TOMBSTONE
+from lakecli.validation import EARLIEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,6 +61,7 @@ class Checker:
         self._metaranges: set[MetarangeId] = set()
         self._ranges: set[RangeId] = set()
         self._sound: Mapping[RangeId, Sound] = {}
+        self._compared: set[str] = set()
 
     def tell(self, finding: Finding) -> Iterator[Finding]:
         """Yield a finding unless it was told already."""
@@ -79,7 +83,9 @@ class Checker:
         return frozenset(iter_expired(self._store))
 
     def check_claim(self) -> Iterator[Finding]:
-        """Check that the namespace is this repository's."""
+        """Check that the namespace is this repository's; a borrowed one is lakeFS's."""
+        if self._repository.record.is_borrowed:
+            return
         try:
             owner = owner_of(self._store)
         except IntegrityError as error:
@@ -200,6 +206,8 @@ class Checker:
                     yield from self.check_external()
             return
         what = index.problem_of(entry.physical_address, entry.size)
+        if what is None and self._how.hash_data and self._how.sample >= 1:
+            what = self._problem_of_contents(entry)
         if what is not None:
             if len(self.hurting) < MAX_REMEMBERED:
                 self.hurting.add(entry.physical_address)
@@ -208,6 +216,23 @@ class Checker:
                     "data", entry.physical_address, what, entry.path, name, commit_id, entry.size
                 )
             )
+
+    def _problem_of_contents(self, entry: CheckedEntry) -> str | None:
+        """Compare an object of lakeFS with the MD5 that its entry records, once for each object."""
+        key = entry.physical_address
+        if data_digest(key) is not None or key in self._compared:
+            return None
+        if len(self._compared) < MAX_REMEMBERED:
+            self._compared.add(key)
+        recorded = Entry(key, entry.size, entry.checksum, EARLIEST)
+        try:
+            for piece in read_located(self._repository, self._store, key, recorded):
+                self.counts.bytes_hashed += len(piece)
+        except IntegrityError:
+            return f"its bytes have another MD5 than {entry.checksum}"
+        except LakeError as error:
+            return f"cannot be read: {error.message}"
+        return None
 
     def check_external(self) -> Iterator[Finding]:
         """Ask for the objects outside the namespace that were met since the last time."""

@@ -2,17 +2,20 @@
 
 ::
 
-    one record an object, in the listing's order, which is that of the digests:
-        digest  32 bytes
+    one record an object, in the order of the digests:
+        digest  32 bytes: of the contents, for keys that lakecli made; else of the key
         size     8 bytes, big-endian
 
 A table of 65,536 offsets says where the digests begin that start with two given bytes, so that a
 look-up reads a few hundred bytes once, and memory does not grow with the number of objects.
+lakeFS's keys (``data/<partition>/<id>``) do not say what the objects contain. They have an index of
+their own, which is sorted on disk.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
@@ -20,7 +23,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 from blake3 import blake3
 
 from lakecli.errors import LakeError
+from lakecli.identity import h
 from lakecli.layout import DATA, data_digest
+from lakecli.objectstore.base import ObjectNotFound
 from lakecli.progress import NO_PROGRESS, Progress
 
 if TYPE_CHECKING:
@@ -33,6 +38,10 @@ _RECORD: Final = _DIGEST + 8
 _BUCKETS: Final = 1 << 16
 _PIECE: Final = 4 << 20
 _FLUSH: Final = 4096
+_PARTS: Final = 256
+
+_OLD_KEY: Final = re.compile(r"[0-9a-v]{20}|[0-9a-f]{32}")
+"""Keys of old lakeFS servers, directly in the namespace."""
 
 
 class Hashed(NamedTuple):
@@ -80,19 +89,82 @@ def check_object(store: ObjectStore, key: str, progress: Progress = NO_PROGRESS)
     return Hashed(key, None, size)
 
 
+class _Sizes:
+    """Sizes by digest, on disk; digests are added in ascending order."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by `close`
+        self._starts = array("Q")
+        self._pending = bytearray()
+        self.count = 0
+
+    def add(self, digest: bytes, size: int) -> None:
+        """Add an object."""
+        self._fill_starts(int.from_bytes(digest[:2]))
+        self._pending += digest + size.to_bytes(8)
+        self.count += 1
+        if len(self._pending) >= _FLUSH * _RECORD:
+            self._file.write(self._pending)
+            self._pending.clear()
+
+    def finish(self) -> None:
+        """Complete the index."""
+        self._file.write(self._pending)
+        self._pending.clear()
+        self._fill_starts(_BUCKETS)
+
+    def find(self, digest: bytes) -> int | None:
+        """Return an object's size, or ``None`` if it was not added."""
+        bucket = int.from_bytes(digest[:2])
+        first, last = self._starts[bucket], self._starts[bucket + 1]
+        records = os.pread(self._file.fileno(), (last - first) * _RECORD, first * _RECORD)
+        at = records.find(digest)
+        while at > 0 and at % _RECORD:  # inside a record, not at its beginning
+            at = records.find(digest, at + 1)
+        return None if at < 0 else int.from_bytes(records[at + _DIGEST : at + _RECORD])
+
+    def close(self) -> None:
+        """Delete the index."""
+        self._file.close()
+
+    def _fill_starts(self, last: int) -> None:
+        """Let the buckets up to `last` that have no start yet begin at the next record."""
+        self._starts.extend(array("Q", [self.count]) * (last + 1 - len(self._starts)))
+
+
+class _Unsorted:
+    """Digests and sizes in any order, sorted part by part: a part fits into memory."""
+
+    def __init__(self) -> None:
+        self._files = [tempfile.TemporaryFile() for _ in range(_PARTS)]  # noqa: SIM115 - by `drain`
+
+    def add(self, digest: bytes, size: int) -> None:
+        """Add an object."""
+        self._files[digest[0]].write(digest + size.to_bytes(8))
+
+    def drain(self) -> Iterator[tuple[bytes, int]]:
+        """Yield everything by ascending digest, and delete it."""
+        for file in self._files:
+            with file:
+                file.seek(0)
+                records = file.read()
+            starts = range(0, len(records), _RECORD)
+            for record in sorted(records[start : start + _RECORD] for start in starts):
+                yield record[:_DIGEST], int.from_bytes(record[_DIGEST:])
+
+
 class DataIndex:
     """The index; use it as a context manager, which deletes it in the end.
 
     Attributes:
-        count: of the objects.
         bytes_hashed: read again to compare them with their names.
     """
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by __exit__
-        self._starts = array("Q")
+        self._own = _Sizes()
+        self._foreign = _Sizes()
         self._damaged: dict[bytes, str] = {}
-        self.count = 0
+        self._store: ObjectStore | None = None
         self.bytes_hashed = 0
 
     def __enter__(self) -> Self:
@@ -101,7 +173,13 @@ class DataIndex:
 
     def __exit__(self, *_: object) -> None:
         """Delete it."""
-        self._file.close()
+        self._own.close()
+        self._foreign.close()
+
+    @property
+    def count(self) -> int:
+        """The number of objects below ``data/``."""
+        return self._own.count + self._foreign.count
 
     def fill(
         self,
@@ -116,11 +194,13 @@ class DataIndex:
 
         Args:
             store: the namespace.
-            hash_data: read every object and compare its digest with its name.
+            hash_data: read every object and compare its digest with its name. Objects of lakeFS,
+                whose names are no digests, are compared with the checksums of their entries later.
             progress: counts the objects and bytes that are read.
             hasher: reads the objects; in this process, one by one, by default.
             takes: given a digest, tells whether its object is to be read; all are by default.
         """
+        self._store = store
         if not hash_data:
             for _ in self._listed(store):
                 pass
@@ -134,42 +214,55 @@ class DataIndex:
                 yield hashed.key, hashed.what
 
     def _listed(self, store: ObjectStore) -> Iterator[tuple[str, ObjectInfo]]:
-        """Yield every data object and its digest; when that ends, the index is complete."""
-        pending = bytearray()
+        """Yield every object that lakecli named, and its digest; then the index is complete."""
+        unsorted: _Unsorted | None = None
         for info in store.list(DATA):
             name = data_digest(info.key)
             if name is None:
-                continue  # somebody else's object: ignored, never deleted, never a crash
-            digest = bytes.fromhex(name)
-            self._fill_starts(int.from_bytes(digest[:2]))
-            pending += digest + info.size.to_bytes(8)
-            self.count += 1
-            if len(pending) >= _FLUSH * _RECORD:
-                self._file.write(pending)
-                pending.clear()
+                unsorted = unsorted or _Unsorted()
+                unsorted.add(_digest_of_key(info.key), info.size)
+                continue
+            self._own.add(bytes.fromhex(name), info.size)
             yield name, info
-        self._file.write(pending)
-        self._fill_starts(_BUCKETS)
-
-    def _fill_starts(self, last: int) -> None:
-        """Let the buckets up to `last` that have no start yet begin at the next record."""
-        self._starts.extend(array("Q", [self.count]) * (last + 1 - len(self._starts)))
+        self._own.finish()
+        for digest, size in unsorted.drain() if unsorted else ():
+            self._foreign.add(digest, size)
+        self._foreign.finish()
 
     def problem_of(self, key: str, size: int) -> str | None:
-        """Return what is wrong with the object that an entry refers to, or ``None``."""
+        """Return what is wrong with the object that an entry refers to, or ``None``.
+
+        Args:
+            key: a physical address inside the namespace.
+            size: what the entry says, in bytes.
+        """
         name = data_digest(key)
-        if name is None:
-            return "its physical address is no content address"
-        digest = bytes.fromhex(name)
-        bucket = int.from_bytes(digest[:2])
-        first, last = self._starts[bucket], self._starts[bucket + 1]
-        records = os.pread(self._file.fileno(), (last - first) * _RECORD, first * _RECORD)
-        at = records.find(digest)
-        while at > 0 and at % _RECORD:  # inside a record, not at its beginning
-            at = records.find(digest, at + 1)
-        if at < 0:
+        if name is not None:
+            digest = bytes.fromhex(name)
+            present = self._own.find(digest)
+        elif key.startswith(DATA):
+            digest = b""
+            present = self._foreign.find(_digest_of_key(key))
+        elif _OLD_KEY.fullmatch(key):
+            digest = b""
+            present = self._ask(key)
+        else:
+            return "its physical address is no key of a data object"
+        if present is None:
             return "missing"
-        present = int.from_bytes(records[at + _DIGEST : at + _RECORD])
         if present != size:
             return f"{present} bytes where the entry says {size}"
         return self._damaged.get(digest)
+
+    def _ask(self, key: str) -> int | None:
+        """Return the size of an object outside ``data/``; one HEAD."""
+        if self._store is None:
+            return None
+        try:
+            return self._store.head(key).size
+        except ObjectNotFound:
+            return None
+
+
+def _digest_of_key(key: str) -> bytes:
+    return h(key.encode("utf-8", "surrogateescape"))

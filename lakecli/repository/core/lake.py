@@ -10,6 +10,7 @@ from functools import cached_property
 from time import sleep
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from lakecli.directories import make_private
 from lakecli.errors import NotFound
 from lakecli.kv.env import LocalStore
 from lakecli.progress import ignore_step
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from lakecli.committed.tree_store import TreeStore
+    from lakecli.ids import RepositoryUuid
     from lakecli.model import RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.address import Resolver
@@ -56,6 +58,10 @@ class Home(NamedTuple):
     store: Path
     cache: Path
     cache_size: int = DEFAULT_CACHE_SIZE
+
+    def objects_of(self, uuid: RepositoryUuid) -> Path:
+        """Return the directory of what is committed on top of a borrowed namespace."""
+        return self.store.with_name("objects") / uuid
 
 
 class Runtime(NamedTuple):
@@ -173,7 +179,7 @@ class Repository:
     ) -> None:
         self.lake = lake
         self.record = record
-        self.mover = mover
+        self.mover = LOCAL_MOVER if record.is_borrowed else mover
         self.key = record.uuid.key
         """The 16 bytes that this repository's rows in the local store begin with."""
         self._store: ObjectStore | None = None
@@ -238,8 +244,13 @@ class Repository:
     def store(self) -> ObjectStore:
         """The storage namespace; the first use imports its adapter, and sends no request."""
         if self._store is None:
-            record = self.record
-            self._store = self.lake.runtime.open_store(record.storage_namespace, record.region)
+            record, open_store = self.record, self.lake.runtime.open_store
+            self._store = open_store(record.storage_namespace, record.region)
+            if record.is_borrowed:
+                from lakecli.objectstore.overlay import OverlayStore
+
+                make_private(own := self.lake.home.objects_of(record.uuid))
+                self._store = OverlayStore(open_store(str(own), ""), self._store)
         return self._store
 
     @cached_property

@@ -33,7 +33,7 @@ from lakecli.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from lakecli.model import RepositoryRecord
@@ -76,7 +76,7 @@ class Description(NamedTuple):
     needs_write: tuple[str, ...]
 
 
-def _document(record: RepositoryRecord) -> bytes:
+def _document(record: RepositoryRecord, more: Mapping[str, object] | None = None) -> bytes:
     fields = {
         "format": FORMAT,
         "uuid": record.uuid,
@@ -85,6 +85,7 @@ def _document(record: RepositoryRecord) -> bytes:
         "created": record.created_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "needs_read": [],
         "needs_write": [],
+        **(more or {}),
     }
     return json.dumps(fields, indent=2).encode() + b"\n"
 
@@ -209,6 +210,34 @@ def claim(store: ObjectStore, record: RepositoryRecord, *, retries: Retries | No
     if owner != record.uuid:
         raise _taken(store, f"repository {owner}")
     _create(store, layout.LAKEFS_MARKER, layout.LAKEFS_MARKER_BODY, retries)
+
+
+def take_over(
+    store: ObjectStore,
+    record: RepositoryRecord,
+    origin: Mapping[str, str],
+    *,
+    retries: Retries | None = None,
+) -> None:
+    """Take a namespace that lakeFS has marked as its own.
+
+    Args:
+        store: the namespace.
+        record: of the repository.
+        origin: the IDs of the refs dump that the repository was made of, kept in the claim.
+        retries: how often to try.
+
+    Raises:
+        NamespaceTaken: another repository of lakecli has it.
+        Unreachable: the store neither takes the claim nor shows that of another.
+    """
+    body = _document(record, {"origin": {"system": "lakefs", **origin}})
+    _create(store, layout.REPOSITORY, body, retries or Retries(CLAIMS))
+    owner = owner_of(store)
+    if owner is None:
+        raise _not_created(store, layout.REPOSITORY)
+    if owner != record.uuid:
+        raise _taken(store, f"repository {owner}")
 
 
 def _create(store: ObjectStore, key: str, body: bytes, retries: Retries) -> None:

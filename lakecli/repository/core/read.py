@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from blake3 import blake3
 
@@ -23,6 +24,9 @@ PIECE: Final = 1 << 20
 
 RANGE: Final = 8 << 20
 """Bytes of one request, once reading everything by one has failed."""
+
+
+_MD5: Final = re.compile(r"[0-9a-f]{32}")
 
 
 class Named(Protocol):
@@ -57,18 +61,55 @@ def read_located(repository: Named, store: ObjectStore, key: str, entry: Entry) 
         NotFound: the data object is gone.
         IntegrityError: raised after the last piece: the bytes are not those that were uploaded.
     """
-    digest = digest_of(entry)
-    hasher = blake3()
+    check = check_of(entry)
     size = 0
     try:
         for piece in _pieces(store, key, entry.size):
-            hasher.update(piece)
+            if check is not None:
+                check.hasher.update(piece)
             size += len(piece)
             yield piece
     except ObjectNotFound as error:
         raise gone(repository, store, key) from error
-    if size != entry.size or (digest is not None and hasher.hexdigest() != digest):
+    if size != entry.size or (check is not None and not check.holds()):
         raise damaged(repository, store, key)
+
+
+class Hasher(Protocol):
+    """What the standard library's hashes and BLAKE3 have in common."""
+
+    def update(self, data: bytes, /) -> object:
+        """Add bytes."""
+
+    def hexdigest(self) -> str:
+        """Return the digest in hex digits."""
+
+
+class ContentCheck(NamedTuple):
+    """What an entry's bytes must hash to."""
+
+    hasher: Hasher
+    expected: str
+
+    def holds(self) -> bool:
+        """Return whether the bytes added to the hasher are the entry's."""
+        return self.hasher.hexdigest() == self.expected
+
+
+def check_of(entry: Entry) -> ContentCheck | None:
+    """Return how an entry's bytes can be verified; ``None``: by their size alone.
+
+    lakecli names objects by their BLAKE3. lakeFS records the MD5 of what it uploaded whole, in 32
+    hex digits; of an upload in parts it records something else, with a hyphen.
+    """
+    digest = digest_of(entry)
+    if digest is not None:
+        return ContentCheck(blake3(), digest)
+    if is_external(entry) or not _MD5.fullmatch(entry.checksum):
+        return None
+    from hashlib import md5  # takes milliseconds to import
+
+    return ContentCheck(md5(usedforsecurity=False), entry.checksum)
 
 
 def digest_of(entry: Entry) -> str | None:

@@ -36,6 +36,7 @@ def to_json(record: RepositoryRecord) -> dict[str, object]:
         "created_at": int(record.created_at.timestamp()),
         "range_entries": record.range_entries,
         "region": record.region,
+        **({"is_borrowed": True} if record.is_borrowed else {}),
     }
 
 
@@ -49,6 +50,7 @@ def from_json(fields: Mapping[str, Any]) -> RepositoryRecord:
         created_at=datetime.fromtimestamp(fields["created_at"], UTC),
         range_entries=fields["range_entries"],
         region=fields["region"],
+        is_borrowed=fields.get("is_borrowed", False),
     )
 
 

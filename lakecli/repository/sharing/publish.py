@@ -167,8 +167,15 @@ def check_readable(repository: Repository) -> namespace.Description:
     Raises:
         NewerRepository: it may be read by newer versions only.
         OtherRepository: it is no longer this repository's.
+        Refused: it belongs to a lakeFS.
     """
     store = repository.store
+    if repository.record.is_borrowed:
+        raise Refused(
+            f"the storage namespace of {repository.uri} belongs to lakeFS, where only lakeFS moves "
+            "branches and tags",
+            hint="clone it with --take-over to push to it and to collect garbage",
+        )
     description = namespace.describe(store)
     if description is None or description.uuid != repository.record.uuid:
         found = "no repository" if description is None else f"repository {description.uuid}"

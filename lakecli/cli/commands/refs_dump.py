@@ -1,0 +1,84 @@
+"""``lakecli refs-dump``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from lakecli.cli.answers.sharing import RefsManifest
+from lakecli.cli.context import Context
+from lakecli.cli.params import RepositoryUri
+from lakecli.cli.reading import Completion, Kind, Parser, read_texts
+
+
+def refs_dump(
+    context: Context,
+    repository: RepositoryUri,
+    *,
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the manifest there; - is standard output"
+        ),
+        Completion(Kind.FILE),
+    ] = "-",
+    push_first: Annotated[
+        bool, typer.Option("--push-first", help="Push all branches and tags before dumping")
+    ] = False,
+    leave_out: Annotated[
+        list[str],
+        typer.Option(
+            "--leave-out",
+            metavar="KIND",
+            help="Dump although this is lost: names, paths, uncommitted or unpushed; repeatable",
+        ),
+        Parser(read_texts, repeatable=True),
+        Completion(Kind.NOTHING),
+    ] = [],  # noqa: B006 - never changed
+) -> None:
+    """Dump the refs of a repository for lakeFS.
+
+    Commits, branches and tags are written into the storage namespace as lakeFS writes them, and the
+    manifest is printed as lakectl refs-dump prints it. A lakeFS server restores the repository from
+    it, with the same commit IDs and without copying data.
+
+    What the dump or lakeFS cannot hold is listed, and nothing is written: names with a colon, paths
+    that are not UTF-8, uncommitted changes, and commits that were not pushed. Paths are checked in
+    the trees of all branches and tags.
+
+    Examples:
+        lakecli refs-dump lakefs://demo -o refs.json
+        lakecli refs-dump lakefs://demo --push-first --leave-out uncommitted
+    """
+    from lakecli.cli.lakefs import next_steps, parse_losses
+    from lakecli.repository.lakefs.manifest import format_manifest, manifest_fields
+    from lakecli.repository.push import PushOptions, push_all
+    from lakecli.repository.refs_dump import NotDumped
+    from lakecli.repository.refs_dump import refs_dump as dump
+
+    losses = parse_losses(leave_out)
+    opened = context.repository(repository)
+    if push_first:
+        push_all(opened, PushOptions(who=context.committer()))
+    try:
+        dumped = dump(opened, leave_out=losses)
+    except NotDumped as error:
+        for each in error.lost:
+            context.out.warn(f"{each.loss}: {each.what}")
+        raise
+    for each in dumped.lost:
+        context.out.warn(f"not in the dump: {each.loss}: {each.what}")
+    if output != "-":
+        Path(output).write_bytes(format_manifest(dumped.manifest))
+    context.out.emit(
+        cast("RefsManifest", manifest_fields(dumped.manifest)),
+        text=lambda: (
+            format_manifest(dumped.manifest).decode().splitlines()
+            if output == "-"
+            else [f"Repository: {repository}", f"manifest: {output}"]
+        ),
+    )
+    for line in next_steps(opened.record, output):
+        context.out.note(line)

@@ -1,0 +1,60 @@
+"""``lakecli refs-restore``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.sharing import RestoredRefs
+from lakecli.cli.context import Context
+from lakecli.cli.params import RepositoryUri
+from lakecli.cli.reading import Completion, Kind
+
+
+def refs_restore(
+    context: Context,
+    repository: RepositoryUri,
+    *,
+    manifest: Annotated[
+        str,
+        typer.Option(
+            "--manifest",
+            "-m",
+            metavar="FILE",
+            help="The manifest that refs-dump printed; - reads standard input",
+        ),
+        Completion(Kind.FILE),
+    ] = "-",
+) -> None:
+    """Fill an empty repository with the refs of a lakeFS dump.
+
+    The dump must lie in the repository's own storage namespace. Commits, branches and tags are
+    verified before anything is written. To make a repository of a lakeFS namespace, use
+    lakecli clone --from-lakefs instead.
+
+    Examples:
+        lakecli refs-restore lakefs://demo --manifest refs.json
+        lakectl refs-dump lakefs://demo | lakecli refs-restore lakefs://demo
+    """
+    from lakecli.cli.lakefs import NOT_IN_A_DUMP, left_out_record, read_manifest, warn_left_out
+    from lakecli.repository.lakefs.restore import restore_refs
+
+    restored = restore_refs(context.repository(repository), read_manifest(context, manifest))
+    warn_left_out(context, restored.left_out)
+    context.out.emit(
+        pick(
+            RestoredRefs,
+            restored,
+            repository=restored.repository.uri,
+            left_out=[left_out_record(each) for each in restored.left_out],
+        ),
+        text=lambda: [
+            f"Repository: {repository}",
+            f"branches: {restored.branches}",
+            f"tags: {restored.tags}",
+            f"commits: {restored.commits}",
+        ],
+    )
+    context.out.note(NOT_IN_A_DUMP)

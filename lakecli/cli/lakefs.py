@@ -1,0 +1,141 @@
+"""What the commands for lakeFS share: reading manifests, and reporting what came out of a dump."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.sharing import Cloned, RefUpdate
+from lakecli.errors import NotFound, PermissionDenied, UsageError
+
+if TYPE_CHECKING:
+    from lakecli.cli.context import Context
+    from lakecli.model import RepositoryRecord
+    from lakecli.repository.lakefs.dump import LeftOut
+    from lakecli.repository.lakefs.manifest import RefsManifest
+    from lakecli.repository.lakefs.restore import Restored
+    from lakecli.repository.refs_dump import Loss
+
+
+def read_manifest(context: Context, source: str) -> RefsManifest:
+    """Read a manifest from a file, or from standard input for ``-``.
+
+    Raises:
+        NotFound: there is no such file.
+        PermissionDenied: the file cannot be read.
+        UsageError: the text is no manifest.
+    """
+    from lakecli.repository.lakefs.manifest import MAX_SIZE, parse_manifest
+
+    if source == "-":
+        return parse_manifest(context.stdin.buffer.read(MAX_SIZE + 1))
+    try:
+        with Path(source).open("rb") as file:
+            return parse_manifest(file.read(MAX_SIZE + 1))
+    except FileNotFoundError:
+        raise NotFound(f"no file {source}", hint="give the file, or - for standard input") from None
+    except IsADirectoryError:
+        raise UsageError(f"{source} is a directory", hint="give the file of the dump") from None
+    except OSError as error:
+        raise PermissionDenied(f"cannot read {source}: {error.strerror}") from error
+
+
+def left_out_record(left_out: LeftOut) -> RefUpdate:
+    """Return a ref that was left out, for ``--json``."""
+    kind, name, commit_id = left_out
+    return RefUpdate(kind=kind, name=name, before=None, after=commit_id, change="illegal name")
+
+
+def warn_left_out(context: Context, left_out: tuple[LeftOut, ...]) -> None:
+    """Warn about each ref of a dump whose name lakecli does not allow."""
+    for each in left_out:
+        context.out.warn(
+            f"left out: {each.kind} {each.name!r} at {each.commit_id}: lakecli does not allow the "
+            "name"
+        )
+
+
+def show_restored(context: Context, made: Restored, *, taken_over: bool) -> None:
+    """Report a clone that was made of a refs dump, and whose namespace it reads."""
+    from lakecli.cli.outside import ask_about_outside, place_records
+    from lakecli.cli.text import one_line
+
+    record = made.repository.record
+    outside = ask_about_outside(context, made.repository)
+    warn_left_out(context, made.left_out)
+    context.show_notices_of(made.repository)
+    context.out.emit(
+        pick(
+            Cloned,
+            made,
+            record,
+            repository=made.repository.uri,
+            left_out=[left_out_record(each) for each in made.left_out],
+            damaged=[],
+            outside=place_records(outside),
+        ),
+        text=lambda: [
+            f"Repository: {made.repository.uri}",
+            f"Cloned from lakeFS in {one_line(record.storage_namespace)}:",
+            f"branches: {made.branches}",
+            f"tags: {made.tags}",
+            f"commits: {made.commits}",
+            f"default branch: {record.default_branch}",
+        ],
+    )
+    context.out.note(NOT_IN_A_DUMP)
+    if taken_over:
+        context.out.note(
+            f"publish the refs to other clones: lakecli push --all {made.repository.uri}"
+        )
+    context.out.note(_TAKEN_OVER if taken_over else _BORROWED)
+
+
+NOT_IN_A_DUMP = (
+    "not in a refs dump: uncommitted changes, branch protection rules, hidden flags of branches, "
+    "and the default branch unless the file names it"
+)
+_BORROWED = (
+    "the namespace still belongs to lakeFS: nothing is written to it, and commits made here stay "
+    "on this machine; --take-over clones it for good"
+)
+_TAKEN_OVER = (
+    "lakeFS's server and its garbage collection do not know what lakecli writes and may delete it: "
+    "make the repository read-only in lakeFS or delete it there (`lakectl repo delete` keeps the "
+    "objects), and stop lakeFS's garbage collection job"
+)
+
+
+def parse_losses(words: list[str]) -> set[Loss]:
+    """Return what ``--leave-out`` names.
+
+    Raises:
+        UsageError: a word that names nothing.
+    """
+    from lakecli.repository.refs_dump import Loss
+
+    known = {loss.value: loss for loss in Loss}
+    for word in words:
+        if word not in known:
+            raise UsageError(
+                f"--leave-out {word}: no such kind", hint=f"one of: {', '.join(known)}"
+            )
+    return {known[word] for word in words}
+
+
+def next_steps(record: RepositoryRecord, manifest: str) -> list[str]:
+    """Return how to restore a dump with lakectl, line by line."""
+    name, namespace = record.name, record.storage_namespace
+    create = f"lakectl repo create-bare lakefs://{name} {namespace}"
+    last = (
+        f"if lakeFS still has it, first run `lakectl repo delete lakefs://{name}` and wait 10 s: "
+        "for 5 s its cache restores into the deleted repository"
+    )
+    source = "FILE" if manifest == "-" else manifest
+    return [
+        "to restore it in lakeFS:",
+        f"{create} --default-branch {record.default_branch}",
+        f"lakectl refs-restore lakefs://{name} --manifest {source}",
+        last,
+    ]

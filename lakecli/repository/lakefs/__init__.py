@@ -1,0 +1,12 @@
+"""In and out of lakeFS: repositories taken from its refs dumps, and dumps written for it.
+
+::
+
+    manifest    the document that names the three lists of a dump
+    dump        reads a dump and verifies it
+    restore     makes a repository of a dump
+    lists       writes the lists of a dump
+
+A dump is three trees in the storage namespace: the commits, branches and tags of a repository as
+records of lakeFS's own messages. Nothing in it is believed before all of it was verified.
+"""

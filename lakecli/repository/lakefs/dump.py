@@ -1,0 +1,201 @@
+"""Reading a refs dump: its commits, branches and tags, each verified before any is believed.
+
+Every list is a tree of its own, whose tables carry the property ``entity``. A record's key is the
+commit's ID or the ref's name, its identity a commit ID, its data one of lakeFS's messages.
+"""
+
+from __future__ import annotations
+
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli import layout
+from lakecli.errors import IntegrityError
+from lakecli.ids import CommitId, MalformedId, MetarangeId
+from lakecli.model import EMPTY_TREE
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.proto import messages
+from lakecli.proto.varint import Malformed
+from lakecli.refs.names import is_branch_name, is_tag_name
+from lakecli.remote.commit_data import decode_commit_data
+from lakecli.sstable.framing import MalformedValue, decode_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    from lakecli.committed.tree_store import TreeStore
+    from lakecli.model import Commit
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.lakefs.manifest import RefsManifest
+    from lakecli.sstable.reader import Table
+
+_SHOWN: Final = 64
+_MOST_HEADS: Final = 16
+
+
+class BadDump(IntegrityError):
+    """A refs dump that is incomplete, damaged or forged; nothing of it was taken."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"the refs dump cannot be used: {what}",
+            hint="make a new one with: lakectl refs-dump lakefs://REPOSITORY",
+        )
+
+
+class LeftOut(NamedTuple):
+    """A ref of the dump that lakecli cannot hold.
+
+    Attributes:
+        kind: ``branch`` or ``tag``.
+    """
+
+    kind: str
+    name: str
+    commit_id: CommitId
+
+
+class Dump(NamedTuple):
+    """A dump that was verified whole.
+
+    Attributes:
+        commits: by ID, parents before their children.
+        branches: the heads by name, in byte order.
+        tags: the commits by name, in byte order.
+        left_out: refs whose names lakecli does not allow.
+    """
+
+    commits: Mapping[CommitId, Commit]
+    branches: Mapping[str, CommitId]
+    tags: Mapping[str, CommitId]
+    left_out: tuple[LeftOut, ...]
+
+    @property
+    def created_at(self) -> datetime | None:
+        """The date of the oldest commit without parents."""
+        roots = (commit.created_at for commit in self.commits.values() if not commit.parents)
+        return min(roots, default=None)
+
+
+def read_dump(trees: TreeStore, manifest: RefsManifest) -> Dump:
+    """Read the three lists of a dump and verify them.
+
+    Every commit's ID is computed anew, every parent and every ref's commit is among the commits.
+    Generations of dumps older than lakeFS 0.61, which are 0, are computed. The trees of the commits
+    are not read.
+
+    Raises:
+        BadDump: a list is missing, damaged or not what the manifest says it is.
+    """
+    try:
+        commits = _sorted(_read_commits(trees, manifest.commits))
+        left_out: list[LeftOut] = []
+        branches = dict(_read_refs(trees, manifest.branches, "branch", left_out))
+        tags = dict(_read_refs(trees, manifest.tags, "tag", left_out))
+    except BadDump:
+        raise
+    except (MalformedValue, Malformed, MalformedId) as error:
+        raise BadDump(str(error)) from error
+    except IntegrityError as error:
+        raise BadDump(error.message) from error
+    named = [("branch", *each) for each in branches.items()]
+    named += [("tag", *each) for each in tags.items()]
+    for kind, name, commit_id in (*named, *left_out):
+        if commit_id not in commits:
+            raise BadDump(f"it has no commit {commit_id}, where {kind} {name!r} stands")
+    return Dump(commits, branches, tags, tuple(left_out))
+
+
+def _records(
+    trees: TreeStore, tree: MetarangeId, entity: str
+) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """Yield key, identity and data of the records of one list."""
+    if not tree:
+        return
+    _check_entity(trees.read_object(tree), tree, entity)
+    for record in trees.metarange(tree).records():
+        table = trees.table(record)
+        _check_entity(table, record.id, entity)
+        for key, value in table.records():
+            yield key, *decode_value(value)
+
+
+def _check_entity(table: Table, name: str, entity: str) -> None:
+    found = table.properties.get("entity", b"")
+    if found != entity.encode():
+        raise BadDump(f"{name} does not list {entity} records but {found[:_SHOWN]!r}")
+
+
+def _read_commits(trees: TreeStore, tree: MetarangeId) -> Iterator[Commit]:
+    for key, identity, data in _records(trees, tree, "commit"):
+        commit = decode_commit_data(key, data)
+        if identity != key:
+            raise BadDump(f"the commit at {key[:_SHOWN]!r} is recorded as another")
+        yield commit
+
+
+def _sorted(found: Iterator[Commit]) -> dict[CommitId, Commit]:
+    """Return commits with all parents before their children, their generations verified."""
+    from dataclasses import replace
+
+    commits = {commit.id: commit for commit in found}
+    for commit in commits.values():
+        for parent in commit.parents:
+            if parent not in commits:
+                raise BadDump(f"it has no commit {parent}, the parent of {commit.id}")
+    sorter = TopologicalSorter({commit.id: commit.parents for commit in commits.values()})
+    try:
+        order = list(sorter.static_order())
+    except CycleError as error:
+        raise BadDump("its commits are their own ancestors") from error
+    done: dict[CommitId, Commit] = {}
+    for commit_id in order:
+        commit = commits[commit_id]
+        lowest = 1 + max((done[parent].generation for parent in commit.parents), default=0)
+        if commit.generation == 0:
+            commit = replace(commit, generation=lowest)
+        elif commit.generation < lowest:
+            raise BadDump(f"the generation of commit {commit_id} is not above its parents'")
+        done[commit_id] = commit
+    return done
+
+
+def _read_refs(
+    trees: TreeStore, tree: MetarangeId, entity: str, left_out: list[LeftOut]
+) -> Iterator[tuple[str, CommitId]]:
+    message = messages.BRANCH_DATA if entity == "branch" else messages.TAG_DATA
+    is_legal = is_branch_name if entity == "branch" else is_tag_name
+    for key, identity, data in _records(trees, tree, entity):
+        fields = message.decode(data)
+        name, commit_id = fields["id"], CommitId(fields["commit_id"])
+        if name.encode() != key or commit_id.encode() != identity:
+            raise BadDump(f"the {entity} at {key[:_SHOWN]!r} is recorded as another")
+        if is_legal(name):
+            yield name, commit_id
+        else:
+            left_out.append(LeftOut(entity, name, commit_id))
+
+
+def trees_missing(store: ObjectStore, trees: Iterable[MetarangeId]) -> set[MetarangeId]:
+    """Return the trees that a namespace does not have.
+
+    One LIST for each thousand objects below ``_lakefs/`` if there are many trees, else a HEAD for
+    each.
+    """
+    wanted = set(trees) - {EMPTY_TREE}
+    if len(wanted) > _MOST_HEADS:
+        for info in store.list(layout.SSTABLES):
+            name = info.key.removeprefix(layout.SSTABLES)
+            if MetarangeId.is_valid(name):
+                wanted.discard(MetarangeId(name))
+        return wanted
+    return {tree for tree in wanted if not _has(store, layout.sstable_key(tree))}
+
+
+def _has(store: ObjectStore, key: str) -> bool:
+    try:
+        store.head(key)
+    except ObjectNotFound:
+        return False
+    return True

@@ -1,0 +1,257 @@
+"""Making a repository of a refs dump: `clone` on a lakeFS namespace, and `refs-restore`.
+
+A dump names commits, branches and tags; the trees of the commits lie in the namespace already.
+Nothing is copied and nothing is written before the whole dump was verified; then everything becomes
+visible in one transaction.
+
+Whose namespace it is then depends:
+
+- A *borrowed* namespace belongs to lakeFS. It is read and never written: what is committed here
+  goes into a directory of this machine (`lakecli.objectstore.overlay`) and cannot be pushed.
+- A namespace that was *taken over* has a ``repository.json`` and works as any other. lakeFS's
+  server and its garbage collection know nothing of what lakecli writes, and must be stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.errors import AlreadyExists, IntegrityError, NotFound, Refused
+from lakecli.ids import RepositoryUuid
+from lakecli.kv.operations import RefChange
+from lakecli.model import Branch, RepositoryRecord, Tag
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core import (
+    namespace,
+    operations,
+    records,
+    ref_changes,
+    staging_tokens,
+)
+from lakecli.repository.core.commit_record import initial_commit
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.lakefs.dump import read_dump, trees_missing
+from lakecli.repository.lakefs.manifest import find_manifest, manifest_fields
+from lakecli.staging import area
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakecli.kv.env import ReadTransaction, WriteTransaction
+    from lakecli.model import CommitId
+    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.lakefs.dump import Dump, LeftOut
+    from lakecli.repository.lakefs.manifest import RefsManifest
+
+_SHOWN = 5
+
+
+class Restored(NamedTuple):
+    """What came out of a dump.
+
+    Attributes:
+        branches: the number of them; `tags` and `commits` likewise.
+        left_out: refs whose names lakecli does not allow.
+    """
+
+    repository: Repository
+    branches: int
+    tags: int
+    commits: int
+    left_out: tuple[LeftOut, ...]
+
+
+def clone_from_lakefs(
+    lake: Lake,
+    storage_namespace: str,
+    name: str,
+    manifest: RefsManifest | None,
+    *,
+    default_branch: str | None = None,
+    take_over: bool = False,
+    range_entries: int,
+) -> Restored:
+    """Make a repository of a lakeFS namespace and a refs dump of it.
+
+    Args:
+        lake: where its refs and staging live.
+        storage_namespace: a URI or an absolute path.
+        name: of the repository on this machine.
+        manifest: ``None``: the one that a lakeFS server left in the namespace.
+        default_branch: ``None``: the one that the manifest names, else ``main`` or the only branch.
+        take_over: claim the namespace for lakecli; otherwise nothing is ever written to it.
+        range_entries: the tree parameter N of commits to come.
+
+    Raises:
+        AlreadyExists: the name or the namespace is taken.
+        NotFound: the namespace holds no manifest, or the dump no default branch.
+        BadDump: the dump is incomplete, damaged or forged.
+        Refused: the namespace is a repository of lakecli.
+    """
+    from lakecli.objectstore.registry import open_store, prepare_namespace
+    from lakecli.objectstore.uri import is_local, normalise
+
+    uri = normalise(storage_namespace)
+    with lake.kv.read() as txn:
+        _check_free(txn, name, uri)
+    region = "" if is_local(uri) else prepare_namespace(uri)
+    store = open_store(uri, region=region)
+    if namespace.owner_of(store) is not None:
+        raise Refused(
+            f"{store.uri} is a repository of lakecli already",
+            hint=f"clone it: lakecli clone {uri} lakefs://{name}",
+        )
+    manifest = manifest or find_manifest(store)
+    if manifest is None:
+        raise NotFound(
+            f"no refs dump in {store.uri}",
+            hint="save one with `lakectl refs-dump lakefs://REPOSITORY > refs.json` and give it: "
+            "--refs refs.json",
+        )
+    record = RepositoryRecord(
+        name=name,
+        uuid=RepositoryUuid.of_bytes(lake.runtime.new_id()),
+        storage_namespace=uri,
+        default_branch="",
+        created_at=lake.now(),
+        range_entries=range_entries,
+        region=region,
+        is_borrowed=not take_over,
+    )
+    dump = _verified(Repository(lake, record), manifest)
+    record = replace(
+        record,
+        default_branch=_default_branch(dump, default_branch or manifest.default_branch),
+        created_at=dump.created_at or record.created_at,
+    )
+    if take_over:
+        lake.runtime.on_step("claim")
+        namespace.take_over(store, record, manifest_fields(manifest))
+    lake.runtime.on_step("register")
+    repository = Repository(lake, record)
+    with lake.kv.write() as txn:
+        _check_free(txn, name, uri)
+        records.put_repository(txn, record)
+        change = RefChange("repository", name, before=None, after=records.to_json(record))
+        _register(txn, repository, dump, "clone", [change])
+    return _restored(repository, dump)
+
+
+def restore_refs(repository: Repository, manifest: RefsManifest) -> Restored:
+    """Give an empty repository the commits, branches and tags of a dump in its own namespace.
+
+    Raises:
+        Refused: the repository has commits, branches or tags, or staged changes.
+        BadDump: the dump is incomplete, damaged or forged.
+        NotFound: the dump has no branch of the name of the default branch.
+    """
+    with repository.lake.kv.read() as txn:
+        _check_empty(txn, repository)
+    dump = _verified(repository, manifest)
+    _default_branch(dump, repository.record.default_branch)
+    with repository.lake.kv.write() as txn:
+        _check_empty(txn, repository)
+        _register(txn, repository, dump, "refs-restore", [])
+    return _restored(repository, dump)
+
+
+def _verified(repository: Repository, manifest: RefsManifest) -> Dump:
+    dump = read_dump(repository.trees, manifest)
+    trees = (commit.metarange_id for commit in dump.commits.values())
+    missing = sorted(trees_missing(repository.store, trees))
+    if missing:
+        raise IntegrityError(
+            f"{repository.store.uri} lacks the trees of {len(missing)} commits of the dump, "
+            f"such as {', '.join(missing[:_SHOWN])}",
+            hint="the dump must be of this storage namespace; where lakeFS's garbage collection "
+            "has deleted trees, dump a repository without the expired commits",
+        )
+    return dump
+
+
+def _default_branch(dump: Dump, wanted: str | None) -> str:
+    if wanted is None:
+        if "main" in dump.branches:
+            return "main"
+        if len(dump.branches) == 1:
+            return next(iter(dump.branches))
+    elif wanted in dump.branches:
+        return wanted
+    known = ", ".join(list(dump.branches)[:_SHOWN]) or "none"
+    what = "which branch is the default one" if wanted is None else f"branch {wanted!r}"
+    raise NotFound(
+        f"the refs dump does not have or say {what}; its branches: {known}",
+        hint="name the default branch: --default-branch NAME",
+    )
+
+
+def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
+    if records.find_repository(txn, name) is not None:
+        raise AlreadyExists(
+            f"repository {name!r} exists already on this machine",
+            hint="choose another name, or look: lakecli repo list",
+        )
+    for other in records.iter_repositories(txn):
+        if other.storage_namespace == uri:
+            raise AlreadyExists(
+                f"this machine has the repository in {uri} already, as lakefs://{other.name}",
+                hint=f"to take a newer dump, delete that clone: lakecli repo delete {other.name}",
+            )
+
+
+def _check_empty(txn: ReadTransaction, repository: Repository) -> None:
+    refs = RefStore(txn, repository.key)
+    first = initial_commit(repository.record.created_at).id
+    branches = list(refs.iter_branches())
+    has_refs = next(refs.iter_tags(), None) is not None or len(branches) > 1
+    has_commits = any(branch.commit_id != first for branch in branches)
+    has_staged = any(
+        not area.is_empty(txn, token)
+        for branch in branches
+        for token in (branch.staging_token, *branch.sealed_tokens)
+    )
+    if has_refs or has_commits or has_staged:
+        raise Refused(
+            f"{repository.uri} is not empty",
+            hint="create a repository for the dump: lakecli clone --from-lakefs",
+        )
+
+
+def _register(
+    txn: WriteTransaction,
+    repository: Repository,
+    dump: Dump,
+    kind: str,
+    changes: list[RefChange],
+) -> None:
+    refs = RefStore(txn, repository.key)
+    before = {branch.name: branch for branch in refs.iter_branches()}
+    for commit in dump.commits.values():
+        refs.put_commit(commit)
+    for name, old in before.items():
+        if name not in dump.branches:
+            refs.delete_branch(name)
+            changes.append(ref_changes.branch_change(old, None))
+    for branch in _branches(txn, repository, dump.branches):
+        refs.put_branch(branch)
+        changes.append(ref_changes.branch_change(before.get(branch.name), branch))
+    for name, commit_id in dump.tags.items():
+        refs.put_tag(tag := Tag(name, commit_id))
+        changes.append(ref_changes.tag_change(None, tag))
+    operations.append(txn, repository, kind=kind, refs=changes)
+
+
+def _branches(
+    txn: WriteTransaction, repository: Repository, heads: Mapping[str, CommitId]
+) -> list[Branch]:
+    return [
+        Branch(name, commit_id, staging_tokens.start(txn, repository, name, commit_id))
+        for name, commit_id in heads.items()
+    ]
+
+
+def _restored(repository: Repository, dump: Dump) -> Restored:
+    return Restored(
+        repository, len(dump.branches), len(dump.tags), len(dump.commits), dump.left_out
+    )

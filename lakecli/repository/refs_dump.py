@@ -1,0 +1,210 @@
+"""Writing a refs dump, from which lakeFS restores the commits, branches and tags of a repository.
+
+lakeFS cannot hold all that lakecli can, and a dump holds less than a repository. What would be lost
+is listed and refused unless the caller leaves it out by name.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.errors import Refused
+from lakecli.kv.tracking import TrackingStore
+from lakecli.refs.graph import iter_reached
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.lakefs.dump import trees_missing
+from lakecli.repository.lakefs.lists import write_dump
+from lakecli.staging import area
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.model import Branch, Commit, CommitId
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.lakefs.manifest import RefsManifest
+
+MAX_LISTED: Final = 100
+"""Problems of one kind that are listed."""
+
+
+class Loss(StrEnum):
+    """What a dump cannot hold, or what lakeFS cannot."""
+
+    NAMES = "names"
+    PATHS = "paths"
+    UNCOMMITTED = "uncommitted"
+    UNPUSHED = "unpushed"
+
+
+class Lost(NamedTuple):
+    """One thing that is not in the dump, or not as it is here.
+
+    Attributes:
+        what: the ref; of a path, the ref and the path.
+    """
+
+    loss: Loss
+    what: str
+
+
+class Dumped(NamedTuple):
+    """A dump that was written.
+
+    Attributes:
+        branches: the number of them; `tags` and `commits` likewise.
+        lost: what is not in it, with the caller's consent.
+    """
+
+    manifest: RefsManifest
+    branches: int
+    tags: int
+    commits: int
+    lost: tuple[Lost, ...]
+
+
+class NotDumped(Refused):
+    """A dump would lose something that the caller has not left out; nothing was written."""
+
+    def __init__(self, lost: Sequence[Lost]) -> None:
+        kinds = sorted({each.loss for each in lost})
+        options = " ".join(f"--leave-out {kind}" for kind in kinds)
+        super().__init__(
+            f"a refs dump would lose {len(lost)} things: "
+            + ", ".join(f"{each.loss}: {each.what}" for each in lost[:5])
+            + (", …" if lost[5:] else ""),
+            hint=_HINTS[kinds[0]] if len(kinds) == 1 else f"to dump all the same: {options}",
+        )
+        self.lost = tuple(lost)
+
+
+_HINTS: Final = {
+    Loss.NAMES: "lakeFS allows no ':' in names: create the ref under another name, or leave these "
+    "refs out with --leave-out names",
+    Loss.PATHS: "lakeFS holds UTF-8 paths only: move the objects, or dump the paths as they are "
+    "with --leave-out paths",
+    Loss.UNCOMMITTED: "commit or reset the changes, or leave them out with --leave-out uncommitted",
+    Loss.UNPUSHED: "push first, with --push-first, or leave unpushed commits out with "
+    "--leave-out unpushed",
+}
+
+
+def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Dumped:
+    """Write a refs dump of a repository into its storage namespace.
+
+    The dump has every branch and tag, and every commit of this clone whose tree is in the
+    namespace. Only new objects are written; the same refs give the same dump.
+
+    Args:
+        repository: to dump.
+        leave_out: what may be missing in the dump.
+
+    Raises:
+        NotDumped: the dump would lose something that is not in `leave_out`.
+        Refused: the namespace belongs to a lakeFS.
+        NotText: a commit holds bytes that are not text.
+    """
+    if repository.record.is_borrowed:
+        raise Refused(
+            f"{repository.uri} reads a namespace that belongs to lakeFS",
+            hint="clone it with --take-over to write to it",
+        )
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        heads = {branch.name: branch.commit_id for branch in refs.iter_branches()}
+        tags = {tag.name: tag.commit_id for tag in refs.iter_tags()}
+        lost = [*_odd_names(heads, "branch"), *_odd_names(tags, "tag")]
+        lost += _uncommitted(txn, refs.iter_branches())
+        lost += _unpushed(txn, repository, heads, "branch")
+        lost += _unpushed(txn, repository, tags, "tag")
+        lost += _odd_paths(repository, refs, [*heads.items(), *tags.items()])
+        refused = [each for each in lost if each.loss not in leave_out]
+        if refused:
+            raise NotDumped(refused)
+        commits = _commits(repository, refs, {*heads.values(), *tags.values()})
+    manifest = write_dump(
+        repository.trees,
+        commits=sorted(commits, key=lambda commit: commit.id),
+        branches=heads,
+        tags=tags,
+        default_branch=repository.record.default_branch,
+    )
+    return Dumped(manifest, len(heads), len(tags), len(commits), tuple(lost))
+
+
+def _odd_names(refs: dict[str, CommitId], kind: str) -> list[Lost]:
+    """Remove the refs whose names lakeFS does not allow, and return them."""
+    names = [name for name in refs if ":" in name]
+    for name in names:
+        del refs[name]
+    return [Lost(Loss.NAMES, f"{kind} {name}") for name in names]
+
+
+def _uncommitted(txn: ReadTransaction, branches: Iterable[Branch]) -> Iterator[Lost]:
+    for branch in branches:
+        if any(
+            not area.is_empty(txn, token) for token in (branch.staging_token, *branch.sealed_tokens)
+        ):
+            yield Lost(Loss.UNCOMMITTED, f"branch {branch.name}")
+
+
+def _unpushed(
+    txn: ReadTransaction, repository: Repository, refs: dict[str, CommitId], kind: str
+) -> list[Lost]:
+    """Put refs back to where they stand in the bucket, and return those that stood elsewhere."""
+    tracking = TrackingStore(txn, repository.key)
+    lost = []
+    for name, commit_id in list(refs.items()):
+        tracked = tracking.find(kind, name)
+        there = None if tracked is None else tracked.commit_id
+        if there == commit_id:
+            continue
+        lost.append(Lost(Loss.UNPUSHED, f"{kind} {name}"))
+        if there is None:
+            del refs[name]
+        else:
+            refs[name] = there
+    return lost
+
+
+def _odd_paths(
+    repository: Repository, refs: RefStore, heads: Iterable[tuple[str, CommitId]]
+) -> Iterator[Lost]:
+    """Yield paths of branches and tags that are not UTF-8; each range is read once."""
+    done = set()
+    found = 0
+    for name, commit_id in heads:
+        tree = refs.get_commit(commit_id).metarange_id
+        for record in repository.trees.metarange(tree).records():
+            if record.id in done:
+                continue
+            done.add(record.id)
+            table = repository.trees.table(record)
+            for number in range(table.block_count):
+                keys = table.block(number).keys
+                if _is_utf8(b"\n".join(keys)):
+                    continue
+                for key in keys:
+                    if not _is_utf8(key) and found < MAX_LISTED:
+                        found += 1
+                        yield Lost(Loss.PATHS, f"{name}: {key!r}")
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _commits(repository: Repository, refs: RefStore, starts: set[CommitId]) -> list[Commit]:
+    """Return the commits of refs, and the others whose trees and ancestors are there."""
+    reached = {commit_id: commit for commit_id, commit in iter_reached(refs, starts) if commit}
+    others = {commit.id: commit for commit in refs.iter_commits() if commit.id not in reached}
+    missing = trees_missing(repository.store, (each.metarange_id for each in others.values()))
+    for commit in sorted(others.values(), key=lambda commit: commit.generation):
+        if commit.metarange_id not in missing and all(map(reached.__contains__, commit.parents)):
+            reached[commit.id] = commit
+    return list(reached.values())

@@ -1,0 +1,133 @@
+"""In and out of lakeFS from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.cli.exit_codes import ExitCode
+from tests.support.lakefs_files import live_expected, live_objects
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.golden import Cli
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("lakefs") / "namespace"
+    for key, data in {**live_objects(), "_lakefs/dummy": b"dummy"}.items():
+        path = directory / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return directory
+
+
+@pytest.fixture
+def namespace(tmp_path: Path, template: Path) -> Path:
+    shutil.copytree(template, tmp_path / "namespace", copy_function=os.link)
+    return tmp_path / "namespace"
+
+
+@pytest.fixture
+def refs(tmp_path: Path) -> Path:
+    path = tmp_path / "refs.json"
+    path.write_text(json.dumps(live_expected()["refs_dump"]))
+    return path
+
+
+def test_a_plain_clone_of_a_lakefs_namespace_names_the_way_in(cli: Cli, namespace: Path) -> None:
+    result = cli("clone", namespace, "lakefs://taken")
+    assert result.exit_code == ExitCode.REFUSED
+    assert "lakecli clone --from-lakefs" in result.stderr
+
+
+def test_a_borrowed_clone_reads_and_commits_and_never_pushes(
+    cli: Cli, namespace: Path, refs: Path, tmp_path: Path
+) -> None:
+    answer = cli.ok(
+        "clone", "--from-lakefs", namespace, "lakefs://old", "--refs", refs, "--json"
+    ).json
+    assert (answer["branches"], answer["tags"], answer["commits"]) == (4, 3, 17)
+    assert answer["default_branch"] == "main"
+    log = cli.ok("log", "lakefs://old/main", "--json").json_lines
+    assert [commit["id"] for commit in log] == live_expected()["log"]["main@"]
+    (tmp_path / "file").write_bytes(b"contents")
+    cli.ok("fs", "upload", "-s", tmp_path / "file", "lakefs://old/main/new")
+    cli.ok("commit", "lakefs://old/main", "-m", "on this machine")
+    assert cli.ok("fs", "cat", "lakefs://old/main/new").stdout == "contents"
+    cli.ok("fsck", "lakefs://old", "--data")
+    result = cli("push", "lakefs://old/main")
+    assert result.exit_code == ExitCode.REFUSED
+    assert "--take-over" in result.stderr
+    result = cli("gc", "run", "lakefs://old", "--dry-run")
+    assert result.exit_code == ExitCode.REFUSED
+
+
+def test_sync_leaves_a_borrowed_namespace_alone(cli: Cli, namespace: Path, refs: Path) -> None:
+    cli.ok("clone", "--from-lakefs", namespace, "lakefs://old", "--refs", refs)
+    cli.ok("config", "set", "sync", "auto")
+    cli.ok("branch", "create", "lakefs://old/new", "-s", "lakefs://old/main")
+    assert not (namespace / "_lakecli").exists()
+
+
+def test_a_taken_over_namespace_goes_back_to_lakefs(
+    cli: Cli, namespace: Path, refs: Path, tmp_path: Path
+) -> None:
+    cli.ok("clone", "--from-lakefs", namespace, "lakefs://mine", "--refs", refs, "--take-over")
+    result = cli("refs-dump", "lakefs://mine")
+    assert result.exit_code == ExitCode.REFUSED
+    assert "--push-first" in result.stderr
+    out = tmp_path / "out.json"
+    result = cli.ok("refs-dump", "lakefs://mine", "--push-first", "-o", out)
+    assert "lakectl refs-restore lakefs://mine" in result.stderr
+    cli.ok("repo", "delete", "lakefs://mine", "-y")
+    shutil.rmtree(namespace / "_lakecli")
+    cli.ok("clone", "--from-lakefs", namespace, "lakefs://again", "--refs", out)
+    log = cli.ok("log", "lakefs://again/main", "--json").json_lines
+    assert [commit["id"] for commit in log] == live_expected()["log"]["main@"]
+
+
+def test_a_dump_names_what_lakefs_cannot_hold(cli: Cli, demo_root: Path) -> None:
+    cli.ok("repo", "create", "lakefs://demo", demo_root / "ns")
+    cli.ok("branch", "create", "lakefs://demo/a:b", "-s", "lakefs://demo/main")
+    (demo_root / "file").write_bytes(b"x")
+    cli.ok("fs", "upload", "-s", demo_root / "file", "lakefs://demo/main/caf\udce9")
+    result = cli("refs-dump", "lakefs://demo")
+    assert result.exit_code == ExitCode.REFUSED
+    for word in ("names: branch a:b", "uncommitted: branch main", "unpushed: branch main"):
+        assert word in result.stderr
+    cli.ok("commit", "lakefs://demo/main", "-m", "m")
+    result = cli("refs-dump", "lakefs://demo", "--push-first", "--leave-out", "names")
+    assert result.exit_code == ExitCode.REFUSED
+    assert "paths: main: " in result.stderr
+    leave = ("--leave-out", "names", "--leave-out", "paths")
+    manifest = cli.ok("refs-dump", "lakefs://demo", *leave).stdout
+    cli.ok("repo", "create", "lakefs://empty", demo_root / "other")
+    (demo_root / "refs.json").write_text(manifest)
+    result = cli("refs-restore", "lakefs://empty", "--manifest", demo_root / "refs.json")
+    assert result.exit_code == ExitCode.INTEGRITY
+    result = cli("refs-restore", "lakefs://demo", "-m", demo_root / "refs.json")
+    assert result.exit_code == ExitCode.REFUSED
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("clone", "x", "lakefs://x", "--take-over"),
+        ("clone", "x", "lakefs://x", "--refs", "y"),
+        ("refs-dump", "lakefs://x", "--leave-out", "everything"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(cli: Cli, arguments: tuple[str, ...]) -> None:
+    assert cli(*arguments).exit_code == ExitCode.USAGE
+
+
+@pytest.fixture
+def demo_root(tmp_path: Path) -> Path:
+    return tmp_path

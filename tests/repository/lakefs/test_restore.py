@@ -1,0 +1,295 @@
+"""A repository made of a refs dump reads as the lakeFS server that wrote the dump said."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.committed.values import decode_entry
+from lakecli.errors import AlreadyExists, IntegrityError, NotFound, Refused, UsageError
+from lakecli.refs.history import iter_log
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository import repo
+from lakecli.repository.check.fsck import fsck
+from lakecli.repository.commit import commit
+from lakecli.repository.core import records
+from lakecli.repository.core.findings import FsckCounts
+from lakecli.repository.core.read import read_object
+from lakecli.repository.core.view import open_view
+from lakecli.repository.lakefs.dump import BadDump
+from lakecli.repository.lakefs.lists import write_dump
+from lakecli.repository.lakefs.manifest import format_manifest, parse_manifest
+from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
+from lakecli.repository.push import PushOptions, push
+from lakecli.repository.sharing.fetch import fetch
+from tests.support.lakes import stage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.model import CommitId, Entry
+    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.lakefs.manifest import RefsManifest
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+def refs_of(repository: Repository) -> tuple[dict[str, CommitId], dict[str, CommitId]]:
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        return (
+            {branch.name: branch.commit_id for branch in refs.iter_branches()},
+            {tag.name: tag.commit_id for tag in refs.iter_tags()},
+        )
+
+
+def test_every_ref_commit_and_log_is_as_the_server_said(
+    borrowed: Repository, expected: dict[str, Any]
+) -> None:
+    branches, tags = refs_of(borrowed)
+    assert branches == expected["branches"]
+    assert tags == expected["tags"]
+    assert borrowed.record.default_branch == "main"
+    with borrowed.lake.kv.read() as txn:
+        refs = RefStore(txn, borrowed.key)
+        assert {commit.id for commit in refs.iter_commits()} == set(expected["commits"])
+        for ref, log in expected["log"].items():
+            assert [commit.id for commit in iter_log(refs, log[0])] == log, ref
+        for commit in refs.iter_commits():
+            said = expected["commits"][commit.id]
+            assert list(commit.parents) == said["parents"]
+            assert commit.generation == said["generation"]
+            assert commit.compute_id() == commit.id
+    roots = [each["creation_date"] for each in expected["commits"].values() if not each["parents"]]
+    assert borrowed.record.created_at.timestamp() == min(roots)
+
+
+def test_every_entry_of_every_ref_is_as_the_server_said(
+    borrowed: Repository, expected: dict[str, Any]
+) -> None:
+    for ref, entries in expected["entries"].items():
+        with open_view(borrowed, ref) as view:
+            found = [(os.fsdecode(path), decode_entry(value)) for path, value in view.scan()]
+        assert [path for path, _ in found] == [each["path"] for each in entries]
+        assert [entry.checksum for _, entry in found] == [each["checksum"] for each in entries]
+
+
+def test_nothing_is_written_to_a_borrowed_namespace(
+    lake: Lake, foreign: Path, manifest: RefsManifest
+) -> None:
+    before = files(foreign)
+    made = clone_from_lakefs(lake, str(foreign), "borrowed", manifest, range_entries=16)
+    assert list(fsck(made.repository)) == []
+    assert files(foreign) == before
+
+
+def an_object(repository: Repository) -> Entry:
+    """Return an entry whose object a lakeFS server uploaded whole."""
+    with open_view(repository, "main") as view:
+        entries = [decode_entry(value) for _, value in view.scan()]
+    return next(
+        entry
+        for entry in entries
+        if entry.size and len(entry.checksum) == 32 and "://" not in entry.physical_address
+    )
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    path.unlink()  # it is a link to a file that other tests read
+    path.write_bytes(data)
+
+
+def test_fsck_compares_the_objects_of_lakefs_with_their_md5(
+    borrowed: Repository, foreign: Path
+) -> None:
+    counts = FsckCounts()
+    assert list(fsck(borrowed, hash_data=True, counts=counts)) == []
+    assert counts.bytes_hashed > 0
+    entry = an_object(borrowed)
+    path = foreign / entry.physical_address
+    replace_file(path, bytes(entry.size))
+    assert list(fsck(borrowed)) == []
+    found = list(fsck(borrowed, hash_data=True))
+    assert {each.name for each in found} == {entry.physical_address}
+    assert found[0].what == f"its bytes have another MD5 than {entry.checksum}"
+    with pytest.raises(IntegrityError, match="damaged"):
+        list(read_object(borrowed, entry))
+    replace_file(path, bytes(entry.size + 1))
+    assert {each.what for each in fsck(borrowed)} == {
+        f"{entry.size + 1} bytes where the entry says {entry.size}"
+    }
+    path.unlink()
+    assert {each.what for each in fsck(borrowed)} == {"missing"}
+
+
+def test_commits_on_a_borrowed_namespace_stay_on_this_machine(
+    borrowed: Repository, foreign: Path
+) -> None:
+    before = files(foreign)
+    branch_head = refs_of(borrowed)[0]["main"]
+    stage(borrowed, "main", {b"new": b"contents", b"a/new": b"others"})
+    made = commit(borrowed, "main", message="on top", committer="c")
+    assert made.parents == (branch_head,)
+    with open_view(borrowed, "main") as view:
+        found = view.find(b"new")
+    assert found is not None
+    assert b"".join(read_object(borrowed, decode_entry(found))) == b"contents"
+    assert list(fsck(borrowed, hash_data=True)) == []
+    assert files(foreign) == before
+    with pytest.raises(Refused, match="belongs to lakeFS"):
+        push(borrowed, "main", options=PushOptions("me"))
+    with pytest.raises(Refused, match="belongs to lakeFS"):
+        fetch(borrowed)
+
+
+def test_the_manifest_in_the_namespace_is_found(
+    lake: Lake, foreign: Path, manifest: RefsManifest
+) -> None:
+    with pytest.raises(NotFound, match="no refs dump"):
+        clone_from_lakefs(lake, str(foreign), "borrowed", None, range_entries=16)
+    (foreign / "_lakefs/refs_manifest.json").write_bytes(format_manifest(manifest))
+    made = clone_from_lakefs(lake, str(foreign), "borrowed", None, range_entries=16)
+    assert made.branches == 4
+
+
+def test_the_wrapper_of_the_support_script_names_the_default_branch(
+    lake: Lake, foreign: Path, manifest: RefsManifest
+) -> None:
+    wrapped = {
+        "repository": {"name": "x", "storage_namespace": "local://x", "default_branch": "dev"},
+        "refs": json.loads(format_manifest(manifest)),
+    }
+    read = parse_manifest(json.dumps(wrapped).encode())
+    made = clone_from_lakefs(lake, str(foreign), "borrowed", read, range_entries=16)
+    assert made.repository.record.default_branch == "dev"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"refs": {}}', '{"commits_meta_range_id": "../x"}', '{"refs": [1]}'],
+)
+def test_a_text_that_is_no_manifest_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="not the manifest of a refs dump"):
+        parse_manifest(text.encode())
+
+
+@pytest.mark.parametrize("missing", ["commits", "branches", "tags"])
+def test_a_dump_with_a_missing_list_leaves_nothing_behind(
+    lake: Lake, foreign: Path, manifest: RefsManifest, missing: str
+) -> None:
+    (foreign / "_lakefs" / getattr(manifest, missing)).unlink()
+    with pytest.raises(BadDump):
+        clone_from_lakefs(lake, str(foreign), "borrowed", manifest, range_entries=16)
+    with lake.kv.read() as txn:
+        assert list(records.iter_repositories(txn)) == []
+
+
+def test_lists_that_changed_places_are_refused(
+    lake: Lake, foreign: Path, manifest: RefsManifest
+) -> None:
+    swapped = manifest._replace(commits=manifest.branches)
+    with pytest.raises(BadDump, match="does not list commit records"):
+        clone_from_lakefs(lake, str(foreign), "borrowed", swapped, range_entries=16)
+
+
+def test_a_tree_of_objects_is_no_list(
+    lake: Lake, foreign: Path, manifest: RefsManifest, expected: dict[str, Any]
+) -> None:
+    tree = next(c["meta_range_id"] for c in expected["commits"].values() if c["meta_range_id"])
+    with pytest.raises(BadDump, match="does not list commit records"):
+        clone_from_lakefs(
+            lake, str(foreign), "borrowed", manifest._replace(commits=tree), range_entries=16
+        )
+
+
+def test_a_missing_tree_of_a_commit_is_named(
+    lake: Lake, foreign: Path, manifest: RefsManifest, expected: dict[str, Any]
+) -> None:
+    tree = next(c["meta_range_id"] for c in expected["commits"].values() if c["meta_range_id"])
+    (foreign / "_lakefs" / tree).unlink()
+    with pytest.raises(IntegrityError, match=tree):
+        clone_from_lakefs(lake, str(foreign), "borrowed", manifest, range_entries=16)
+
+
+def test_a_default_branch_that_the_dump_lacks_is_refused(
+    lake: Lake, foreign: Path, manifest: RefsManifest
+) -> None:
+    with pytest.raises(NotFound, match="branch 'trunk'; its branches: dev, feat"):
+        clone_from_lakefs(
+            lake, str(foreign), "borrowed", manifest, default_branch="trunk", range_entries=16
+        )
+
+
+def test_a_namespace_is_cloned_once(borrowed: Repository, manifest: RefsManifest) -> None:
+    with pytest.raises(AlreadyExists):
+        clone_from_lakefs(
+            borrowed.lake,
+            borrowed.record.storage_namespace,
+            "again",
+            manifest,
+            range_entries=16,
+        )
+
+
+def test_taking_over_claims_the_namespace_with_its_origin(
+    lake: Lake, foreign: Path, manifest: RefsManifest
+) -> None:
+    made = clone_from_lakefs(
+        lake, str(foreign), "taken", manifest, take_over=True, range_entries=16
+    )
+    claim = json.loads((foreign / "_lakecli/repository.json").read_bytes())
+    assert claim["uuid"] == made.repository.record.uuid
+    assert claim["origin"]["commits_meta_range_id"] == manifest.commits
+    assert not made.repository.record.is_borrowed
+    repo.delete(lake, "taken")
+    with pytest.raises(Refused, match="is a repository of lakecli already"):
+        clone_from_lakefs(lake, str(foreign), "again", manifest, range_entries=16)
+
+
+def test_a_dump_goes_out_and_comes_in_with_equal_ids(
+    lake: Lake, foreign: Path, manifest: RefsManifest, expected: dict[str, Any]
+) -> None:
+    taken = clone_from_lakefs(
+        lake, str(foreign), "taken", manifest, take_over=True, range_entries=16
+    ).repository
+    branches, tags = refs_of(taken)
+    with lake.kv.read() as txn:
+        commits = list(RefStore(txn, taken.key).iter_commits())
+    written = write_dump(
+        taken.trees, commits=commits, branches=branches, tags=tags, default_branch="main"
+    )
+    (foreign / "_lakecli/repository.json").unlink()
+    repo.delete(lake, "taken")
+    again = clone_from_lakefs(lake, str(foreign), "again", written, range_entries=16).repository
+    assert refs_of(again) == (branches, tags)
+    with lake.kv.read() as txn:
+        assert list(RefStore(txn, again.key).iter_commits()) == commits
+
+
+def test_refs_are_restored_into_an_empty_repository_only(
+    repository: Repository, borrowed: Repository
+) -> None:
+    with repository.lake.kv.read() as txn:
+        commits = [
+            commit for commit in RefStore(txn, borrowed.key).iter_commits() if not commit.parents
+        ]
+    written = write_dump(
+        repository.trees,
+        commits=commits,
+        branches={"main": commits[0].id, "dev": commits[0].id},
+        tags={},
+        default_branch="main",
+    )
+    assert restore_refs(repository, written).branches == 2
+    assert refs_of(repository)[0] == {"main": commits[0].id, "dev": commits[0].id}
+    with pytest.raises(Refused, match="is not empty"):
+        restore_refs(repository, written)
