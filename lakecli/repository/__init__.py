@@ -7,7 +7,7 @@ nothing. Start at `lakecli.repository.core.lake`. A room imports the rooms below
                     refs: branch, tag, rev_parse, reflog
                     history: commit, merge, cherry_pick, revert, log, diff, status
                     objects: ls, stat, presign, rm, cp, mv; deposit, for the library
-                    transfers: upload with upload_plan, download
+                    transfers: upload, upload_tree, download
                     collaboration: clone, fetch, push, pull; refs_dump, for lakeFS
     check | undo    fsck and doctor; the operation log, undo and redo
     sharing | handoff | lakefs    refs and commits in the bucket, and automatic sync; data for

@@ -136,7 +136,7 @@ def test_progress_is_for_stderr(cli: Cli, source: Path) -> None:
 def test_an_interrupt_says_what_was_kept(
     cli: Cli, source: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
-    from lakecli.repository import upload
+    from lakecli.repository import upload_tree
     from lakecli.repository.transfer.ingest import Ingest
 
     real = Ingest.file
@@ -147,7 +147,7 @@ def test_an_interrupt_says_what_was_kept(
         return real(self, path, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Ingest, "file", file)
-    monkeypatch.setattr(upload, "CHUNK", 1)
+    monkeypatch.setattr(upload_tree, "CHUNK", 1)
     golden(
         "fs_upload_interrupted",
         cli("fs", "upload", "-r", source, f"{MAIN}/data"),

@@ -13,7 +13,8 @@ from lakecli.repository.commit import commit
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.revert import revert
-from lakecli.repository.upload import UploadOptions, upload_tree
+from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload_tree import upload_tree
 from tests.support import crashes
 from tests.support.lakes import Numbered, make_repository, open_lake, read, stage
 

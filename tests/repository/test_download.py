@@ -24,7 +24,8 @@ from lakecli.repository.download import (
     download_tree,
 )
 from lakecli.repository.transfer.destination import NoRoom
-from lakecli.repository.upload import UploadOptions, upload_stream, upload_tree
+from lakecli.repository.upload import UploadOptions, upload_stream
+from lakecli.repository.upload_tree import upload_tree
 from tests.support.lakes import serve, through, unclaimed
 from tests.support.recorded_progress import RecordedProgress
 

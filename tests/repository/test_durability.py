@@ -23,7 +23,8 @@ from lakecli.repository.deposit import deposit
 from lakecli.repository.merge import MergeOptions
 from lakecli.repository.push import PushOptions, push_all
 from lakecli.repository.transfer.ingest import SMALL
-from lakecli.repository.upload import UploadOptions, upload_file, upload_stream, upload_tree
+from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
+from lakecli.repository.upload_tree import upload_tree
 from tests.support.disk import Disk, after_each_commit
 
 if TYPE_CHECKING:

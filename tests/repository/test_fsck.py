@@ -14,7 +14,8 @@ from lakecli.repository.check.fsck import count_head_entries, fsck, summarise
 from lakecli.repository.commit import commit
 from lakecli.repository.core.data_index import DataIndex
 from lakecli.repository.core.findings import FsckCounts
-from lakecli.repository.upload import UploadOptions, upload_tree
+from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload_tree import upload_tree
 from tests.support.lakes import entry_of, stage_entries
 from tests.support.recorded_progress import RecordedProgress
 

@@ -12,7 +12,8 @@ from lakecli.pipeline.gc.run import advance
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.deposit import deposit
-from lakecli.repository.upload import UploadOptions, upload_file, upload_stream, upload_tree
+from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
+from lakecli.repository.upload_tree import upload_tree
 from tests.objectstore.test_leftovers import kill, make_old, start, temporaries
 
 if TYPE_CHECKING:

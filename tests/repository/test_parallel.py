@@ -8,7 +8,7 @@ import time
 import pytest
 
 from lakecli.errors import NotFound, PermissionDenied, Unreachable
-from lakecli.repository.transfer.parallel import MAX_FAILURES, Background, FailureBudget, Workers
+from lakecli.repository.transfer.parallel import MAX_FAILURES, FailureBudget, Workers
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -115,26 +115,3 @@ def test_patience_does_not_count_what_is_wrong_with_one_object() -> None:
         patience.failed(NotFound("gone"))
     with pytest.raises(Unreachable):  # nothing was counted, neither as a failure nor as a success
         patience.failed(Unreachable("down"))
-
-
-def test_a_call_in_the_background() -> None:
-    going, done = threading.Event(), threading.Event()
-
-    def call() -> None:
-        going.set()
-        assert done.wait(20)
-
-    background = Background(call)
-    assert going.wait(20)
-    done.set()
-    background.wait()
-
-
-def test_an_error_in_the_background_is_raised_by_whoever_waits() -> None:
-    def call() -> None:
-        raise NotFound("gone")
-
-    background = Background(call)
-    for _ in range(2):
-        with pytest.raises(NotFound, match="gone"):
-            background.wait()

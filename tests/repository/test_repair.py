@@ -20,7 +20,8 @@ from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
 from lakecli.repository.repair.records import Lost, RepairCounts, Repaired
 from lakecli.repository.repair.run import repair
-from lakecli.repository.upload import UploadOptions, upload_tree
+from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload_tree import upload_tree
 from tests.repository.test_fsck import flip, kind_of, remove, truncate, zero
 from tests.support.faulty import FaultyStore
 from tests.support.lakes import (

@@ -12,8 +12,8 @@ from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.download import DownloadOptions, download_tree, plan_download
 from lakecli.repository.transfer.selection import Selection, Tally
-from lakecli.repository.upload import UploadOptions, upload_tree
-from lakecli.repository.upload_plan import plan_upload
+from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload_tree import plan_upload, upload_tree
 from tests.support.lakes import read
 from tests.support.recorded_progress import RecordedProgress
 

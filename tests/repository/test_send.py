@@ -23,7 +23,8 @@ from lakecli.repository.transfer import readers, send
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.readers import FileChanged
 from lakecli.repository.transfer.send import Section, SectionReader, read_contents
-from lakecli.repository.upload import UploadOptions, upload_file, upload_tree
+from lakecli.repository.upload import UploadOptions, upload_file
+from lakecli.repository.upload_tree import upload_tree
 from lakecli.retry import PARTS, RetryPolicy
 from tests.support.lakes import checksums, read, serve
 from tests.support.recorded_progress import RecordedProgress

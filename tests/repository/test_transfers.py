@@ -15,7 +15,8 @@ from lakecli.kv import transfers
 from lakecli.objectstore.uploads import uploads_of
 from lakecli.repository import repo
 from lakecli.repository.download import DownloadOptions, download_tree
-from lakecli.repository.upload import UploadOptions, upload_tree
+from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload_tree import upload_tree
 from tests.support import crashes
 from tests.support.azurite import ACCOUNT, new_container
 from tests.support.gcs import GcsServer, new_gcs_bucket

@@ -19,7 +19,7 @@ from lakecli.model import CLIENT_MTIME, MAX_PATH_SIZE
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import branch as branches
-from lakecli.repository import upload as module
+from lakecli.repository import upload_tree as module
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
 from lakecli.repository.core.walk import LinkPolicy
@@ -27,13 +27,8 @@ from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.stat import stat
 from lakecli.repository.transfer.ingest import SMALL, Ingest
 from lakecli.repository.transfer.readers import FileChanged
-from lakecli.repository.upload import (
-    UploadOptions,
-    UploadReport,
-    upload_file,
-    upload_stream,
-    upload_tree,
-)
+from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
+from lakecli.repository.upload_tree import UploadReport, upload_tree
 from tests.support.lakes import checksums, make_repository, open_lake, read, serve
 from tests.support.recorded_progress import RecordedProgress
 
@@ -436,3 +431,15 @@ def test_progress_adds_up(anywhere: Repository, source: Path) -> None:
         options = UploadOptions(progress=progress)
         report = upload_tree(anywhere, "main", b"", source=source, options=options)
         assert (progress.size, progress.items) == (report.size, 5)
+
+
+def test_a_flush_that_fails_stages_nothing(
+    anywhere: Repository, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flush(_: Ingest) -> None:
+        raise Unreachable("the disk is full")
+
+    monkeypatch.setattr(Ingest, "flush", flush)
+    with pytest.raises(Unreachable, match="the disk is full"):
+        upload_tree(anywhere, "main", b"", source=source, options=PLAIN)
+    assert read(anywhere, "main") == {}

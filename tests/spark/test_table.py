@@ -16,7 +16,8 @@ from lakecli.repository.commit import commit
 from lakecli.repository.core.places import OutsideAddress, remember
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.rm import rm_tree
-from lakecli.repository.upload import UploadOptions, upload_tree
+from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload_tree import upload_tree
 from lakecli.spark import read_table
 from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
 from tests.support.lakes import unclaimed

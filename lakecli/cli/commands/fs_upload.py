@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.selection import Plan
-    from lakecli.repository.upload import UploadOptions, UploadReport
+    from lakecli.repository.upload import UploadOptions
+    from lakecli.repository.upload_tree import UploadReport
 
 STANDARD_INPUT = "-"
 
@@ -146,7 +147,7 @@ def fs_upload(
 
 
 def _plan(repository: Repository, target: LakeUri, source: str, options: UploadOptions) -> Plan:
-    from lakecli.repository.upload_plan import plan_upload
+    from lakecli.repository.upload_tree import plan_upload
 
     branch, prefix = ref_of(target), target.path or b""
     return plan_upload(repository, branch, prefix, source=Path(source), options=options)
@@ -186,7 +187,7 @@ def _upload_tree(
     source: str,
     options: UploadOptions,
 ) -> UploadReport:
-    from lakecli.repository.upload import UploadReport, upload_tree
+    from lakecli.repository.upload_tree import UploadReport, upload_tree
 
     report = UploadReport()
     try:

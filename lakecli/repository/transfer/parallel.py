@@ -245,28 +245,6 @@ class CheckedProgress(Progress):
         self._progress.advance(items=items, size=size)
 
 
-class Background:
-    """One call in a thread of its own, begun at once; `wait` ends it."""
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
-        self._error: BaseException | None = None
-        self._thread = Thread(target=self._run, name="background", daemon=True)
-        self._thread.start()
-
-    def wait(self) -> None:
-        """Wait for its end, and raise what it raised."""
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def _run(self) -> None:
-        try:
-            self._call()
-        except BaseException as error:  # noqa: BLE001 - it is raised where the call is waited for
-            self._error = error
-
-
 def part_retries(workers: Workers, random: Callable[[], float]) -> Retries:
     """Return how often a part of an object is sent or fetched; the waits end when `workers` do."""
     return Retries(PARTS, sleep=workers.pause, random=random)

@@ -25,7 +25,8 @@ from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.commit import commit
 from lakecli.repository.core.places import remember
 from lakecli.repository.core.stager import Stager
-from lakecli.repository.upload import UploadOptions, upload_tree
+from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload_tree import upload_tree
 from tests.support.faulty import FaultyStore
 from tests.support.lakes import (
     START,

@@ -1,0 +1,318 @@
+"""Uploading a directory: many files, in parallel, staged in chunks; or a plan of it."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from lakecli.committed.encode import encode_entry
+from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
+from lakecli.objectstore.uri import is_local, parse
+from lakecli.repository.core.walk import size_of, walk
+from lakecli.repository.transfer.ingest import SMALL, SpecialFile
+from lakecli.repository.transfer.leftovers import drop_leftovers
+from lakecli.repository.transfer.parallel import FailureBudget
+from lakecli.repository.transfer.readers import FileChanged
+from lakecli.repository.transfer.selection import Plan
+from lakecli.repository.upload import Upload, check_branch, expected_of, is_same
+from lakecli.uri import check_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.walk import Found
+    from lakecli.repository.transfer.ingest import Ingested
+    from lakecli.repository.upload import UploadOptions
+
+    _Item = tuple[Found, bytes | None, int]
+    """A file, the encoded entry that the branch has at its path, and its size."""
+
+CHUNK: Final = 16_384
+"""Files made durable and staged together in a local namespace: each time syncs the disk."""
+
+BUCKET_CHUNK: Final = 1_024
+"""Files staged together in a bucket, where each object is durable at once."""
+
+CHUNK_BYTES: Final = 4 << 30
+"""Bytes staged together, if they are reached first."""
+
+LOOK_AHEAD: Final = 1_024
+"""Files whose entries on the branch are read together."""
+
+
+@dataclass(slots=True)
+class UploadReport:
+    """What a recursive upload did.
+
+    Attributes:
+        uploaded: objects staged because they are new or changed.
+        unchanged: objects that the branch has with the same contents, type and metadata.
+        size: bytes of all these.
+        excluded: files that the selection leaves out.
+        failures: (path on disk, reason), in path order.
+    """
+
+    uploaded: int = 0
+    unchanged: int = 0
+    size: int = 0
+    excluded: int = 0
+    failures: list[tuple[bytes, str]] = field(default_factory=list)
+
+
+def upload_tree(
+    repository: Repository,
+    branch: str,
+    prefix: bytes,
+    *,
+    source: Path,
+    options: UploadOptions,
+    report: UploadReport | None = None,
+) -> UploadReport:
+    """Upload every file below a directory; report files that fail, and upload the others.
+
+    The path of an object is `prefix`, a slash unless the prefix is empty or ends in one, and the
+    name below `source`. Nothing on the branch is deleted.
+
+    Args:
+        repository: to upload to.
+        branch: to stage on.
+        prefix: of the paths.
+        source: the directory.
+        options: of the upload.
+        report: filled while the upload runs, so that the caller of an interrupted one has it.
+
+    Raises:
+        NotFound: no such directory or branch.
+        Refused: the storage namespace lies below the directory.
+    """
+    prefix = _check_tree(repository, branch, prefix, source)
+    upload = _TreeUpload(repository, branch, prefix, options, report or UploadReport())
+    report = upload.run(walk(os.fsencode(source), options.links))
+    drop_leftovers(repository)
+    return report
+
+
+def plan_upload(
+    repository: Repository, branch: str, prefix: bytes, *, source: Path, options: UploadOptions
+) -> Plan:
+    """Return what `upload_tree` would do, from what this machine knows, without writing.
+
+    A file is read and compared if the branch has an object of its size at its path.
+
+    Raises:
+        NotFound: no such directory or branch.
+        Refused: the storage namespace lies below the directory.
+    """
+    prefix = _check_tree(repository, branch, prefix, source)
+    return _TreePlan(repository, branch, prefix, options).plan(
+        walk(os.fsencode(source), options.links)
+    )
+
+
+class _TreeUpload:
+    """A recursive upload: several threads bring files in, which are staged in chunks."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        branch: str,
+        prefix: bytes,
+        options: UploadOptions,
+        report: UploadReport,
+        *,
+        writes: bool = True,
+    ) -> None:
+        self._upload = Upload(repository, branch, options, writes=writes)
+        self._now = repository.lake.now
+        self._prefix = prefix
+        self._options = options
+        self._is_local = is_local(repository.store.uri)
+        self._chunk = CHUNK if self._is_local else BUCKET_CHUNK
+        self._report = report
+        self._budget = FailureBudget()
+        self._lock = Lock()
+        self._staging = Lock()
+        self._pending: list[tuple[bytes, Ingested, bytes | None]] = []
+        self._pending_bytes = 0
+
+    def run(self, found: Iterator[Found]) -> UploadReport:
+        """Upload the files of a walk."""
+        try:
+            self._move(self._with_present(found))
+        except BaseException:
+            # Stage what arrived, so that the repeated command does not send it again.
+            with suppress(LakeError):
+                self._stage_pending()
+            raise
+        self._stage_pending()
+        self._report.failures.sort()
+        return self._report
+
+    def _move(self, items: Iterator[_Item]) -> None:
+        for_each = self._upload.workers.for_each
+        if not self._is_local:
+            for_each(items, self._one)
+            return
+        # In a local namespace, threads with small files wait for the interpreter and for the
+        # directory in which all of them create files: one is as fast as several.
+        while batch := list(islice(items, LOOK_AHEAD)):
+            large = []
+            for item in batch:
+                if item[2] > SMALL:
+                    large.append(item)
+                else:
+                    self._one(item)
+            for_each(large, self._one)
+
+    def _with_present(self, found: Iterator[Found]) -> Iterator[_Item]:
+        """Yield the selected files with the entries that the branch has; record the problems."""
+        while batch := list(islice(found, LOOK_AHEAD)):
+            files = []
+            for each in batch:
+                if not self._options.selection.takes(each.relative):
+                    self._exclude(each)
+                    continue
+                problem = each.problem or self._problem_of(each)
+                if problem is None:
+                    files.append(each)
+                else:
+                    self._fail(each, problem)
+            sizes = list(map(size_of, files))
+            self._options.progress.expect(items=len(files), size=sum(sizes))
+            paths = [self._prefix + each.relative for each in files]
+            yield from zip(files, self._upload.present(paths), sizes, strict=True)
+
+    def _problem_of(self, found: Found) -> str | None:
+        try:
+            check_path(self._prefix + found.relative)
+        except UsageError as error:
+            return error.message
+        return None
+
+    def _exclude(self, _found: Found) -> None:
+        self._report.excluded += 1
+
+    def _fail(self, found: Found, problem: str) -> None:
+        self._report.failures.append((found.path, problem))
+
+    def _one(self, item: _Item) -> None:
+        found, present, _ = item
+        try:
+            ingested = self._upload.ingest.file(found.path, expected=expected_of(present))
+        except OSError as error:
+            self._fail(found, (error.strerror or str(error)).lower())
+            return
+        except (SpecialFile, FileChanged, IntegrityError, Unreachable) as error:
+            self._fail(found, error.message)
+            self._budget.failed(error)
+            return
+        self._budget.succeeded()
+        self._options.progress.advance(items=1)
+        with self._lock:
+            self._pending.append((self._prefix + found.relative, ingested, present))
+            self._pending_bytes += ingested.size
+            is_full = len(self._pending) >= self._chunk or self._pending_bytes >= CHUNK_BYTES
+        if is_full:
+            self._stage_pending()
+
+    def _stage_pending(self) -> None:
+        with self._staging:
+            with self._lock:
+                pending, self._pending = self._pending, []
+                self._pending_bytes = 0
+            if not pending:
+                return
+            with ThreadPoolExecutor(1) as pool:
+                flushing = pool.submit(self._upload.ingest.flush)
+                changes = self._changes(pending)
+            flushing.result()
+            self._upload.stage(changes, [ingested for _, ingested, _ in pending])
+            self._report.uploaded += len(changes)
+            self._report.unchanged += len(pending) - len(changes)
+            self._report.size += sum(ingested.size for _, ingested, _ in pending)
+
+    def _changes(
+        self, pending: list[tuple[bytes, Ingested, bytes | None]]
+    ) -> list[tuple[bytes, bytes]]:
+        """Return the encoded entries that differ from those on the branch, by path."""
+        entry = partial(self._upload.entry, at=self._now(), has_mtime=True)
+        encoded = (
+            (path, encode_entry(entry(path, ingested)), present)
+            for path, ingested, present in pending
+        )
+        return [(path, value) for path, value, present in encoded if not is_same(present, value)]
+
+
+class _TreePlan(_TreeUpload):
+    """A recursive upload that compares and writes nothing."""
+
+    def __init__(
+        self, repository: Repository, branch: str, prefix: bytes, options: UploadOptions
+    ) -> None:
+        super().__init__(repository, branch, prefix, options, UploadReport(), writes=False)
+        self._plan = Plan(failures=self._report.failures)
+
+    def plan(self, found: Iterator[Found]) -> Plan:
+        self._upload.workers.for_each(self._with_present(found), self._one)
+        self._plan.failures.sort()
+        return self._plan
+
+    def _exclude(self, found: Found) -> None:
+        self._plan.excluded.add(size_of(found))
+
+    def _one(self, item: tuple[Found, bytes | None, int]) -> None:
+        found, present, size = item
+        try:
+            is_there = present is not None and self._is_same(found, size, present)
+        except OSError as error:
+            self._fail(found, (error.strerror or str(error)).lower())
+            return
+        except (SpecialFile, FileChanged) as error:
+            self._fail(found, error.message)
+            return
+        self._options.progress.advance(items=1)
+        with self._lock:
+            if present is None:
+                self._plan.new.add(size)
+            else:
+                (self._plan.unchanged if is_there else self._plan.changed).add(size)
+
+    def _is_same(self, found: Found, size: int, present: bytes) -> bool:
+        expected = expected_of(present)
+        if expected is None or expected[1] != size:
+            return False
+        looked = self._upload.ingest.look(found.path)
+        entry = self._upload.entry(
+            self._prefix + found.relative, looked, at=self._now(), has_mtime=True
+        )
+        return is_same(present, encode_entry(entry))
+
+
+def _check_tree(repository: Repository, branch: str, prefix: bytes, source: Path) -> bytes:
+    """Check source and branch before anything is read; return the prefix with its slash."""
+    if not source.is_dir():
+        raise NotFound(f"no such directory: {source}")
+    check_branch(repository, branch)
+    _check_outside(repository, source)
+    return prefix + b"/" if prefix and not prefix.endswith(b"/") else prefix
+
+
+def _check_outside(repository: Repository, source: Path) -> None:
+    """Refuse to upload a namespace into itself."""
+    namespace = parse(repository.record.storage_namespace)
+    if namespace.bucket:
+        return
+    root, place = os.path.realpath(source), os.path.realpath(namespace.path)
+    if os.path.commonpath([root, place]) == root:
+        raise Refused(
+            f"the storage namespace {namespace} lies in {source}, which would be uploaded into it",
+            hint="upload another directory",
+        )
