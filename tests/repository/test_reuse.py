@@ -269,6 +269,15 @@ def test_a_claim_tells_what_is_there(place: Place) -> None:
     assert place.age(KEY) < timedelta(minutes=1)
 
 
+def test_a_claim_reads_the_state_again_after_an_hour(place: Place) -> None:
+    place.put(KEY, days=9)
+    assert place.guard.claim([KEY]) is None
+    place.now += STALE_AFTER + timedelta(seconds=1)
+    place.set_state(Phase.CONDEMNED, 3)
+    assert place.guard.claim([KEY]) == {KEY: 1}
+    assert list(iter_keeps(place.store, 3)) == [KEY]
+
+
 def test_a_claim_while_the_state_moves_looks_again(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from lakecli.kv.intents import IntentStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
+from lakecli.repository.core.clean import unstage_unchanged
 from lakecli.repository.core.under_way import STALE_AFTER, CommitUnderWay
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.undo.log import iter_log
@@ -200,6 +201,22 @@ def test_a_merge_that_is_sent_is_not_undone_beneath(repository: Repository) -> N
     assert branch.show(repository, "main").commit_id == bucket_head(repository)
 
 
+def test_a_branch_does_not_follow_beneath_a_commit_that_is_sent(repository: Repository) -> None:
+    branch.create(repository, "side", source="main")
+    stage(repository, "side", {b"a": b"9"})
+    incoming = commit(repository, "side", message="side", committer="me").id
+    stage(repository, "main", {**BASE, b"b": b"2"})
+
+    def follow(other: Repository) -> None:
+        before = branch.show(other, "main")
+        with pytest.raises(CommitUnderWay):
+            unstage_unchanged(other, "main", incoming)
+        assert branch.show(other, "main") == before
+
+    commit_with(repository, "send", follow, allow_empty=False)
+    assert read(repository, "main") == read(repository, "main@") == checksums(CHANGED)
+
+
 class KilledError(BaseException):
     """The process ended here."""
 
@@ -251,6 +268,18 @@ def test_a_commit_killed_as_it_was_sent_is_given_up_after_a_while(repository: Re
     assert read(repository, "main") == checksums(BASE)
     undo(repository)
     share(repository, lambda shared: commit(shared, "main", message="again", committer="me"))
+    assert read(repository, "main@") == checksums(CHANGED)
+
+
+def test_a_local_commit_passes_one_that_was_killed_long_ago(repository: Repository) -> None:
+    stage(repository, "main", {b"b": b"2"})
+    kill(repository, "send")
+    with pytest.raises(CommitUnderWay):
+        commit(repository, "main", message="too early", committer="me")
+    calm = repository.lake.runtime
+    repository.lake.runtime = calm._replace(clock=lambda: calm.clock() + 2 * STALE_AFTER)
+    made = commit(repository, "main", message="local", committer="me")
+    assert branch.show(repository, "main").commit_id == made.id
     assert read(repository, "main@") == checksums(CHANGED)
 
 
