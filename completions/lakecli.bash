@@ -4,7 +4,7 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='branch cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import log merge op pull push quickstart redo reflog refs-dump refs-restore repo rev-parse show status tag undo version' ;;
+    '') REPLY='branch cat-sst cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import log merge op pull push quickstart redo reflog refs-dump refs-restore repo rev-parse show status tag undo version' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download ls mv presign rm stage stat upload' ;;
@@ -26,6 +26,7 @@ __lakecli_options() {
     'branch reset') REPLY='--object --prefix -y --yes' ;;
     'branch revert') REPLY='--allow-empty --allow-empty-commit -m --parent-number -y --yes' ;;
     'branch show') REPLY='--at-op' ;;
+    'cat-sst') REPLY='--amount -f --file' ;;
     'cherry-pick') REPLY='--allow-empty --allow-empty-commit -m --parent-number' ;;
     'clone') REPLY='-d --default-branch --from-lakefs --refs --take-over' ;;
     'commit') REPLY='--allow-empty --allow-empty-commit --allow-empty-message -m --message --meta --strategy' ;;
@@ -103,6 +104,9 @@ __lakecli_value() {
     'branch revert -m') REPLY='nothing' ;;
     'branch revert --parent-number') REPLY='nothing' ;;
     'branch show --at-op') REPLY='operation' ;;
+    'cat-sst --amount') REPLY='nothing' ;;
+    'cat-sst -f') REPLY='file' ;;
+    'cat-sst --file') REPLY='file' ;;
     'cherry-pick -m') REPLY='nothing' ;;
     'cherry-pick --parent-number') REPLY='nothing' ;;
     'clone -d') REPLY='nothing' ;;
@@ -304,7 +308,7 @@ __lakecli_argument() {
     'tag list 1') REPLY='repository' ;;
     'tag show 1') REPLY='tag' ;;
     'undo 1') REPLY='repository' ;;
-    'help 1') REPLY='=branch cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakefs layout log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo rev-parse revisions security show status tag tutorial undo version' ;;
+    'help 1') REPLY='=branch cat-sst cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakefs layout log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo rev-parse revisions security show status tag tutorial undo version' ;;
     *) REPLY=nothing ;;
     esac
 }

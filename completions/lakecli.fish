@@ -7,6 +7,7 @@ function __lakecli_words
         case ''
             printf '%s\t%s\n' \
                 'branch' 'Create, list, move and delete branches' \
+                'cat-sst' 'Show the records of a range, a metarange or a list of a refs dump' \
                 'cherry-pick' 'Apply the changes of one commit to a branch' \
                 'clone' 'Clone a repository from its storage namespace onto this machine' \
                 'commit' 'Commit the uncommitted changes of a branch' \
@@ -133,6 +134,11 @@ function __lakecli_options
         case 'branch show'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after this operation'
+        case 'cat-sst'
+            printf '%s\t%s\n' \
+                '--amount' 'Show at most N records; -1 shows all' \
+                '-f' 'A file, the URI of an object in a storage namespace, or - for standard input' \
+                '--file' 'A file, the URI of an object in a storage namespace, or - for standard input'
         case 'cherry-pick'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Commit even if nothing changes' \
@@ -465,6 +471,12 @@ function __lakecli_value
             echo 'nothing'
         case 'branch show --at-op'
             echo 'operation'
+        case 'cat-sst --amount'
+            echo 'nothing'
+        case 'cat-sst -f'
+            echo 'file'
+        case 'cat-sst --file'
+            echo 'file'
         case 'cherry-pick -m'
             echo 'nothing'
         case 'cherry-pick --parent-number'
@@ -862,7 +874,7 @@ function __lakecli_argument
         case 'undo 1'
             echo 'repository'
         case 'help 1'
-            echo '=branch cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakefs layout log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo rev-parse revisions security show status tag tutorial undo version'
+            echo '=branch cat-sst cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakefs layout log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo rev-parse revisions security show status tag tutorial undo version'
         case '*'
             echo nothing
     end

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lakecli.repository.lakefs.manifest import RefsManifest
     from lakecli.repository.lakefs.restore import Restored
     from lakecli.repository.refs_dump import Loss
+    from lakecli.sstable.reader import Table
 
 
 def read_manifest(context: Context, source: str) -> RefsManifest:
@@ -30,13 +31,18 @@ def read_manifest(context: Context, source: str) -> RefsManifest:
 
     if source == "-":
         return parse_manifest(context.stdin.buffer.read(MAX_SIZE + 1))
+    return parse_manifest(_read_file(source, MAX_SIZE))
+
+
+def _read_file(source: str, max_size: int) -> bytes:
+    """Read a file, and no more than one byte beyond what it may have."""
     try:
         with Path(source).open("rb") as file:
-            return parse_manifest(file.read(MAX_SIZE + 1))
+            return file.read(max_size + 1)
     except FileNotFoundError:
         raise NotFound(f"no file {source}", hint="give the file, or - for standard input") from None
     except IsADirectoryError:
-        raise UsageError(f"{source} is a directory", hint="give the file of the dump") from None
+        raise UsageError(f"{source} is a directory", hint="give a file in it") from None
     except OSError as error:
         raise PermissionDenied(f"cannot read {source}: {error.strerror}") from error
 
@@ -139,3 +145,30 @@ def next_steps(record: RepositoryRecord, manifest: str) -> list[str]:
         f"lakectl refs-restore lakefs://{name} --manifest {source}",
         last,
     ]
+
+
+def read_table(context: Context, source: str) -> Table:
+    """Read an SSTable from a file, a storage namespace or, for ``-``, standard input.
+
+    Raises:
+        NotFound: there is no such file or object.
+        PermissionDenied: it cannot be read.
+        UsageError: a directory, or a malformed URI.
+        IntegrityError: it is damaged, or no SSTable.
+    """
+    from lakecli.layout import MAX_TABLE_SIZE
+    from lakecli.sstable.reader import BytesSource, Table
+
+    if source == "-":
+        data = context.stdin.buffer.read(MAX_TABLE_SIZE + 1)
+    elif "://" in source:
+        from lakecli.objectstore.base import get_bounded
+        from lakecli.objectstore.registry import open_store, prepare_namespace
+        from lakecli.objectstore.uri import is_local
+
+        folder, _, key = source.rpartition("/")
+        store = open_store(folder, region="" if is_local(folder) else prepare_namespace(folder))
+        data = get_bounded(store, key, MAX_TABLE_SIZE)
+    else:
+        data = _read_file(source, MAX_TABLE_SIZE)
+    return Table(BytesSource(source, data))

@@ -124,6 +124,7 @@ ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
     "branch reset": (Answer("ref"),),
     "branch revert": (Answer("reverts"),),
     "branch show": (Answer("ref"),),
+    "cat-sst": (Answer("stored record", each=True),),
     "cherry-pick": (Answer("commit"),),
     "clone": (Answer("cloned"),),
     "commit": (Answer("commit"),),

@@ -131,3 +131,45 @@ def test_options_that_make_no_sense_are_refused(cli: Cli, arguments: tuple[str, 
 @pytest.fixture
 def demo_root(tmp_path: Path) -> Path:
     return tmp_path
+
+
+def test_the_records_of_every_kind_of_table_are_shown(cli: Cli, namespace: Path) -> None:
+    expected = live_expected()
+    dump = expected["refs_dump"]
+    lists = {name: namespace / "_lakefs" / dump[f"{name}_meta_range_id"] for name in PLURALS}
+    for name, column in PLURALS.items():
+        ranges = cli.ok("cat-sst", "-f", lists[name], "--json").json_lines
+        records = [
+            record
+            for each in ranges
+            for record in cli.ok(
+                "cat-sst", "-f", namespace / "_lakefs" / each["range_id"], "--json"
+            ).json_lines
+        ]
+        assert sorted(record[column] for record in records) == sorted(expected[name])
+    commit = expected["commits"][expected["branches"]["main"]]
+    tree = namespace / "_lakefs" / commit["meta_range_id"]
+    ranges = cli.ok("cat-sst", "--file", f"local://{tree}", "--json").json_lines
+    entries = [
+        record
+        for each in ranges
+        for record in cli.ok(
+            "cat-sst", "-f", namespace / "_lakefs" / each["range_id"], "--json"
+        ).json_lines
+    ]
+    answered = expected["entries"]["main@"]
+    assert [entry["path"] for entry in entries] == [entry["path"] for entry in answered]
+    assert [entry["checksum"] for entry in entries] == [entry["checksum"] for entry in answered]
+    shown = cli.ok("cat-sst", "-f", tree, "--amount", "1").stdout
+    assert ranges[0]["range_id"] in shown
+    assert ranges[1]["range_id"] not in shown
+
+
+def test_a_file_that_is_no_table_is_refused(cli: Cli, refs: Path, tmp_path: Path) -> None:
+    assert cli("cat-sst", "-f", refs).exit_code == ExitCode.INTEGRITY
+    assert cli("cat-sst", "-f", tmp_path / "missing").exit_code == ExitCode.NOT_FOUND
+    assert cli("cat-sst", "-f", tmp_path).exit_code == ExitCode.USAGE
+    assert cli("cat-sst").exit_code == ExitCode.USAGE
+
+
+PLURALS = {"branches": "branch", "tags": "tag", "commits": "commit_id"}

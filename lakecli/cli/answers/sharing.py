@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NotRequired, TypedDict
 
 from lakecli.model import CommitId
 
@@ -201,3 +202,55 @@ class RestoredRefs(TypedDict):
     tags: int
     commits: int
     left_out: Sequence[RefUpdate]
+
+
+class StoredRecord(TypedDict):
+    """A record of a range, a metarange, a list of a refs dump, or a commit pack.
+
+    Attributes:
+        path: path of an entry.
+        identity: identity of an entry in hex digits.
+        size: size of an object in bytes.
+        checksum: BLAKE3 in 64 hex digits if lakecli uploaded it, else an ETag.
+        modified_at: time of the upload.
+        physical_address: where the bytes of an object are.
+        metadata: metadata of an entry or a commit.
+        range_id: ID of a range.
+        min_key: first path of a range.
+        max_key: last path of a range.
+        count: number of entries of a range.
+        estimated_size: size of a range in bytes; exact if lakecli wrote it.
+        branch: name of a branch.
+        tag: name of a tag.
+        commit_id: ID of a commit.
+        committer: name and e-mail of a commit.
+        message: message of a commit.
+        created_at: time of a commit.
+        parents: IDs of the parents in the order in which they are recorded.
+        metarange_id: ID of the tree of a commit.
+        version: 1; 0 if the first parent is the last one recorded.
+        generation: generation of a commit.
+    """
+
+    path: NotRequired[bytes]
+    identity: NotRequired[str]
+    size: NotRequired[int]
+    checksum: NotRequired[str]
+    modified_at: NotRequired[datetime]
+    physical_address: NotRequired[str]
+    metadata: NotRequired[Mapping[str, str]]
+    range_id: NotRequired[str]
+    min_key: NotRequired[bytes]
+    max_key: NotRequired[bytes]
+    count: NotRequired[int]
+    estimated_size: NotRequired[int]
+    branch: NotRequired[str]
+    tag: NotRequired[str]
+    commit_id: NotRequired[CommitId]
+    committer: NotRequired[str]
+    message: NotRequired[str]
+    created_at: NotRequired[datetime]
+    parents: NotRequired[Sequence[CommitId]]
+    metarange_id: NotRequired[str]
+    version: NotRequired[int]
+    generation: NotRequired[int]

@@ -5,6 +5,7 @@
     manifest    the document that names the three lists of a dump
     dump        reads a dump and verifies it
     restore     makes a repository of a dump
+    records     what the tables of ranges, metaranges and dumps hold
     lists       writes the lists of a dump
 
 A dump is three trees in the storage namespace: the commits, branches and tags of a repository as

@@ -1,0 +1,131 @@
+"""What a range, a metarange or a list of a refs dump holds, record by record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.committed.metaranges import decode_range_record
+from lakecli.committed.values import decode_entry
+from lakecli.errors import IntegrityError
+from lakecli.proto.messages import BRANCH_DATA, TAG_DATA
+from lakecli.proto.varint import Malformed
+from lakecli.remote.commit_data import decode_commit_data
+from lakecli.sstable.framing import decode_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from lakecli.sstable.reader import Table
+
+
+class Kind(NamedTuple):
+    """A kind of table.
+
+    Attributes:
+        columns: the names of its fields, in the order in which lakectl shows them.
+        read: returns the fields of a record, from its key, identity and data.
+    """
+
+    columns: tuple[str, ...]
+    read: Callable[[bytes, bytes, bytes], tuple[Any, ...]]
+
+
+def _entry(key: bytes, identity: bytes, value: bytes) -> tuple[Any, ...]:
+    entry = decode_entry(value)
+    return (
+        key,
+        identity.hex(),
+        entry.size,
+        entry.checksum,
+        entry.modified_at,
+        entry.physical_address,
+        entry.metadata,
+    )
+
+
+def _range(_key: bytes, _identity: bytes, value: bytes) -> tuple[Any, ...]:
+    record = decode_range_record(value)
+    return record.id, record.min_key, record.max_key, record.count, record.size
+
+
+def _commit(key: bytes, _identity: bytes, value: bytes) -> tuple[Any, ...]:
+    commit = decode_commit_data(key, decode_value(value)[1])
+    return (
+        commit.id,
+        commit.committer,
+        commit.message,
+        commit.created_at,
+        commit.metadata,
+        commit.recorded_parents,
+        commit.metarange_id,
+        commit.version,
+        commit.generation,
+    )
+
+
+def _branch(_key: bytes, _identity: bytes, value: bytes) -> tuple[Any, ...]:
+    fields = BRANCH_DATA.decode(decode_value(value)[1])
+    return fields["id"], fields["commit_id"]
+
+
+def _tag(_key: bytes, _identity: bytes, value: bytes) -> tuple[Any, ...]:
+    fields = TAG_DATA.decode(decode_value(value)[1])
+    return fields["id"], fields["commit_id"]
+
+
+_RANGE: Final = Kind(("range_id", "min_key", "max_key", "count", "estimated_size"), _range)
+_ENTRY: Final = Kind(
+    ("path", "identity", "size", "checksum", "modified_at", "physical_address", "metadata"), _entry
+)
+_COMMIT: Final = Kind(
+    (
+        "commit_id",
+        "committer",
+        "message",
+        "created_at",
+        "metadata",
+        "parents",
+        "metarange_id",
+        "version",
+        "generation",
+    ),
+    _commit,
+)
+_ENTITIES: Final[Mapping[bytes, Kind]] = {
+    b"branch": Kind(("branch", "commit_id"), _branch),
+    b"commit": _COMMIT,
+    b"tag": Kind(("tag", "commit_id"), _tag),
+}
+
+
+def kind_of(table: Table) -> Kind:
+    """Return the kind of a table by its properties.
+
+    Raises:
+        IntegrityError: it is none that lakecli or lakeFS write.
+    """
+    kind, entity = table.properties.get("type", b""), table.properties.get("entity", b"")
+    if kind == b"metaranges":
+        return _RANGE
+    if entity in _ENTITIES:
+        return _ENTITIES[entity]
+    if kind == b"ranges":
+        return _ENTRY
+    raise IntegrityError(
+        f"{table.name} is no range, metarange or list of refs",
+        hint="give a file of _lakefs/, or a commit pack of _lakecli/commits/",
+    )
+
+
+def iter_records(table: Table) -> Iterator[tuple[Any, ...]]:
+    """Yield the fields of each record in key order, as `Kind.columns` names them.
+
+    Raises:
+        IntegrityError: a block or a record is damaged, or the table is of no known kind.
+    """
+    read = kind_of(table).read
+    for key, value in table.records():
+        try:
+            yield read(key, decode_value(value)[0], value)
+        except Malformed as error:
+            raise IntegrityError(f"{table.name}: the record at {key!r} is malformed") from error
