@@ -105,7 +105,7 @@ def delete(repository: Repository, name: str) -> Branch:
         Refused: it is the default branch.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    from lakecli.repository.core.under_way import check_none_sent, once_settled
+    from lakecli.repository.core.under_way import check_none_sent, when_none_under_way
 
     def act(*, has_asked: bool) -> Branch:
         with repository.lake.kv.write() as txn:
@@ -122,7 +122,7 @@ def delete(repository: Repository, name: str) -> Branch:
         return branch
 
     repository.lake.runtime.on_step("delete")
-    return once_settled(repository, act)
+    return when_none_under_way(repository, act)
 
 
 def check_delete(repository: Repository, name: str) -> Branch:
@@ -156,7 +156,7 @@ def reset(repository: Repository, name: str) -> None:
         NotFound: no such branch.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    from lakecli.repository.core.under_way import check_none_sent, once_settled
+    from lakecli.repository.core.under_way import check_none_sent, when_none_under_way
 
     def act(*, has_asked: bool) -> None:
         with repository.lake.kv.write() as txn:
@@ -178,7 +178,7 @@ def reset(repository: Repository, name: str) -> None:
             )
 
     repository.lake.runtime.on_step("reset")
-    once_settled(repository, act)
+    when_none_under_way(repository, act)
 
 
 def reset_prefix(repository: Repository, name: str, prefix: bytes) -> int:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lakecli.remote.damage import Damage
     from lakecli.repository.core.lake import Lake
     from lakecli.repository.sharing.fetch import Remote
-    from lakecli.repository.sharing.incoming import Incoming
+    from lakecli.repository.sharing.unpacking import Unpacked
 
 
 class Cloned(NamedTuple):
@@ -99,18 +99,18 @@ def clone_counted(
         _check_new(txn, record)
     state = read_state(repository.store)
     remote = read_remote(repository, {}, progress=progress)
-    incoming = take_packs(repository, remote.refs, progress=progress)
+    unpacked = take_packs(repository, remote.refs, progress=progress)
     lake.runtime.on_step("register")
     fetched = tracking.Fetched(lake.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
         _check_free(txn, name)
         _check_new(txn, record)
-        made, left_out = _register(txn, repository, remote, incoming)
+        made, left_out = _register(txn, repository, remote, unpacked)
         tracking.put_fetched(txn, repository, fetched)
     branches = sum(isinstance(each, Branch) for each in made)
-    damaged = (*remote.damaged, *incoming.damaged)
+    damaged = (*remote.damaged, *unpacked.damaged)
     notify(repository, damaged)
-    return Cloned(repository, branches, len(made) - branches, incoming.commits, left_out, damaged)
+    return Cloned(repository, branches, len(made) - branches, unpacked.commits, left_out, damaged)
 
 
 def _check_free(txn: ReadTransaction, name: str) -> None:
@@ -167,7 +167,7 @@ def _describe(uri: str, name: str) -> RepositoryRecord:
 
 
 def _register(
-    txn: WriteTransaction, repository: Repository, remote: Remote, incoming: Incoming
+    txn: WriteTransaction, repository: Repository, remote: Remote, unpacked: Unpacked
 ) -> tuple[list[Branch | Tag], tuple[RefUpdate, ...]]:
     """Make the repository visible with its refs; return them, and those that were left out."""
     record = repository.record
@@ -178,7 +178,7 @@ def _register(
     made: dict[tuple[str, str], Branch | Tag] = {}
     left_out: list[RefUpdate] = []
     for kind, name, commit_id in _positions(remote):
-        if not incoming.has(txn, repository, commit_id):
+        if not unpacked.has(txn, repository, commit_id):
             left_out.append(RefUpdate(kind, name, None, commit_id, Change.INCOMPLETE))
         elif kind == "branch":
             made[kind, name] = _branch(txn, repository, name, commit_id)

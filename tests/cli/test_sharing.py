@@ -187,7 +187,7 @@ def test_an_interrupted_push_is_told(
 
     for _ in range(2):
         with monkeypatch.context() as patch:
-            patch.setattr(publish, "send", killed)
+            patch.setattr(publish, "request_move", killed)
             assert cli("push", MAIN).exit_code == ExitCode.INTERRUPTED
     golden(
         "push_interrupted",

@@ -499,14 +499,14 @@ class TestProcesses:
         first.catch_up()
         branch.create(first.repository, "new", source="main")
         second = synced(two, "two")
-        sending = notes.send
+        pushing = notes.push_note
 
-        def send(repository: Repository, note: unsent.Unsent, **options: Any) -> None:
+        def push(repository: Repository, note: unsent.Unsent, **options: Any) -> None:
             if repository is first.repository:
                 second.catch_up()
-            sending(repository, note, **options)
+            pushing(repository, note, **options)
 
-        monkeypatch.setattr(notes, "send", send)
+        monkeypatch.setattr(notes, "push_note", push)
         first.finish()
         assert there(one, "new") == here(one)
         assert position(one, "new") == here(one)
@@ -590,7 +590,7 @@ class TestFollowing:
             tag.create(synced_bob, "t", "main")
         sharing = synced(bob, "bob")
         with monkeypatch.context() as patch:
-            patch.setattr(notes, "send", refuse)
+            patch.setattr(notes, "push_note", refuse)
             assert [type(each) for each in sharing.catch_up().unsent] == [PermissionDenied]
         sharing.finish()
         assert there(bob, "t", "tag") is None  # it moved nothing, so it sends nothing

@@ -1,13 +1,13 @@
 """Branches without uncommitted changes, and moving one while something is staged on it.
 
-Staging may hold records that change nothing: objects staged as they are committed, and deletions
-of what is not there. A branch with only such records counts as clean. They must not outlive a move
-of its head, for on top of the new head they would take back what the move brought.
+Staging may hold records that change nothing: objects staged as they are committed, and deletions of
+absent objects. A branch with only such records counts as clean. They must not outlive a move of its
+head: on top of the new head they would undo what the move brought.
 
 - A command that needs a clean branch seals them and takes them off as it moves the branch
   (`seal_clean` and `lakecli.repository.core.transaction`).
 - A branch that follows the bucket keeps its uncommitted changes. Before it moves,
-  `unstage_unchanged` takes the records off that change nothing of what comes in.
+  `unstage_unchanged` removes the records that change nothing, of paths that differ in the new head.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ def check_clean(view: View) -> None:
 def seal_clean(
     repository: Repository, name: str, seal: Callable[[Repository, str], Branch]
 ) -> Branch:
-    """Seal a branch that is clean, and return it; where nothing is staged, nothing is written.
+    """Seal a branch that is clean, and return it; if nothing is staged, write nothing.
 
-    What is staged between the check and the sealing is sealed too: look at it again.
+    What is staged between the check and the sealing is sealed too, so the caller checks again.
 
     Args:
-        repository: whose branch.
-        name: of the branch.
+        repository: the repository of the branch.
+        name: the name of the branch.
         seal: seals a branch.
 
     Raises:
@@ -86,19 +86,18 @@ def seal_clean(
 
 
 def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None:
-    """Take off a branch what is staged as it is committed, of paths that differ in a new head.
+    """Remove staged records that equal the head, of paths that differ in a new head.
 
-    Nothing reads otherwise afterwards. It is an operation as following the bucket is: `undo`
-    passes over it.
+    The branch reads as before. `undo` passes over this operation, as over following the bucket.
 
     Args:
-        repository: whose branch.
-        name: of the branch; one that is not there, or has nothing staged, is left alone.
+        repository: the repository of the branch.
+        name: the name of the branch; if it is absent or has nothing staged, nothing happens.
         head: the commit that the branch is about to move to.
 
     Raises:
         IntegrityError: a tree that had to be read is missing or damaged.
-        CommitUnderWay: another process is sending a commit to the bucket that has sealed some.
+        CommitUnderWay: another process is sending a commit that has sealed some of the records.
     """
     from lakecli.committed.diff import diff
 
@@ -123,11 +122,11 @@ def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None
 def _iter_unchanged(
     staged: Iterator[tuple[bytes, bytes]], changes: Iterable[Difference]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (path, value or tombstone) of what is staged as it was before a change of the path.
+    """Yield (path, value or tombstone) of records that are staged as they were before a change.
 
     Args:
-        staged: in path order.
-        changes: in path order; none is asked for where nothing is staged.
+        staged: the records, in path order.
+        changes: in path order; not read if nothing is staged.
     """
     from lakecli.committed.pairs import is_same
 
@@ -149,7 +148,7 @@ def _unstage(
     seen: Branch,
     unchanged: list[tuple[bytes, bytes]],
 ) -> bool:
-    """Remove records that still are as they were seen; return whether the head is, too."""
+    """Remove the records that have not changed since; return ``False`` if the head has."""
     from lakecli.kv import operations as log
     from lakecli.kv.operations import StagingChange
 
@@ -186,6 +185,6 @@ def _unstage(
 
 
 def _staged_at(view: View, path: bytes) -> bytes | None:
-    """Return what is staged at a path, maybe a tombstone; ``None`` if nothing is."""
+    """Return the value or tombstone that is staged at a path; ``None`` if nothing is."""
     found = (area.get(view.txn, token, path) for token in view.tokens)
     return next((value for value in found if value is not None), None)

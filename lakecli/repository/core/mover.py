@@ -112,7 +112,7 @@ class LocalMover:
     ) -> bool:
         """Compare the branch with what the commit was built from, and land the commit."""
         from lakecli.repository.core.landing import is_built_from, land
-        from lakecli.repository.core.under_way import check_none_sent, once_settled
+        from lakecli.repository.core.under_way import check_none_sent, when_none_under_way
         from lakecli.repository.core.view import branch_at
 
         def compare_and_land(*, has_asked: bool) -> bool:
@@ -126,7 +126,7 @@ class LocalMover:
                 return is_current
 
         repository.lake.runtime.on_step("move")
-        return once_settled(repository, compare_and_land)
+        return when_none_under_way(repository, compare_and_land)
 
     def finish(self, repository: Repository) -> None:
         """Do nothing: nothing is to be sent."""

@@ -1,4 +1,4 @@
-"""Appending operations to a repository's log: what each verb did, in one line of code."""
+"""Appending operations to the log of a repository."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def append(
 ) -> Operation:
     """Append an operation to the log, in the transaction that makes its changes.
 
-    Where sharing is automatic, refs that it moved are noted to be moved in the bucket too.
+    Where sharing is automatic, the refs that it moved are noted, to be moved in the bucket too.
 
     Args:
         txn: that transaction.
-        repository: whose log.
-        kind: the command's words: ``branch create``.
-        refs: before and after of each.
-        staging: the areas written to.
+        repository: the repository of the log.
+        kind: the command's words, such as ``branch create``.
+        refs: each ref that it changed, before and after.
+        staging: the areas that it wrote to.
         sealed: tokens that belong to the operation from now on, until it expires.
-        metadata: whatever else the log should show.
-        id: of the operation, where images were saved under it already; else a fresh one.
-        is_shared: the bucket has these moves already.
-        is_undo: it takes moves back; what the bucket had of them was taken back there before.
+        metadata: what else the log should show.
+        id: the ID under which images were saved already; ``None``: a fresh one.
+        is_shared: whether the bucket has these moves already.
+        is_undo: whether it undoes moves, which were undone in the bucket before.
     """
     from lakecli.kv import operations as log
     from lakecli.kv.intents import IntentStore

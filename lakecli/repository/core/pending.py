@@ -1,4 +1,4 @@
-"""Finishing what an interrupted command left: moves whose outcome was never written down."""
+"""Finishing what an interrupted command left: moves whose outcome was never recorded."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Finished(NamedTuple):
 
     Attributes:
         intent: the move.
-        state: ``applied``: it is written down now; ``lost``: somebody else moved the ref first, and
-            it will never be made; ``open``: not made, until the same command is given again.
+        state: ``applied``: it was made, and is recorded now; ``lost``: somebody else moved the ref
+            first, and it will never be made; ``open``: it is made when the command is repeated.
     """
 
     intent: Intent
@@ -43,10 +43,10 @@ class Finished(NamedTuple):
 
 
 def finish_pending(repository: Repository) -> list[Finished]:
-    """Find out what became of the moves that interrupted commands began, and write it down.
+    """Find out what became of the moves that interrupted commands began, and record it.
 
-    Asks the bucket only where there are any. Nothing is sent: an open move is made by the command
-    that began it, when it is given again.
+    The bucket is asked only if there are any. Nothing is sent: an open move is made by the command
+    that began it, when it is repeated.
 
     Raises:
         Unreachable: the store does not answer; nothing changed.

@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from lakecli.model import Branch, CommitId, Tag
 
 FOLLOWED: Final = "sync"
-"""The kind of operation by which refs followed the bucket by themselves."""
+"""The kind of operation by which refs followed the bucket."""
 
 LOCAL: Final = frozenset({"repo create", "repo delete", "clone", "fetch", "pull", FOLLOWED})
-"""Kinds of operations that concern this machine alone: the bucket had these moves already, or never
+"""Kinds of operations that concern this machine only: the bucket had their moves already, or never
 gets them. A pull that merges is a merge."""
 
 
 def is_local(operation: Operation, change: RefChange) -> bool:
-    """Tell whether a change of an operation only concerns this machine, and is never sent."""
+    """Return whether a change concerns this machine only, and is never sent."""
     return change.is_local or operation.kind in LOCAL
 
 
 def moves_commit(change: RefChange) -> bool:
-    """Whether a branch or tag points to another commit after a change, or is new or gone."""
+    """Return whether a change moved, made or deleted a branch or tag."""
     if change.kind == "repository":
         return False
     return commit_of(change.before) != commit_of(change.after)

@@ -1,8 +1,7 @@
-"""Staged changes that the branch's head has overtaken: somebody else changed the same paths.
+"""Staged changes of paths that others have changed since in the branch's head.
 
-A staging area remembers the commit it was started on. Where the head has moved on from there by
-what another clone pushed, committing what is staged would silently undo the other's change of a
-path that both changed.
+A staging area remembers the commit it was started on. If the head has moved on from there by what
+another clone pushed, committing a path that both changed would silently undo the other's change.
 """
 
 from __future__ import annotations
@@ -23,10 +22,9 @@ if TYPE_CHECKING:
 
 
 def iter_overtaken(view: View) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield (path, its value in the head) of what both the areas of a view and others changed.
+    """Yield (path, its value in the head) of what both staging and others changed, in path order.
 
-    In path order. A path that is staged as the head has it is no matter, nor is one that was
-    staged again since.
+    Paths staged identically to the head are ignored, and so are those that were staged again since.
     """
     areas = [
         _overtaken(view, token, base, newer=view.tokens[:place])
@@ -37,7 +35,7 @@ def iter_overtaken(view: View) -> Iterator[tuple[bytes, bytes | None]]:
 
 
 def _overtaken_areas(view: View) -> Iterator[tuple[int, StagingToken, Commit]]:
-    """Yield the areas that were started on an older commit of the head's history, with that."""
+    """Yield the areas that were started on an older commit of the head's history, with it."""
     refs = RefStore(view.txn, view.repository.key)
     for place, token in enumerate(view.tokens):
         started_on = staging_tokens.started_on(view.txn, token)
@@ -71,11 +69,11 @@ def iter_crossing(
     *,
     ignores_unchanged: bool = False,
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield (path, its value after the change) of what is staged and was changed, differently.
+    """Yield (path, its value after the change) of what is staged and was changed differently.
 
     Args:
-        staged: (path, value or a tombstone), in path order.
-        changes: in path order; none is asked for where nothing is staged.
+        staged: (path, value or tombstone), in path order.
+        changes: in path order; not read if nothing is staged.
         ignores_unchanged: leave out what is staged as it was before the change.
     """
     from lakecli.committed.pairs import is_same

@@ -14,7 +14,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.operations import StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import gate, operations, staging_tokens
-from lakecli.repository.core.under_way import check_none_sent, once_settled
+from lakecli.repository.core.under_way import check_none_sent, when_none_under_way
 from lakecli.repository.core.view import View, branch_at, view_of_branch
 from lakecli.staging import area
 
@@ -151,7 +151,7 @@ class Stager:
         """
         for start in range(0, len(paths), BATCH):
             part = paths[start : start + BATCH]
-            while not once_settled(self._repository, partial(self._unstage, part)):
+            while not when_none_under_way(self._repository, partial(self._unstage, part)):
                 pass  # another commit has come between
 
     def _unstage(self, part: Sequence[bytes], *, has_asked: bool) -> bool:

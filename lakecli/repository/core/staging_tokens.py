@@ -34,13 +34,13 @@ def started_on(txn: ReadTransaction, token: StagingToken) -> CommitId | None:
 def move_on(
     txn: WriteTransaction, token: StagingToken, head: CommitId, *, since: CommitId | None = None
 ) -> None:
-    """Count a token as started on `head`: what is staged there has seen all that `head` brought.
+    """Record a token as started on `head`, because what is staged there has seen `head`.
 
     Args:
         txn: the transaction that moves the branch.
-        token: known, or else nothing happens.
-        head: where the branch stands now.
-        since: only if the token was started on this commit.
+        token: the token; if it is unknown, nothing happens.
+        head: the new head of the branch.
+        since: do it only if the token was started on this commit; ``None``: always.
     """
     data = txn.get(Table.TOKENS, token)
     if data is None:
@@ -53,10 +53,10 @@ def move_on(
 
 
 def outdate(txn: WriteTransaction, repository: Repository, branch: Branch) -> Branch:
-    """Return a branch with an empty area beneath its sealed ones; writing it is the caller's.
+    """Return a branch with an empty area below its sealed ones, for the caller to write.
 
-    A commit under way that was built from those finds that they are no longer the oldest, and
-    builds again. Whoever writes to a sealed area has to do this.
+    Every write to a sealed area needs this: a commit under way that was built from the sealed areas
+    finds that they are no longer the oldest, and builds again.
     """
     beneath = start(txn, repository, branch.name, branch.commit_id)
     return replace(branch, sealed_tokens=(*branch.sealed_tokens, beneath))

@@ -65,10 +65,10 @@ def commit_staged(
     """Move a branch to a commit built from its head and its staging area.
 
     Args:
-        repository: whose branch.
-        name: of the branch.
+        repository: the repository of the branch.
+        name: the name of the branch.
         build: gets the head with the sealed changes on top; called again after a lost race.
-        kind: of the operation, as the log shows it.
+        kind: the kind of operation, as the log shows it.
 
     Raises:
         UsageError: message, committer or metadata are not UTF-8.
@@ -98,7 +98,7 @@ def commit_clean(
     """Move a branch without uncommitted changes to a commit built from its head.
 
     Staged records that are equal to the head are no changes; the move takes them off the branch.
-    What is staged while this runs stays staged, on top of the new head.
+    What is staged meanwhile stays staged, on top of the new head.
 
     Raises:
         UsageError: message, committer or metadata are not UTF-8.
@@ -155,7 +155,7 @@ def _try(
     sealed: tuple[StagingToken, ...],
     must_be_clean: bool = False,
 ) -> Commit | None:
-    """Build and move once; return ``None`` where the branch moved meanwhile."""
+    """Build a commit and move the branch to it; return ``None`` if the branch moved meanwhile."""
     lake = repository.lake
     lake.runtime.on_step("build")
     with lake.kv.read() as txn:
@@ -186,9 +186,9 @@ def _try(
 def _check_not_committed(
     repository: Repository, branch: Branch, gone: Sequence[StagingToken]
 ) -> None:
-    """Refuse to go on where another commit took the staged changes that this one had sealed.
+    """Refuse to go on if another commit took the staged changes that this one had sealed.
 
-    If they were thrown away or taken back instead, what is left is committed.
+    If they were discarded or undone instead, what is left is committed.
 
     Raises:
         LostRace: naming the head, which has them.
@@ -207,17 +207,18 @@ def _check_not_committed(
     ):
         raise LostRace(
             f"another commit took the staged changes of {branch.name}: {branch.commit_id}",
-            hint=f"look at it: lakecli show commit {repository.uri}/{branch.commit_id}",
+            hint=f"show it: lakecli show commit {repository.uri}/{branch.commit_id}",
         )
 
 
 def _discard_unchanged(repository: Repository, branch: Branch, *, kind: str) -> bool:
-    """Take sealed areas off a branch that turned out to hold no change, as one operation.
+    """Take sealed areas that hold no change off a branch, as one operation.
 
     Left there, they would hide what a merge or a fetch brings later.
 
     Returns:
-        Whether the branch still was as it was built from: if not, there may be changes now.
+        Whether the branch still was what the commit was built from; if not, there may be changes
+        now.
     """
     sealed = branch.sealed_tokens
     if not sealed:

@@ -110,7 +110,7 @@ class Act(Protocol[R_co]):
         """Make it; `has_asked`: the bucket was asked what became of such commits."""
 
 
-def once_settled(repository: Repository, act: Act[R_co]) -> R_co:
+def when_none_under_way(repository: Repository, act: Act[R_co]) -> R_co:
     """Change a branch; if a commit of it is under way, ask the bucket first what became of it.
 
     Args:

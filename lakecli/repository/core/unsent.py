@@ -1,13 +1,13 @@
-"""Moves made here that are still to be made in the bucket, and refs that are held back here.
+"""Notes of refs that moved here and are still to move in the bucket, and refs that are held.
 
-Where sharing is automatic, every operation that moves a ref leaves a note of it in its own
-transaction, with where the ref stood before and after. Further moves of that ref, by whatever
-command, extend the note, so it always says: from where the bucket is believed to stand, to where
-the ref stands here. `judge` decides whether that may be sent: only if the bucket stands exactly on
-the note's *before*, or if the move is a fast-forward of what the bucket has.
+Where sharing is automatic, every operation that moves a ref leaves a note in its own transaction,
+with the ref's position before and after. Further moves of that ref, by any command, extend the
+note: from where the bucket is believed to stand, to where the ref stands here. `judge` decides
+whether that may be sent: only if the bucket stands exactly on the note's *before*, or if the move
+is a fast-forward of what the bucket has.
 
-What came from the bucket (clone, fetch, pull, sync) is never sent, nor is taking it back. A ref
-that was taken back like that is held: it does not follow the bucket until it moves there again.
+What came from the bucket (clone, fetch, pull, sync) is never sent, and neither is undoing it. A ref
+on which that was undone is held: it does not follow the bucket until it moves there again.
 
 ::
 
@@ -42,17 +42,17 @@ _HELD: Final = "held"
 
 
 class Unsent(NamedTuple):
-    """A ref that was moved here and is still to be moved in the bucket.
+    """A note: a ref that was moved here and is still to be moved in the bucket.
 
     Attributes:
         id: the key of its row.
         kind: ``branch`` or ``tag``.
-        name: of the ref.
+        name: the name of the ref.
         operation: the kind of the last operation that moved it.
-        before: where it stood before the first of these moves; ``None``: it was not there.
-        after: where the last of them left it; ``None``: it deleted it.
+        before: its position before the first of these moves; ``None``: it did not exist.
+        after: its position after the last of them; ``None``: it was deleted.
         by: the `BranchMover.command_id` in hex of each command that moved it.
-        is_known: whether `before` and `after` are; rows of older versions lack them.
+        is_known: whether `before` and `after` are known; rows of older versions lack them.
     """
 
     id: bytes
@@ -72,7 +72,7 @@ class Verdict(Enum):
     NOTHING = auto()
     """The bucket has it already, with or without more on top."""
     REFUSE = auto()
-    """The bucket stands elsewhere: the move would take back or delete what others did."""
+    """The bucket stands elsewhere: the move would undo or delete what others did."""
 
 
 def note(
@@ -87,11 +87,11 @@ def note(
 
     Args:
         txn: that transaction.
-        repository: whose.
-        operation: not appended yet.
-        is_shared: the bucket has these moves already.
-        is_undo: it takes moves back, and what the bucket had of them was taken back there before:
-            only a note that is still there is changed.
+        repository: the repository of the refs.
+        operation: the operation, not appended yet.
+        is_shared: whether the bucket has these moves already.
+        is_undo: whether it undoes moves. What the bucket had of them was undone there before, so
+            only a note that still exists is changed.
     """
     rows = IntentStore(txn, repository.key)
     for change in operation.refs:
@@ -104,7 +104,7 @@ def note(
             if repository.syncs and not is_shared:
                 _hold(txn, repository, change)
         else:
-            # Whoever shares by hand pushes by hand: they only keep notes right.
+            # Without automatic sharing, existing notes are kept right and none is made.
             starts = repository.syncs and not is_undo
             _extend(txn, repository, operation, change, starts=starts)
 
@@ -126,7 +126,7 @@ def find_unsent(
 
 
 def is_held(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bool:
-    """Tell whether a ref was taken back here, and has not moved in the bucket since."""
+    """Return whether a ref is held: moved back here, and not moved in the bucket since."""
     id_ = _row(_HELD, tracked.kind, tracked.name)
     fields = IntentStore(txn, repository.key).find(id_)
     return fields is not None and fields[_HELD] == tracked.write_id
@@ -138,10 +138,10 @@ def judge(
     """Decide whether a move may be made in the bucket.
 
     Args:
-        txn: the moment to look at; it has the history of `there`.
-        repository: whose.
-        move: what was done here.
-        there: where the ref stands in the bucket; ``None``: nowhere.
+        txn: the state of the local store, with the history of `there`.
+        repository: the repository of the ref.
+        move: the note.
+        there: the position of the ref in the bucket; ``None``: it does not exist there.
     """
     refs = RefStore(txn, repository.key)
     if not move.is_known:
@@ -153,7 +153,7 @@ def judge(
         return Verdict.NOTHING
     if there == move.before:
         return Verdict.SEND
-    # Not where both sides made a branch of this name: those are two branches.
+    # If both sides made a branch of this name, those are two branches.
     if move.kind == "branch" and None not in (there, move.before, move.after):
         assert there is not None
         assert move.after is not None
@@ -165,7 +165,7 @@ def judge(
 
 
 def forget(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
-    """Delete the note of a move that is settled; what was added to it meanwhile stays noted."""
+    """Delete the note of a move that was sent or refused; moves added meanwhile stay noted."""
     rows = IntentStore(txn, repository.key)
     present = find_unsent(txn, repository, move.kind, move.name)
     if present is None:
@@ -181,17 +181,17 @@ def note_taken_back(
 ) -> Unsent | None:
     """Note the way back of a move that another process undid here while it was being sent.
 
-    Undoing a move that is still to be sent deletes its note, for then nothing is left to send. If
-    it was on its way by then, the bucket has it all the same.
+    Undoing a move that is still to be sent deletes its note, since nothing is left to send. If it
+    was on its way by then, the bucket has it nevertheless.
 
     Args:
-        txn: the transaction that settles the move.
-        repository: whose.
-        move: that the bucket has now.
+        txn: the transaction that records the outcome of the move.
+        repository: the repository of the ref.
+        move: the move, which the bucket has now.
         by: the `BranchMover.command_id` of the command that sent it.
 
     Returns:
-        The note of the way back; ``None`` where the ref was not put back to where it began.
+        The note of the way back; ``None`` if the ref was not put back to where it began.
     """
     refs = RefStore(txn, repository.key)
     found = refs.find_branch(move.name) if move.kind == "branch" else refs.find_tag(move.name)
@@ -205,7 +205,7 @@ def note_taken_back(
 
 
 def commit_of_ref(change: RefChange) -> tuple[CommitId | None, CommitId | None]:
-    """Return where a change found a branch or a tag, and where it left it."""
+    """Return the position of a branch or tag before and after a change."""
     if change.kind not in ("branch", "tag"):
         return None, None
     return commit_of(change.before), commit_of(change.after)
@@ -219,7 +219,7 @@ def _extend(
     *,
     starts: bool,
 ) -> None:
-    """Extend the note of a ref by a move; `starts`: or make one where there is none."""
+    """Extend the note of a ref by a move; with `starts`, make one if there is none."""
     before, after = commit_of_ref(change)
     found = find_unsent(txn, repository, change.kind, change.name)
     if found is None and not starts:
@@ -244,7 +244,7 @@ def _extend(
 
 
 def _hold(txn: WriteTransaction, repository: Repository, change: RefChange) -> None:
-    """Let a ref stay where it is taken back to, until it moves in the bucket again."""
+    """Hold a ref at the position that it was moved back to, until it moves in the bucket."""
     tracked = TrackingStore(txn, repository.key).find(change.kind, change.name)
     if tracked is not None and tracked.commit_id != commit_of(change.after):
         fields = {_HELD: tracked.write_id, "kind": change.kind, "name": change.name}

@@ -7,6 +7,6 @@
     to the bucket  publish: the one way a ref moves in the bucket; shareable: whether it may;
                    packing: commits out; references: the objects that they need; restoring:
                    sending those again; refusals: moves that would undo others'
-    to here        fetch: where refs stand in the bucket; incoming: commits in; rollback: noticing
+    to here        fetch: where refs stand in the bucket; unpacking: commits in; rollback: noticing
                    that the bucket went back in time
 """

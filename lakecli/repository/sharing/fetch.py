@@ -22,8 +22,8 @@ from lakecli.remote import damage
 from lakecli.repository.core import operations, ref_changes, tracking, unsent
 from lakecli.repository.core.notice import Notice
 from lakecli.repository.sharing import rollback
-from lakecli.repository.sharing.incoming import Incoming, take_in
 from lakecli.repository.sharing.publish import check_readable
+from lakecli.repository.sharing.unpacking import Unpacked, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -134,18 +134,18 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
         known = {(each.kind, each.name): each for each in TrackingStore(txn, repository.key).iter()}
     remote = read_remote(repository, known, progress=progress)
     back = _find_back(repository, known, remote)
-    incoming = take_packs(repository, remote.refs, progress=progress)
+    unpacked = take_packs(repository, remote.refs, progress=progress)
     lake.runtime.on_step("track")
     fetched = tracking.Fetched(lake.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
         went_back = _accept(txn, repository, back)
-        updated = _track(txn, repository, remote, incoming, went_back)
+        updated = _track(txn, repository, remote, unpacked, went_back)
         tracking.put_fetched(txn, repository, fetched)
     if went_back:
         rollback.notify(repository, went_back)
-    damaged = (*remote.damaged, *incoming.damaged)
+    damaged = (*remote.damaged, *unpacked.damaged)
     notify(repository, damaged)
-    return FetchReport(updated, incoming.commits, incoming.packs, remote.listed, damaged)
+    return FetchReport(updated, unpacked.commits, unpacked.packs, remote.listed, damaged)
 
 
 def notify(repository: Repository, damaged: Sequence[Damage]) -> None:
@@ -238,7 +238,7 @@ def take_packs(
     refs: Sequence[RemoteRef],
     *,
     progress: Progress = NO_PROGRESS,
-) -> Incoming:
+) -> Unpacked:
     """Take in the packs that bring the commits of refs.
 
     A ref names the packs of its last moves. Where they are few, as in a fetch every now and then,
@@ -253,31 +253,31 @@ def take_packs(
         packed = PackedStore(txn, repository.key)
         lacking = [ref for ref in refs if ref.commit_id and packed.find_pack(ref.commit_id) is None]
         named = list(dict.fromkeys(pack for ref in lacking for pack in _unseen(packed, ref)))
-    incoming = Incoming()
+    unpacked = Unpacked()
     if not lacking:
-        return incoming
+        return unpacked
     if len(named) <= MAX_NAMED:
         damaged: list[DamagedPack] = []
         packs = read_named_packs(repository.store, named, on_damage=damaged.append)
-        incoming = take_in(repository, packs, progress=progress)
-        incoming.damaged += map(damage.of_pack, damaged)
+        unpacked = unpack(repository, packs, progress=progress)
+        unpacked.damaged += map(damage.of_pack, damaged)
         with repository.lake.kv.read() as txn:
             packed = PackedStore(txn, repository.key)
             lacking = [
                 ref for ref in lacking if ref.commit_id and packed.find_pack(ref.commit_id) is None
             ]
         if not lacking:
-            return incoming
-    incoming = _add(incoming, _take_in(repository, (), progress))
+            return unpacked
+    unpacked = _add(unpacked, _unpack_new(repository, (), progress))
     with repository.lake.kv.read() as txn:
         late = {
             move.pack
             for ref in lacking
-            if ref.commit_id and not incoming.has(txn, repository, ref.commit_id)
+            if ref.commit_id and not unpacked.has(txn, repository, ref.commit_id)
             for move in ref.moves
             if move.pack
         }
-    return _add(incoming, _take_in(repository, late, progress)) if late else incoming
+    return _add(unpacked, _unpack_new(repository, late, progress)) if late else unpacked
 
 
 def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[PackId]:
@@ -289,7 +289,7 @@ def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[PackId]:
             yield move.pack
 
 
-def _add(before: Incoming, after: Incoming) -> Incoming:
+def _add(before: Unpacked, after: Unpacked) -> Unpacked:
     return replace(
         after,
         packs=before.packs + after.packs,
@@ -298,16 +298,16 @@ def _add(before: Incoming, after: Incoming) -> Incoming:
     )
 
 
-def _take_in(repository: Repository, named: Collection[PackId], progress: Progress) -> Incoming:
+def _unpack_new(repository: Repository, named: Collection[PackId], progress: Progress) -> Unpacked:
     from lakecli.remote.packs import read_new_packs
 
     with repository.lake.kv.read() as txn:
         known = set(PackedStore(txn, repository.key).known_packs())
     damaged: list[DamagedPack] = []
     packs = read_new_packs(repository.store, known, also=named, on_damage=damaged.append)
-    incoming = take_in(repository, packs, progress=progress)
-    incoming.damaged += map(damage.of_pack, damaged)
-    return incoming
+    unpacked = unpack(repository, packs, progress=progress)
+    unpacked.damaged += map(damage.of_pack, damaged)
+    return unpacked
 
 
 def _is_legal(kind: str, name: str) -> bool:
@@ -318,7 +318,7 @@ def _track(
     txn: WriteTransaction,
     repository: Repository,
     remote: Remote,
-    incoming: Incoming,
+    unpacked: Unpacked,
     went_back: Mapping[tuple[str, str], Tracked],
 ) -> tuple[RefUpdate, ...]:
     """Write down where refs stand, make tags that are new, and return what changed."""
@@ -335,7 +335,7 @@ def _track(
         if found is not None and found.sequence > ref.sequence:
             continue  # another process has looked since
         before = None if found is None else found.commit_id
-        if ref.commit_id is not None and not incoming.has(txn, repository, ref.commit_id):
+        if ref.commit_id is not None and not unpacked.has(txn, repository, ref.commit_id):
             update = RefUpdate(ref.kind, ref.name, before, ref.commit_id, Change.INCOMPLETE)
             updated.append(update)
             continue

@@ -60,14 +60,14 @@ class SharedMover:
         from lakecli.repository.core.pending import finish_pending
         from lakecli.repository.sharing.fetch import fetch
         from lakecli.repository.sharing.follow import follow
-        from lakecli.repository.sharing.notes import send
+        from lakecli.repository.sharing.notes import push_note
 
         finished = finish_pending(repository)
         fetch(repository)
         errors: list[LakeError] = []
         for note in _notes(repository):
             try:
-                send(repository, note, who=self._who, command_id=self._command_id)
+                push_note(repository, note, who=self._who, command_id=self._command_id)
             except Unreachable:
                 raise
             except LakeError as error:
@@ -110,11 +110,11 @@ class SharedMover:
 
     def finish(self, repository: Repository) -> None:
         """Send the notes of refs that this command moved here."""
-        from lakecli.repository.sharing.notes import send
+        from lakecli.repository.sharing.notes import push_note
 
         for note in _notes(repository):
             if self._command_id.hex() in note.by:
-                send(repository, note, who=self._who, command_id=self._command_id)
+                push_note(repository, note, who=self._who, command_id=self._command_id)
 
     def _back_off(self, repository: Repository) -> None:
         retries = Retries(REF_MOVES, sleep=self._sleep, random=repository.lake.random_number)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.unsent import Unsent
 
 
-def send(
+def push_note(
     repository: Repository, note: Unsent, *, who: Callable[[], str], command_id: bytes
 ) -> None:
     """Make a noted move in the bucket, if that undoes nothing that others did.
@@ -55,7 +55,7 @@ def send(
     if verdict is Verdict.REFUSE:
         raise _not_sent(repository, note, there)
     if way_back is not None:
-        send(repository, way_back, who=who, command_id=command_id)
+        push_note(repository, way_back, who=who, command_id=command_id)
 
 
 def _move(

@@ -1,9 +1,9 @@
-"""Moving one ref in the bucket: what push, undo, and automatic sharing have in common.
+"""Moving one ref in the bucket, for push, undo, and automatic sharing.
 
-1. **Pack** the commits that the bucket lacks, once everything they refer to was found there.
-2. **Intent**: the move is written down here, with the one write ID that it will ever have.
+1. **Pack** the commits that the bucket lacks, after verifying that all they refer to is there.
+2. **Intent**: record the move in the local store, with the only write ID that it will ever have.
 3. **Move** the ref by compare-and-set, see `lakecli.remote.move`.
-4. **Track** where it stands now and forget the intent, in one transaction of the local store.
+4. **Track** its new position and delete the intent, in one transaction of the local store.
 
 A crash after 2 leaves the intent to the next command, which finds out what became of the move.
 """
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from lakecli.repository.sharing.packing import Packed
 
 TRUSTED_SHARE: Final = 0.5
-"""Of the grace period: data that was uploaded since is not looked for, it cannot be collected."""
+"""Share of the grace period: younger data is not looked for, since it cannot be collected yet."""
 
 CLOCK_SLACK: Final = timedelta(hours=1)
-"""How far the clock of whoever uploaded may be wrong."""
+"""How far the clock of an uploading machine may be wrong."""
 
 
 class _Outdated(Exception):
@@ -70,36 +70,36 @@ def publish(
     """Move a ref in the bucket by compare-and-set.
 
     Args:
-        repository: whose.
+        repository: the repository of the ref.
         kind: ``branch`` or ``tag``.
-        name: of the ref.
-        before: where it has to stand there; ``None``: nowhere.
-        after: where it shall go, a commit that is in the local store; ``None`` deletes it.
+        name: the name of the ref.
+        before: its required position in the bucket; ``None``: it must not exist.
+        after: its new position, a commit in the local store; ``None`` deletes it.
         who: ``Name <email>``, for the shared reflog.
-        why: what is done, likewise.
-        landing: what is to happen here in the transaction that records the outcome, now or in
-            the next command. ``None``: nothing but a ``push`` in the operation log.
-        since: the ref's sequence number there when this was decided, or a lower one; 0: unknown,
-            and it is read first, with whether the ref stands on `before`.
+        why: what is done, for the shared reflog.
+        landing: what to do here in the transaction that records the outcome, now or in the next
+            command. ``None``: only append a ``push`` to the operation log.
+        since: the ref's sequence number in the bucket when the caller compared it with `before`,
+            or a lower one; 0: unknown, so the ref is read and compared first.
 
     Returns:
-        ``APPLIED``, or ``LOST`` where the ref did not stand on `before`; and the ref as it is.
-        ``LOST`` also where the branch here is no longer what a commit was built from.
+        ``APPLIED``, or ``LOST`` if the ref did not stand on `before` or the branch here is no
+        longer what the commit was built from; and the ref as it is.
 
     Raises:
         CannotShare: the store has no working compare-and-set.
         NewerRepository: the repository may be written by newer versions only.
         Swept: garbage was collected meanwhile; nothing was moved.
         NotInBucket: something that `after` refers to is missing there; nothing was moved, unless
-            the message says that it was.
-        OutcomeUnknown: the next command finds out.
+            the message says that the ref was.
+        OutcomeUnknown: the next command finds out whether it moved.
         Unreachable: the store does not answer; nothing was moved.
         PermissionDenied: writing there is not allowed; nothing was moved.
     """
     lake = repository.lake
     check_writable(repository)
     if not since:
-        # Where many commit to one branch, most of what a lost race would cost is spared here.
+        # Where many commit to one branch, this saves most of the cost of a lost race.
         ref = find_ref(repository.store, kind, name)
         if _is_lost(repository, kind, name, before=before, ref=ref):
             return Result(Outcome.LOST, ref)
@@ -110,12 +110,12 @@ def publish(
         repository.guard.begin()
     _check(repository, commits, collection)
     if not collection.never_ran:
-        # So that no sweep takes what was just found, before it sees that a ref reaches it.
+        # No sweep may delete what was just found before it sees that a ref reaches it.
         trees = {commit.metarange_id for commit in commits} - {""}
         repository.guard.claim(sorted(map(sstable_key, trees)))
     if landing is not None:
-        # A commit that shares by itself is one of many: all that was looked for took a while, and
-        # here most of the packs are spared that nobody would need.
+        # Many machines commit to one branch, and the checks took a while. If the race is lost, this
+        # saves a pack that nobody would need.
         ref = find_ref(repository.store, kind, name)
         if _is_lost(repository, kind, name, before=before, ref=ref):
             return Result(Outcome.LOST, ref)
@@ -137,7 +137,7 @@ def publish(
     )
     begun, is_new = _write_down(repository, Begun(wanted, landing), packed)
     lake.runtime.on_step("move")
-    result = send(repository, begun, is_new=is_new)
+    result = request_move(repository, begun, is_new=is_new)
     lake.runtime.on_step("track")
     with lake.kv.write() as txn:
         intents.record_outcome(txn, repository, begun, result)
@@ -147,12 +147,12 @@ def publish(
 
 
 def check_writable(repository: Repository) -> None:
-    """Refuse a namespace that this version, or this clone, must not write refs to.
+    """Refuse a namespace that this version or this clone must not write refs to.
 
     Raises:
-        CannotShare: no working compare-and-set.
-        NewerRepository: newer versions only.
-        OtherRepository: it is no longer this repository's.
+        CannotShare: the store has no working compare-and-set.
+        NewerRepository: only newer versions may write it.
+        OtherRepository: the namespace is no longer this repository's.
     """
     from lakecli.repository.sharing.shareable import ensure_shareable
 
@@ -162,12 +162,12 @@ def check_writable(repository: Repository) -> None:
 
 
 def check_readable(repository: Repository) -> namespace.Description:
-    """Return what a repository's namespace says of it.
+    """Return the description of a repository in its namespace.
 
     Raises:
-        NewerRepository: it may be read by newer versions only.
-        OtherRepository: it is no longer this repository's.
-        Refused: it belongs to a lakeFS.
+        NewerRepository: only newer versions may read it.
+        OtherRepository: the namespace is no longer this repository's.
+        Refused: the namespace belongs to lakeFS.
     """
     store = repository.store
     if repository.record.is_borrowed:
@@ -187,11 +187,11 @@ def check_readable(repository: Repository) -> namespace.Description:
     return description
 
 
-def send(repository: Repository, begun: Begun, *, is_new: bool) -> Result:
-    """Send a move that is written down; forget it again where nothing can have been sent.
+def request_move(repository: Repository, begun: Begun, *, is_new: bool) -> Result:
+    """Ask the store to make a recorded move; drop its intent if nothing can have been sent.
 
     Args:
-        repository: whose.
+        repository: the repository of the ref.
         begun: the move.
         is_new: whether no earlier command can have sent it.
     """
@@ -224,9 +224,9 @@ def send(repository: Repository, begun: Begun, *, is_new: bool) -> Result:
 def _is_lost(
     repository: Repository, kind: str, name: str, *, before: CommitId | None, ref: RemoteRef | None
 ) -> bool:
-    """Whether a ref stands elsewhere than where its move was to start.
+    """Return whether a ref does not stand where its move has to start.
 
-    Not where an earlier command may have sent a move of it: then it may be this very one.
+    If an earlier command has begun a move of the ref, the answer is no: it may be this very move.
     """
     if (None if ref is None else ref.commit_id) == before:
         return False
@@ -246,10 +246,10 @@ def _settled(repository: Repository) -> GcState:
 def _new_commits(
     repository: Repository, before: CommitId | None, after: CommitId, collection: GcState
 ) -> list[Commit]:
-    """Return the commits that the bucket's refs do not reach, for all this clone knows.
+    """Return the commits that the bucket's refs do not reach, as far as this clone knows.
 
-    What was read a moment ago is `before`. Positions of other refs are believed if the listing
-    shows that they have not moved since they were seen.
+    `before` was read a moment ago. Positions of other refs are believed if the listing shows that
+    they have not moved since they were seen.
     """
     with repository.lake.kv.read() as txn:
         known = set() if before is None else {before}
@@ -270,7 +270,7 @@ def _new_commits(
 
 
 def _forget_lost_packs(repository: Repository, commits: Sequence[Commit]) -> None:
-    """Forget packs that new commits are believed to lie in and that are not in the bucket."""
+    """Forget packs that are recorded to have new commits and are not in the bucket."""
     with repository.lake.kv.read() as txn:
         packed = PackedStore(txn, repository.key)
         packs = {pack for commit in commits if (pack := packed.find_pack(commit.id)) is not None}
@@ -293,7 +293,7 @@ def _trusted(positions: tracking.Positions, collection: GcState) -> set[CommitId
 
 
 def _check(repository: Repository, commits: Sequence[Commit], collection: GcState) -> None:
-    """Look for what new commits refer to, and send again what is missing and still here.
+    """Verify that all that new commits refer to is in the bucket; upload again what is still here.
 
     Young data is trusted while nothing is condemned, unless the bucket went back in time since it
     was uploaded.
@@ -316,7 +316,7 @@ def _check(repository: Repository, commits: Sequence[Commit], collection: GcStat
 def _check_again(
     repository: Repository, name: str, commits: Sequence[Commit], before: GcState
 ) -> None:
-    """Look again, once the ref has moved, if a collection may have gone by meanwhile."""
+    """Verify again, once the ref has moved, if a sweep may have run meanwhile."""
     from lakecli.remote.collection import may_have_swept, read_state
     from lakecli.repository.sharing.references import NotInBucket, check_references
 
@@ -344,9 +344,9 @@ def _pack(repository: Repository, after: CommitId) -> Packed | None:
 
 
 def _write_down(repository: Repository, wanted: Begun, packed: Packed | None) -> tuple[Begun, bool]:
-    """Note a move and its pack; return it, and whether it is new.
+    """Record a move and its pack; return it, and whether it is new.
 
-    A move that an earlier command began stays the same one: it cannot be made twice.
+    A move that an earlier command began keeps its write ID, so it cannot be made twice.
     """
     from lakecli.repository.sharing import packing
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import LostRace, NothingToDo
 from lakecli.repository.core.pending import finish_pending
-from lakecli.repository.core.under_way import once_settled
+from lakecli.repository.core.under_way import when_none_under_way
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo import pushed
 from lakecli.repository.undo.apply import TakeBack
@@ -124,7 +124,7 @@ def _take(
             appended = taking.append(kind=kind, metadata=metadata, is_undo=is_undo)
         return Undone(original, appended, tuple(moved))
 
-    undone = once_settled(repository, act)
+    undone = when_none_under_way(repository, act)
     lake.runtime.on_step(f"{kind} done")
     return undone
 
@@ -172,7 +172,7 @@ def restore(
                 raise _unchanged(repository, kept)
             return taking.append(kind=RESTORE, metadata={RESTORES: kept.id.hex()})
 
-    return once_settled(repository, act)
+    return when_none_under_way(repository, act)
 
 
 def _unchanged(repository: Repository, kept: Operation) -> NothingToDo:

@@ -39,7 +39,7 @@ class _Read(NamedTuple):
 
 
 @dataclass(slots=True)
-class Incoming:
+class Unpacked:
     """What came.
 
     Attributes:
@@ -61,12 +61,12 @@ class Incoming:
         return RefStore(txn, repository.key).find_commit(commit_id) is not None
 
 
-def take_in(
+def unpack(
     repository: Repository,
     packs: Iterable[Pack],
     *,
     progress: Progress = NO_PROGRESS,
-) -> Incoming:
+) -> Unpacked:
     """Write the commits of packs into the local store, in batches.
 
     Args:
@@ -77,12 +77,12 @@ def take_in(
     Raises:
         DamagedPack: one of them; what came before stays, and is of no consequence.
     """
-    incoming = Incoming()
+    unpacked = Unpacked()
     waiting: list[_Read] = []
     for pack in packs:
-        incoming.packs += 1
-        incoming.damaged += [damage.of_commit(pack, each) for each in pack.bad]
-        incoming.commits += _write(repository, pack.commits, progress)
+        unpacked.packs += 1
+        unpacked.damaged += [damage.of_commit(pack, each) for each in pack.bad]
+        unpacked.commits += _write(repository, pack.commits, progress)
         ids = tuple(commit.id for commit in pack.commits)
         needs = _missing_parents(repository, pack.commits)
         read = _Read(pack.id, pack.replaces, ids, needs)
@@ -91,8 +91,8 @@ def take_in(
         else:
             _note(repository, [read])
     if waiting:
-        _note_complete(repository, waiting, incoming)
-    return incoming
+        _note_complete(repository, waiting, unpacked)
+    return unpacked
 
 
 def _write(repository: Repository, commits: list[Commit], progress: Progress) -> int:
@@ -131,7 +131,7 @@ def _note(repository: Repository, packs: Iterable[_Read]) -> None:
             packed.add(pack.id, pack.commit_ids, replaces=pack.replaces)
 
 
-def _note_complete(repository: Repository, waiting: Sequence[_Read], incoming: Incoming) -> None:
+def _note_complete(repository: Repository, waiting: Sequence[_Read], unpacked: Unpacked) -> None:
     """Note the packs all of whose needs came with others; tell the commits of the rest."""
     pack_of = {commit_id: pack.id for pack in waiting for commit_id in pack.commit_ids}
     with repository.lake.kv.read() as txn:
@@ -154,4 +154,4 @@ def _note_complete(repository: Repository, waiting: Sequence[_Read], incoming: I
     _note(repository, [pack for pack in waiting if pack.id not in incomplete])
     for pack in waiting:
         if pack.id in incomplete:
-            incoming.incomplete.update(pack.commit_ids)
+            unpacked.incomplete.update(pack.commit_ids)

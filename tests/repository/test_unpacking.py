@@ -16,7 +16,7 @@ from lakecli.model import EMPTY_TREE, RepositoryUuid
 from lakecli.remote.packs import Pack
 from lakecli.repository.core.commit_record import describe_commit
 from lakecli.repository.core.lake import Repository
-from lakecli.repository.sharing.incoming import take_in
+from lakecli.repository.sharing.unpacking import unpack
 from tests.support.lakes import make_repository, open_lake
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ WHEN = datetime(2026, 3, 1, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
-    directory: Path = tmp_path_factory.mktemp("incoming")
+    directory: Path = tmp_path_factory.mktemp("unpacked")
     with open_lake(directory) as lake:
         yield make_repository(lake, directory)
 
@@ -96,12 +96,12 @@ def test_what_counts_as_here_has_its_whole_history(
         shown |= {pack.id: pack for pack in rounds[-1] if _ids(pack) <= available}
         available |= {commit.id for pack in found for commit in pack.commits}
         new = [pack for pack in shown.values() if pack.id not in known]
-        incoming = take_in(repository, new)
+        unpacked = unpack(repository, new)
         complete = whole(commits, available)
         with repository.lake.kv.read() as txn:
             packed = PackedStore(txn, repository.key)
             noted = {each.id for each in commits if packed.find_pack(each.id) is not None}
-            here = {each.id for each in commits if incoming.has(txn, repository, each.id)}
+            here = {each.id for each in commits if unpacked.has(txn, repository, each.id)}
         # Nothing counts as here that lacks an ancestor; what is noted is closed under ancestry.
         assert here <= complete
         assert noted <= complete
