@@ -1,13 +1,13 @@
-"""Moves of refs in the bucket that were begun here, until their outcome is written down.
+"""Moves of refs in the bucket that were begun here, until their outcome is recorded.
 
-Beside them lie the notes of moves that are still to be begun: `lakecli.repository.core.unsent`.
+The table also has the notes of moves that are still to be begun (`lakecli.repository.core.unsent`).
 
 ::
 
     INTENTS  repository ‖ id (16 bytes) -> fields as JSON
 
 A row is written before the first request of a move and deleted in the transaction that records
-its outcome, so an interrupted command leaves one, and the next command knows what to look up.
+its outcome. An interrupted command leaves it to the next command, which looks the move up.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class IntentStore:
-    """The begun moves of one repository; what writes needs a write transaction.
+    """The begun moves of one repository; writing needs a write transaction.
 
     Args:
         txn: the moment to read, or the transaction to write in.
@@ -37,7 +37,7 @@ class IntentStore:
         self._repository = owner_key(repository)
 
     def put(self, id: bytes, fields: Mapping[str, Any]) -> None:
-        """Write down a move; `fields` are what JSON takes."""
+        """Write a row; `fields` are values of JSON."""
         data = json.dumps(dict(fields), separators=(",", ":")).encode("ascii")
         self._txn.for_writing().put(Table.INTENTS, self._repository + id, data)
 
@@ -57,7 +57,7 @@ class IntentStore:
             yield key[cut:], _load(data)
 
     def delete(self, id: bytes) -> bool:
-        """Forget a move whose outcome is written down; return whether there was one."""
+        """Delete a row; return whether there was one."""
         return self._txn.for_writing().delete(Table.INTENTS, self._repository + id)
 
 
@@ -66,6 +66,6 @@ def _load(data: bytes) -> dict[str, Any]:
         return dict(json.loads(data))
     except (TypeError, ValueError) as error:
         raise IntegrityError(
-            "a move that was begun makes no sense in the local store",
+            "the record of a begun move in the local store is malformed",
             hint="the store may be damaged: move it away and start a new one",
         ) from error

@@ -1,10 +1,10 @@
-"""Tracked refs: where the refs in the bucket stood when this clone last looked.
+"""Tracked refs: the positions of the refs in the bucket when this clone last read them.
 
 ::
 
     TRACKING  repository ‖ kind ‖ 00 ‖ name -> position as JSON
 
-A ref that was deleted in the bucket stays, without a commit, as its tombstone does there.
+A ref that was deleted in the bucket stays here, without a commit.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class Tracked(NamedTuple):
-    """Where a ref in the bucket stood.
+    """The position of a ref in the bucket.
 
     Attributes:
         kind: ``branch`` or ``tag``.
-        name: of the ref.
-        commit_id: ``None``: deleted.
-        sequence: of its last move.
-        write_id: of its last move.
-        version: of its object, to tell from a listing whether it has moved.
+        name: the name of the ref.
+        commit_id: the commit it stood on; ``None``: it was deleted.
+        sequence: the number of its last move.
+        write_id: the write ID of its last move.
+        version: the version of its object; a listing with another version shows that it moved.
     """
 
     kind: str
@@ -43,7 +43,7 @@ class Tracked(NamedTuple):
 
 
 class TrackingStore:
-    """The tracked refs of one repository; what writes needs a write transaction.
+    """The tracked refs of one repository; writing needs a write transaction.
 
     Args:
         txn: the moment to read, or the transaction to write in.
@@ -55,16 +55,25 @@ class TrackingStore:
         self._repository = owner_key(repository)
 
     def find(self, kind: str, name: str) -> Tracked | None:
-        """Return a tracked ref, or ``None`` if this clone never saw it in the bucket."""
+        """Return a tracked ref; ``None`` if this clone never saw it in the bucket."""
         data = self._txn.get(Table.TRACKING, self._key(kind, name))
         return None if data is None else _load(kind, name, data)
+
+    def position(self, kind: str, name: str) -> CommitId | None:
+        """Return the commit of a tracked ref; ``None`` if it is unknown or deleted."""
+        tracked = self.find(kind, name)
+        return None if tracked is None else tracked.commit_id
+
+    def by_ref(self) -> dict[tuple[str, str], Tracked]:
+        """Return all tracked refs by (kind, name)."""
+        return {(tracked.kind, tracked.name): tracked for tracked in self.iter()}
 
     def iter(self, kind: str = "", prefix: str = "") -> Iterator[Tracked]:
         """Yield tracked refs, by kind and then by the bytes of their names.
 
         Args:
-            kind: only of this kind; all kinds if empty.
-            prefix: only names that begin with it; needs a kind.
+            kind: the kind of refs; empty: all kinds.
+            prefix: the beginning of their names; needs a kind.
         """
         under = self._key(kind, prefix) if kind else self._repository
         cut = len(self._repository)
@@ -73,7 +82,7 @@ class TrackingStore:
             yield _load(found.decode(), name.decode("utf-8", "surrogateescape"), data)
 
     def put(self, tracked: Tracked) -> None:
-        """Write a position over whatever was there."""
+        """Write a position, replacing any earlier one."""
         fields = {
             "commit_id": tracked.commit_id,
             "sequence": tracked.sequence,
@@ -104,6 +113,6 @@ def _load(kind: str, name: str, data: bytes) -> Tracked:
         )
     except (KeyError, TypeError, ValueError, MalformedId) as error:
         raise IntegrityError(
-            f"a record in the local store makes no sense: {name}",
+            f"the record of {kind} {name} in the local store is malformed",
             hint="the store may be damaged: move it away and start a new one",
         ) from error

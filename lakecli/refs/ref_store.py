@@ -97,6 +97,11 @@ class RefStore:
         """Delete a tag; return whether there was one."""
         return self._delete(Table.TAGS, name)
 
+    def position(self, kind: str, name: str) -> CommitId | None:
+        """Return the commit of a branch or tag; ``None`` if there is none of that name."""
+        found = self.find_branch(name) if kind == "branch" else self.find_tag(name)
+        return None if found is None else found.commit_id
+
     def find_commit(self, id: CommitId) -> Commit | None:
         """Return a commit, or ``None``."""
         if len(id) != _ID_SIZE or not _DIGITS.issuperset(id):

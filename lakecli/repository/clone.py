@@ -1,10 +1,10 @@
-"""Making a clone: all that the bucket has of a repository, as a repository of this machine.
+"""Clone a repository: all that its bucket has, as a repository of this machine.
 
-Every branch and every tag of the bucket becomes one here. What only the machine had that pushed
-them does not come back: staged changes, commits that were never pushed, and the operation log.
+Every branch and tag of the bucket becomes one here. Staged changes, commits that were never pushed
+and the operation log stay on the machine that made them.
 
-Commits are written in batches first; everything that is visible comes in one transaction at the
-end. A clone that was interrupted before is finished by the same command, and reads no pack twice.
+Commits are written in batches first. All that is visible is written in one transaction at the end.
+Repeating an interrupted clone finishes it, and reads no pack twice.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Cloned(NamedTuple):
 
     Attributes:
         repository: a handle to it.
-        branches: how many it has.
-        tags: likewise.
-        commits: how many were new on this machine.
+        branches: how many branches it has.
+        tags: how many tags it has.
+        commits: how many commits were new on this machine.
         left_out: refs of the bucket that are not here, and why.
-        damaged: what of the bucket cannot be believed, and is not here.
+        damaged: malformed objects of the bucket, which were left out.
     """
 
     repository: Repository
@@ -72,19 +72,19 @@ def clone_counted(
     *,
     progress: Progress = NO_PROGRESS,
 ) -> Cloned:
-    """Make a clone of the repository in a namespace, and say what came.
+    """Make a clone of the repository in a namespace.
 
     Args:
-        lake: where it shall live.
+        lake: the lake to make it in.
         storage_namespace: a URI or an absolute path.
-        name: on this machine; other clones may have other names for it.
+        name: its name on this machine; other clones may have other names.
         progress: counts the refs and commits that were read.
 
     Raises:
         UsageError: an illegal namespace.
-        AlreadyExists: the name is taken, or this machine has the repository under another one.
+        AlreadyExists: the name is taken, or this machine has the repository under another name.
         NotFound: there is no repository in that namespace.
-        Refused: it belongs to a lakeFS, or needs a newer lakecli.
+        Refused: it belongs to lakeFS, or needs a newer lakecli.
     """
     from lakecli.objectstore.uri import normalise
     from lakecli.remote.collection import read_state
@@ -138,7 +138,7 @@ def _describe(uri: str, name: str) -> RepositoryRecord:
     from lakecli.objectstore.registry import open_store, prepare_namespace
     from lakecli.objectstore.uri import is_local
 
-    # A directory is not made: one that is missing may be a disk that is not mounted.
+    # A missing directory is not made: it may be a disk that is not mounted.
     region = "" if is_local(uri) else prepare_namespace(uri)
     store = open_store(uri, region=region)
     description = namespace.describe(store)
@@ -169,7 +169,7 @@ def _describe(uri: str, name: str) -> RepositoryRecord:
 def _register(
     txn: WriteTransaction, repository: Repository, remote: Remote, unpacked: Unpacked
 ) -> tuple[list[Branch | Tag], tuple[RefUpdate, ...]]:
-    """Make the repository visible with its refs; return them, and those that were left out."""
+    """Write the repository and its refs; return the refs, and those that were left out."""
     record = repository.record
     refs = RefStore(txn, repository.key)
     before = _forget(txn, repository)
@@ -187,7 +187,7 @@ def _register(
         else:
             made[kind, name] = Tag(name, commit_id)
     if ("branch", record.default_branch) not in made:
-        # Never pushed: it stands where every clone finds it.
+        # It was never pushed, so it stands on the commit that every clone begins with.
         made["branch", record.default_branch] = _branch(
             txn, repository, record.default_branch, first.id
         )
@@ -221,7 +221,7 @@ def _branch(
 def _forget(txn: WriteTransaction, repository: Repository) -> dict[tuple[str, str], Branch | Tag]:
     """Remove the refs that a deleted clone of the same repository left, and return them.
 
-    Its commits stay, and its staging areas belong to the operation from now on.
+    Its commits stay. Its staging areas belong to the operation of the clone from now on.
     """
     refs = RefStore(txn, repository.key)
     found: dict[tuple[str, str], Branch | Tag] = {}

@@ -131,7 +131,7 @@ def push(
     check_readable(repository)
     with repository.lake.kv.read() as txn:
         kind, _ = _local(txn, repository, kind, name)
-        expected = _tracked(txn, repository, kind, name)
+        expected = TrackingStore(txn, repository.key).position(kind, name)
     return _push(repository, kind, name, expected=expected, options=options)
 
 
@@ -197,7 +197,8 @@ def push_deletion(
     check_readable(repository)
     with repository.lake.kv.read() as txn:
         kinds = ("branch", "tag") if kind is None else (kind,)
-        expectations = {each: _tracked(txn, repository, each, name) for each in kinds}
+        tracked = TrackingStore(txn, repository.key)
+        expectations = {each: tracked.position(each, name) for each in kinds}
     for each in kinds:
         remote = _look(repository, each, name)
         if remote is not None and remote.commit_id is not None:
@@ -347,24 +348,16 @@ def _local(
 ) -> tuple[str, CommitId]:
     """Return the kind and the position of a ref here."""
     refs = RefStore(txn, repository.key)
-    branch = None if kind == "tag" else refs.find_branch(name)
-    if branch is not None:
-        return "branch", branch.commit_id
-    tag = None if kind == "branch" else refs.find_tag(name)
-    if tag is not None:
-        return "tag", tag.commit_id
+    for each in ("branch", "tag") if kind is None else (kind,):
+        if (commit_id := refs.position(each, name)) is not None:
+            return each, commit_id
     raise NotFound(
         f"no {kind or 'branch or tag'} {name!r} in {repository.uri}",
         hint=f"list them: lakecli branch list {repository.uri}",
     )
 
 
-def _tracked(txn: ReadTransaction, repository: Repository, kind: str, name: str) -> CommitId | None:
-    tracked = TrackingStore(txn, repository.key).find(kind, name)
-    return None if tracked is None else tracked.commit_id
-
-
 def _all_tracked(repository: Repository) -> dict[tuple[str, str], CommitId | None]:
     with repository.lake.kv.read() as txn:
-        tracked = TrackingStore(txn, repository.key).iter()
-        return {(each.kind, each.name): each.commit_id for each in tracked}
+        tracked = TrackingStore(txn, repository.key).by_ref()
+    return {ref: each.commit_id for ref, each in tracked.items()}

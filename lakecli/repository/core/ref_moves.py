@@ -87,8 +87,7 @@ class Past:
 
     def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
         """Return where a ref stood in the bucket when this clone last looked, or ``None``."""
-        tracked = TrackingStore(self._txn, self._repository.key).find(kind.value, name)
-        return None if tracked is None else tracked.commit_id
+        return TrackingStore(self._txn, self._repository.key).position(kind.value, name)
 
     def iter_moves(self, kind: RefKind, name: str) -> Iterator[LoggedMove]:
         """Yield the moves of a ref, newest first.

@@ -145,9 +145,7 @@ def judge(
     """
     refs = RefStore(txn, repository.key)
     if not move.is_known:
-        find = refs.find_branch if move.kind == "branch" else refs.find_tag
-        found = find(move.name)
-        here = None if found is None else found.commit_id
+        here = refs.position(move.kind, move.name)
         return Verdict.NOTHING if here == there else Verdict.REFUSE
     if there == move.after:
         return Verdict.NOTHING
@@ -193,9 +191,7 @@ def note_taken_back(
     Returns:
         The note of the way back; ``None`` if the ref was not put back to where it began.
     """
-    refs = RefStore(txn, repository.key)
-    found = refs.find_branch(move.name) if move.kind == "branch" else refs.find_tag(move.name)
-    here = None if found is None else found.commit_id
+    here = RefStore(txn, repository.key).position(move.kind, move.name)
     was_undone = move.is_known and here == move.before != move.after
     if not was_undone or find_unsent(txn, repository, move.kind, move.name) is not None:
         return None

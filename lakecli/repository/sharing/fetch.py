@@ -131,7 +131,7 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     check_readable(repository)
     state = read_state(repository.store)
     with lake.kv.read() as txn:
-        known = {(each.kind, each.name): each for each in TrackingStore(txn, repository.key).iter()}
+        known = TrackingStore(txn, repository.key).by_ref()
     remote = read_remote(repository, known, progress=progress)
     back = _find_back(repository, known, remote)
     unpacked = take_packs(repository, remote.refs, progress=progress)

@@ -40,10 +40,11 @@ def follow(repository: Repository) -> int:
         How many moved.
     """
     with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
         behind = [
             tracked
             for tracked in TrackingStore(txn, repository.key).iter()
-            if _differs(RefStore(txn, repository.key), tracked)
+            if refs.position(tracked.kind, tracked.name) != tracked.commit_id
             and not _stays(txn, repository, tracked)
         ]
     if not behind:
@@ -93,12 +94,6 @@ def _stays(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bo
             for begun in intents.iter_begun(txn, repository)
         )
     )
-
-
-def _differs(refs: RefStore, tracked: Tracked) -> bool:
-    find = refs.find_branch if tracked.kind == "branch" else refs.find_tag
-    local = find(tracked.name)
-    return (None if local is None else local.commit_id) != tracked.commit_id
 
 
 def _follow_branch(

@@ -86,8 +86,7 @@ class SharedMover:
             present = RefStore(txn, repository.key).find_branch(branch.name)
             if present is None or not is_built_from(present, branch.commit_id, landing.sealed):
                 return False  # another process of this machine has moved it, and may have fetched
-            tracked = TrackingStore(txn, repository.key).find("branch", branch.name)
-            before = None if tracked is None else tracked.commit_id
+            before = TrackingStore(txn, repository.key).position("branch", branch.name)
             _check_ahead(txn, repository, branch, before)
         with repository.lake.kv.write() as txn:
             RefStore(txn, repository.key).put_commit(commit)

@@ -41,8 +41,7 @@ def push_note(
         OutcomeUnknown, Unreachable, PermissionDenied, …: the note stays.
     """
     with repository.lake.kv.read() as txn:
-        tracked = TrackingStore(txn, repository.key).find(note.kind, note.name)
-        there = None if tracked is None else tracked.commit_id
+        there = TrackingStore(txn, repository.key).position(note.kind, note.name)
         verdict = unsent.judge(txn, repository, note, there)
     was_sent = verdict is Verdict.SEND
     if was_sent:

@@ -260,7 +260,7 @@ def _new_commits(
     if not trusted or ends <= ids | known:
         return commits
     with repository.lake.kv.read() as txn:
-        tracked = {(ref.kind, ref.name): ref for ref in TrackingStore(txn, repository.key).iter()}
+        tracked = TrackingStore(txn, repository.key).by_ref()
     for listed in iter_refs(repository.store):
         ref = tracked.get((listed.kind, listed.name))
         if ref is not None and ref.commit_id in trusted and ref.version == listed.version:

@@ -116,8 +116,7 @@ def iter_behind(txn: ReadTransaction, repository: Repository) -> Iterator[tuple[
     last = find_last(txn, repository)
     positions, refs = TrackingStore(txn, repository.key), RefStore(txn, repository.key)
     for kind, name, commit_id in () if last is None else last.refs:
-        tracked = positions.find(kind, name)
-        there = None if tracked is None else tracked.commit_id
+        there = positions.position(kind, name)
         if there != commit_id and (
             there is None or kind == "tag" or not is_ancestor(refs, commit_id, there)
         ):

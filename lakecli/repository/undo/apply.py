@@ -1,11 +1,11 @@
-"""Taking operations back inside one transaction: exact refs, and staging by its images.
+"""Undo operations inside one transaction: refs exactly, and staging by its images.
 
-What is taken back has to be as the operation left it. Staging tokens count by what they hold: a
-commit that came to nothing closes an area and opens an empty one, which changes nothing.
+What is undone has to be as the operation left it. Staging tokens are compared by their contents: a
+commit without changes seals an area and opens an empty one, which changes nothing.
 
-A branch may have a commit under way, built from its sealed areas, that has only to compare and to
-move. If one of those is written to here, an empty area is put beneath them: the comparison fails
-and the commit is built again, from what is staged then.
+A branch may have a commit under way that was built from its sealed areas and has yet to compare and
+move. If one of these areas is written to here, an empty area is put below them, so the comparison
+fails and the commit is built again, from what is staged then.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _BATCH: Final = 1024
 
 
 class TakeBack:
-    """Takes operations back, newest first, and appends one operation that says what it changed.
+    """Undoes operations, newest first, and appends one operation with what that changed.
 
     Args:
         txn: the transaction to do it in.
-        repository: whose operations; it need not be there now.
-        claims: of what all of them bring back: `lakecli.repository.undo.claims`.
-        has_asked: the bucket was asked what became of commits that were on their way to it.
+        repository: the repository of the operations; it may be deleted.
+        claims: the claims for all that they bring back, by `lakecli.repository.undo.claims`.
+        has_asked: whether the bucket was asked what became of commits on their way to it.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class TakeBack:
         self._local: set[tuple[str, str]] = set()
 
     def take_back(self, operation: Operation) -> None:
-        """Make refs and staging what they were before an operation; all newer ones are taken back.
+        """Make refs and staging what they were before an operation; newer ones are undone already.
 
         Raises:
             LostRace: they are not what the operation left.
-            AlreadyExists: the name of a repository that would come back is taken.
+            AlreadyExists: the name of a repository that would be restored is taken.
             CommitUnderWay: another process is sending a commit to the bucket that was built from
                 what would change.
         """
@@ -87,17 +87,17 @@ class TakeBack:
             self._outdate_commits(staged)
 
     def append(self, *, kind: str, metadata: Mapping[str, str], is_undo: bool = True) -> Operation:
-        """Append the operation of all that was taken back, which `take_back` can take back.
+        """Append the operation of all that was undone, which `take_back` can undo.
 
-        Refs that clone, fetch, pull or sync had moved are moved on this machine alone.
+        Refs that clone, fetch, pull or sync had moved are moved on this machine only.
 
         Args:
-            kind: of that operation.
-            metadata: what it takes back, for the log.
-            is_undo: whether it undoes; else it does again, which is sent as any new operation is.
+            kind: the kind of that operation.
+            metadata: what it undoes, for the log.
+            is_undo: whether it undoes; a redo is pushed as any new operation is.
         """
-        # A branch with other tokens has changed even where all of them are empty: its older
-        # operations wrote to those.
+        # A branch with other tokens has changed even if all of them are empty: its older operations
+        # wrote to them.
         changes = [
             replace(each, is_local=key in self._local)
             for key, each in self._changes.items()
@@ -117,7 +117,7 @@ class TakeBack:
 
     @property
     def has_changed(self) -> bool:
-        """Whether anything is not what it was, all in all."""
+        """Whether refs or staging differ from before the first operation was undone."""
         refs = self._changes.values()
         if any(self._essence(r.kind, r.before) != self._essence(r.kind, r.after) for r in refs):
             return True
@@ -130,7 +130,7 @@ class TakeBack:
     # -- staging -----------------------------------------------------------------------------
 
     def _restore(self, operation: Operation, change: StagingChange) -> None:
-        """Make the paths of an operation what they were, and save what they are."""
+        """Restore the staged paths of an operation, and save their present values."""
         token = StagingToken(change.token)
         images = log.iter_images(self._txn, operation.id, token)
         while batch := list(islice(images, _BATCH)):
@@ -155,12 +155,12 @@ class TakeBack:
     # -- refs --------------------------------------------------------------------------------
 
     def _check(self, change: RefChange) -> None:
-        """Compare what is there with what an operation left."""
+        """Compare the present state with what an operation left."""
         left = self._essence(change.kind, change.after)
         if self._essence(change.kind, self._find(change)) != left:
             raise LostRace(
                 f"{change.kind} {change.name} is no longer what this operation left",
-                hint=f"look at it: lakecli op log {self._repository.uri}",
+                hint=f"see what was done since: lakecli op log {self._repository.uri}",
             )
 
     def _find(self, change: RefChange) -> Fields:
@@ -180,7 +180,7 @@ class TakeBack:
         return records.to_json(record)
 
     def _essence(self, kind: str, fields: Fields) -> object:
-        """Return what has to be equal."""
+        """Return the parts of a record that have to be equal."""
         if fields is None:
             return None
         if kind == "repository":
@@ -191,7 +191,7 @@ class TakeBack:
         return fields["commit_id"], holding
 
     def _put(self, change: RefChange) -> None:
-        """Put what was there before a change."""
+        """Restore the state before a change."""
         present = self._find(change)
         if change.kind == "branch":
             self._put_branch(change.name, change.before)
@@ -226,7 +226,7 @@ class TakeBack:
             follow_head(self._txn, present, wanted)
 
     def _note(self, change: RefChange) -> None:
-        """Remember how a ref changed since the first operation that was taken back."""
+        """Record how a ref changed since the first operation that was undone."""
         key = (change.kind, change.name)
         first = self._changes.get(key, change)
         self._changes[key] = RefChange(*key, before=first.before, after=change.after)

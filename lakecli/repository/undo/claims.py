@@ -1,8 +1,8 @@
-"""Claiming what taking operations back brings into use again, before it is brought back.
+"""Claim what undoing operations brings into use again, before it is brought back.
 
-Other clones know nothing of this clone's operation log: to them, what only the log holds is
-garbage. Whatever an undo, a redo or a restore puts back is claimed first, as far as it is still
-in the bucket. What is gone stops nobody from taking the rest back; the operation says how much.
+Other clones do not know this clone's operation log, so what only the log refers to is garbage to
+them. What an undo, redo or restore puts back is claimed first, as far as it is still in the bucket.
+What is missing does not stop the rest; the operation says how much it was.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ GONE: Final = "gone"
 
 
 def claim_operations(repository: Repository, operations: Sequence[Operation]) -> Reclaimed:
-    """Claim what a repository would have again if operations were taken back, newest first.
+    """Claim what a repository would have again if operations were undone, newest first.
 
-    Where that is nothing that lies in the bucket, the bucket is not asked; and where it cannot be
-    asked, nothing is claimed.
+    If nothing of that is in the bucket, the bucket is not asked. If it cannot be asked, nothing is
+    claimed.
 
     Raises:
         Swept: some of it was deleted just now.
@@ -54,7 +54,7 @@ def claim_operations(repository: Repository, operations: Sequence[Operation]) ->
 
 
 def _in_use(refs: RefStore) -> set[bytes]:
-    """Return the staging tokens that branches have now; putting these back changes nothing."""
+    """Return the staging tokens that branches have now; restoring these changes nothing."""
     branches = refs.iter_branches()
     return {token for each in branches for token in (each.staging_token, *each.sealed_tokens)}
 
@@ -65,7 +65,7 @@ def _staged(
     changes: Iterable[RefChange],
     in_use: set[bytes],
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (path, value) of what would be staged again."""
+    """Yield (path, value) of the records that would be staged again."""
     for operation in operations:
         for staged in operation.staging:
             for path, image in log.iter_images(txn, operation.id, staged.token):

@@ -1,8 +1,8 @@
-"""Reading the operation log: what there is, what is undone, what would be undone or redone next.
+"""Read the operation log: its operations, which are undone, and what undo and redo would do next.
 
-Taking back is an operation itself, and so is doing again. Both are linked to what they concern by
-metadata: ``undoes`` and ``redoes`` name the operation, however often it went back and forth. Read
-from the newest back, the first that concerns an operation says how it stands.
+Undo and redo are operations themselves. Their metadata name the operation that they concern:
+``undoes`` and ``redoes``, however often it was undone and redone. The newest that concerns an
+operation says whether it is undone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Logged(NamedTuple):
 
     Attributes:
         operation: as it was appended.
-        undone: whether it is taken back, for now.
+        undone: whether it is undone.
     """
 
     operation: Operation
@@ -48,11 +48,11 @@ class Logged(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What undoing or redoing would take back.
+    """What undo or redo would reverse.
 
     Attributes:
-        operation: the user's own operation.
-        taken_back: the operation to take back for it: itself, its last redo, or its undo.
+        operation: the ID of the user's operation.
+        taken_back: the operation to reverse for it: itself, its last redo, or its undo.
     """
 
     operation: bytes
@@ -60,13 +60,13 @@ class Target(NamedTuple):
 
 
 def changes_something(operation: Operation) -> bool:
-    """Whether an operation changed anything here."""
+    """Return whether an operation changed anything on this machine."""
     return bool(operation.refs or operation.staging)
 
 
 def is_passed_over(operation: Operation) -> bool:
-    """Whether `undo` and `redo` look past an operation: it changed nothing, or nobody asked."""
-    if REDOES in operation.metadata:  # as what it did again, which was not passed over
+    """Return whether undo and redo ignore an operation: it changed nothing, or was automatic."""
+    if REDOES in operation.metadata:  # what it redid was not passed over either
         return False
     return operation.kind == ref_changes.FOLLOWED or not changes_something(operation)
 
@@ -94,7 +94,7 @@ def iter_logged(txn: ReadTransaction, repository: Repository) -> Iterator[Logged
 
 
 def find_undo(txn: ReadTransaction, repository: Repository) -> Target | None:
-    """Return what `undo` takes back: the newest operation that is not undone, or ``None``."""
+    """Return what undo would reverse: the newest operation that is not undone, or ``None``."""
     undone: set[str] = set()
     for operation, _ in iter_logged(txn, repository):
         if UNDOES in operation.metadata:
@@ -107,7 +107,7 @@ def find_undo(txn: ReadTransaction, repository: Repository) -> Target | None:
 
 
 def find_redo(txn: ReadTransaction, repository: Repository) -> Target | None:
-    """Return what `redo` does again, the last undone, or ``None`` if something came after it."""
+    """Return what redo would reverse: the last undo, or ``None`` if something came after it."""
     redone: set[str] = set()
     for operation, _ in iter_logged(txn, repository):
         if REDOES in operation.metadata:
@@ -182,28 +182,30 @@ def find_id(txn: ReadTransaction, repository: Repository, prefix: str) -> bytes:
 
 
 def expired(repository: Repository, prefix: str) -> NotFound:
-    """Return the error for an operation that is not in the log, or no longer."""
+    """Return the error for an operation that is not in the log, or has expired."""
     return NotFound(
         f"no operation {prefix} in {repository.uri}",
-        hint=f"they are kept for {KEPT_FOR.days} days; see them: lakecli op log {repository.uri}",
+        hint=f"operations are kept for {KEPT_FOR.days} days; list them: "
+        f"lakecli op log {repository.uri}",
     )
 
 
 def logged_repository(
     lake: Lake, name: str, *, wanted: str = "", operation: str = ""
 ) -> Repository:
-    """Return the repository whose log a name means, even where it was deleted here.
+    """Return the repository whose log a name means, even if it was deleted on this machine.
 
-    That is the present one, else the one that was deleted last; but see the arguments.
+    That is the present one, else the one that was deleted last, unless the arguments say otherwise.
 
     Args:
-        lake: where to look.
-        name: of the repository.
-        wanted: ``undo`` or ``redo``: of several deleted ones, the first that has something to.
-        operation: the beginning of an ID: of all of that name, the first that has it.
+        lake: the lake of the repository.
+        name: the name of the repository.
+        wanted: ``undo`` or ``redo``: prefer the deleted repository that has something to undo or
+            redo.
+        operation: the beginning of an ID: prefer the repository that has it.
 
     Raises:
-        NotFound: there never was one of that name, as far as this machine knows.
+        NotFound: this machine never had a repository of that name.
     """
     with lake.kv.read() as txn:
         present = records.find_repository(txn, name)
@@ -231,9 +233,10 @@ def _has(txn: ReadTransaction, repository: Repository, prefix: str) -> bool:
 def staged_paths(
     repository: Repository, operation: Operation
 ) -> Iterator[tuple[str, bytes, bytes | None]]:
-    """Yield (branch, path, what was staged before) of what an operation staged.
+    """Yield (branch, path, value staged before) of what an operation staged.
 
-    In the order of `Operation.staging`, then by path. ``None``: nothing was; ``b""``: a deletion.
+    In the order of `Operation.staging`, then by path. The value is ``None`` if nothing was staged,
+    and ``b""`` for a deletion.
     """
     with repository.lake.kv.read() as txn:
         for change in operation.staging:

@@ -1,9 +1,9 @@
-"""What of an operation the bucket has seen, and moving refs back there before they move here.
+"""Undoing operations that were pushed: move refs back in the bucket before they move here.
 
-An operation that was pushed is not taken back behind the others' backs: without `remote` it is
-refused, and with it the ref moves back in the bucket by compare-and-set, as a new move, if the
-bucket still stands on what the operation left. The bucket comes first: what it took and this
-machine could not finish is found to be done by the same command again.
+Without `remote`, undoing an operation that was pushed is refused. With it, the ref moves back in
+the bucket by compare-and-set, as a new move, if the bucket still stands where the operation left
+it. The bucket comes first: if this machine cannot finish what the bucket took, repeating the
+command does.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 
 class Pushed(NamedTuple):
-    """One ref that the bucket has seen move.
+    """A ref whose move was pushed.
 
     Attributes:
         kind: ``branch`` or ``tag``.
-        name: of the ref.
-        before: where it would go back to; ``None``: it is deleted.
-        after: where the operation moved it; ``None``: it deleted it.
-        stands: where the bucket stands, as far as is known.
-        sequence: of its last move there, likewise.
+        name: the name of the ref.
+        before: the position it would go back to; ``None``: it is deleted.
+        after: the position that the operation moved it to; ``None``: it deleted it.
+        stands: its position in the bucket, as far as is known.
+        sequence: the number of its last move in the bucket, as far as is known.
     """
 
     kind: str
@@ -56,23 +56,23 @@ def move_back(
     committer: str,
     why: str,
 ) -> list[Pushed]:
-    """Move refs back in the bucket that operations about to be taken back have moved there.
+    """Move the refs back in the bucket that the operations to be undone have moved there.
 
     Args:
-        repository: whose.
+        repository: the repository of the operations.
         taken: the operations, newest first.
-        remote: whether to; else it is refused where there are any.
-        committer: who does it.
-        why: for the reflog.
+        remote: whether to do it; if not, and there are any, it is refused.
+        committer: who moves them.
+        why: the reason, for the reflog.
 
     Returns:
         The refs that were moved; none if nothing was pushed.
 
     Raises:
         Refused: something was pushed and `remote` is not set, or the bucket has moved on.
-        OutcomeUnknown: the bucket may have moved; the same call again finds out.
-        Unreachable: it has to be asked, also what became of a push that was interrupted, and does
-            not answer.
+        OutcomeUnknown: the bucket may have moved; repeating the call finds out.
+        Unreachable: the bucket has to be asked, perhaps about an interrupted push, and does not
+            answer.
     """
     from lakecli.repository.core.pending import finish_pending
 
@@ -88,8 +88,7 @@ def move_back(
         names = ", ".join(f"{each.kind} {each.name}" for each in pushed)
         raise Refused(
             f"this was pushed: {names}",
-            hint="--remote takes it back in the bucket too; or "
-            + _other_way(repository, pushed[0]),
+            hint="--remote undoes it in the bucket too; or " + _other_way(repository, pushed[0]),
         )
     from lakecli.remote.move import Outcome
     from lakecli.repository.sharing.publish import publish
@@ -151,12 +150,12 @@ def check_none_pushed(
 def find_pushed(
     txn: ReadTransaction, repository: Repository, taken: Sequence[Operation]
 ) -> list[Pushed]:
-    """Return the refs that would fall behind what the bucket has seen of these operations.
+    """Return the refs that would fall behind what was pushed of these operations.
 
     Args:
-        txn: the moment to look at.
-        repository: whose.
-        taken: operations, newest first.
+        txn: the state of the local store.
+        repository: the repository of the operations.
+        taken: the operations, newest first.
     """
     moves: dict[tuple[str, str], list[tuple[RefChange, Operation]]] = {}
     for operation in taken:
@@ -182,9 +181,9 @@ def find_pushed(
 def _own_runs(
     changes: Sequence[tuple[RefChange, Operation]],
 ) -> Iterator[list[tuple[RefChange, Operation]]]:
-    """Yield the moves of a ref between those that came from the bucket, newest first.
+    """Yield the runs of moves of a ref between those that came from the bucket, newest first.
 
-    Nothing older than what came from the bucket is moved back there: others have built on it.
+    Nothing older than a move from the bucket is moved back there: others have built on it.
     """
     run: list[tuple[RefChange, Operation]] = []
     for change, operation in changes:
@@ -202,9 +201,9 @@ def _own_runs(
 def _is_ours(
     txn: ReadTransaction, repository: Repository, change: RefChange, operation: Operation
 ) -> bool:
-    """Tell whether this clone made a move in the bucket, rather than somebody else the same one.
+    """Return whether this clone made a move in the bucket, not somebody else the same one.
 
-    A commit has one maker. Other moves are told by the log, not by dates: clocks are wrong.
+    A commit has one author. For other moves the log decides, not dates: clocks may be wrong.
     """
     before, after = commit_of(change.before), commit_of(change.after)
     if before is not None and after is not None and change.kind == "branch":
@@ -228,7 +227,7 @@ def _is_ours(
 
 
 def _makes(operation: Operation, change: RefChange, commit_id: CommitId) -> bool:
-    """Tell whether an operation moved the ref of a change to a commit: one shared at once."""
+    """Return whether an operation moved the ref of a change to a commit and shared it at once."""
     return any(
         (each.kind, each.name) == (change.kind, change.name)
         and commit_of(each.after) == commit_id
@@ -245,7 +244,7 @@ def _has_seen(
     before: CommitId | None,
     after: CommitId | None,
 ) -> bool:
-    """Whether the bucket has a move, or moves that follow from it."""
+    """Return whether the bucket has a move, or moves on top of it."""
     stands = tracked.commit_id
     if after is None or stands is None:
         moves = iter_moves(txn, repository.key, tracked.kind, tracked.name)
@@ -274,5 +273,5 @@ def _other_way(repository: Repository, pushed: Pushed) -> str:
     uri = f"{repository.uri}/{pushed.name}"
     if pushed.kind == "branch" and pushed.before is not None and pushed.after is not None:
         revert = f"lakecli branch revert {uri} {pushed.after}"
-        return f"take it back by a commit of its own: {revert}"
-    return f"look at it first: lakecli fetch {repository.uri}"
+        return f"undo it by another commit: {revert}"
+    return f"see what is there first: lakecli fetch {repository.uri}"

@@ -1,8 +1,8 @@
-"""Undo, redo, and going back to any operation of the log.
+"""Undo, redo, and restore any operation of the log.
 
-`undo` takes back the newest operation that is not undone, in one transaction that compares first;
-`redo` takes the last undo back. Both are operations themselves, so nothing is ever lost. What the
-bucket has seen is taken back there first, and only where it still stands on that very move: see
+`undo` reverses the newest operation that is not undone, in one transaction that compares first;
+`redo` reverses the last undo. Both are operations themselves, so nothing is lost. What was pushed
+is moved back in the bucket first, and only if the bucket still stands on that move: see
 `lakecli.repository.undo.pushed`.
 """
 
@@ -35,9 +35,9 @@ class Undone(NamedTuple):
     """What `undo` or `redo` did.
 
     Attributes:
-        operation: the user's own operation that was taken back, or done again; where it is
-            expired, what stood for it.
-        appended: the operation that says so.
+        operation: the user's operation that was undone or redone; if it is expired, the one that
+            stands for it.
+        appended: the operation that was appended for it.
         remote: the refs that were moved back in the bucket.
     """
 
@@ -47,20 +47,21 @@ class Undone(NamedTuple):
 
 
 def undo(repository: Repository, *, remote: bool = False, committer: str = "") -> Undone:
-    """Take back the newest operation of a repository that is not undone.
+    """Undo the newest operation of a repository that is not undone.
 
-    What followed the bucket by itself is passed over: it is not this user's to take back.
+    Refs that followed the bucket are passed over: the user did not move them.
 
     Args:
-        repository: as `lakecli.repository.undo.log.logged_repository` gives it; it may be deleted.
-        remote: move refs back in the bucket too, where the operation was pushed.
-        committer: who does it, for the moves in the bucket.
+        repository: as `lakecli.repository.undo.log.logged_repository` returns it; it may be
+            deleted.
+        remote: move refs back in the bucket too, if the operation was pushed.
+        committer: who moves refs in the bucket.
 
     Raises:
         NothingToDo: there is nothing to undo, or it was too long ago.
         Refused: it was pushed and `remote` is not set, or the bucket has moved on since.
         LostRace: another command came between; nothing was undone here.
-        OutcomeUnknown: the bucket may have moved; the same call again finds out.
+        OutcomeUnknown: the bucket may have moved; repeating the call finds out.
     """
     finish_pending(repository)  # what an interrupted command did may be what is to be undone
     with repository.lake.kv.read() as txn:
@@ -77,10 +78,11 @@ def undo(repository: Repository, *, remote: bool = False, committer: str = "") -
 
 
 def redo(repository: Repository) -> Undone:
-    """Do the last undone operation again; in the bucket nothing moves, `push` does that.
+    """Redo the last undone operation, on this machine only: `push` moves refs in the bucket.
 
     Args:
-        repository: as `lakecli.repository.undo.log.logged_repository` gives it; it may be deleted.
+        repository: as `lakecli.repository.undo.log.logged_repository` returns it; it may be
+            deleted.
 
     Raises:
         NothingToDo: nothing was undone, or another operation came after it.
@@ -99,7 +101,7 @@ def redo(repository: Repository) -> Undone:
 def _take(
     repository: Repository, target: Target, *, kind: str, moved: Sequence[Pushed] = ()
 ) -> Undone:
-    """Take a target back, unless something came between."""
+    """Reverse a target, unless something came between."""
     from lakecli.kv import operations as log
 
     lake = repository.lake
@@ -135,10 +137,11 @@ def restore(
     """Make refs and staging what they were right after an operation, as one new operation.
 
     Args:
-        repository: as `lakecli.repository.undo.log.logged_repository` gives it; it may be deleted.
-        id: of the operation, or the beginning of it.
-        remote: move refs back in the bucket too, where what is taken back was pushed.
-        committer: who does it, for the moves in the bucket.
+        repository: as `lakecli.repository.undo.log.logged_repository` returns it; it may be
+            deleted.
+        id: the ID of the operation, or the beginning of it.
+        remote: move refs back in the bucket too, if what is undone was pushed.
+        committer: who moves refs in the bucket.
 
     Raises:
         NotFound: no such operation, or no longer.
