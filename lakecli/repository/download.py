@@ -1,4 +1,4 @@
-"""Downloading: verified bytes into local files, with the times they were uploaded with."""
+"""Downloading objects to files, verified, with the modification times of the uploaded files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 LOOK_AHEAD: Final = 1_024
-"""Objects that are announced together."""
+"""Objects that are announced to the progress together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class DownloadOptions:
     """How to download.
 
     Attributes:
-        parallelism: requests to the store, or objects copied, at a time.
-        part_size: in bytes, of objects in a bucket that are larger than two of them. A download of
-            these that was cut off goes on, if it is asked for parts of the same size.
-        selection: which objects below a directory are meant.
-        progress: expects the objects below a directory as they are found, and counts objects and
+        parallelism: number of concurrent requests or copies.
+        part_size: in bytes, of objects in a bucket that are larger than two parts. The next
+            download with the same part size resumes one that was killed.
+        selection: of the objects below a directory.
+        progress: expects the objects below a directory as they are found; counts objects and
             bytes.
     """
 
@@ -79,10 +79,10 @@ class DownloadReport:
 
     Attributes:
         downloaded: objects written.
-        unchanged: objects whose file was there already, with the same contents.
+        unchanged: objects whose file existed with the same contents.
         size: bytes of the objects written.
-        excluded: objects that patterns left out.
-        failures: (path, why), in path order.
+        excluded: objects that the selection leaves out.
+        failures: (path, reason), in path order.
     """
 
     downloaded: int = 0
@@ -103,18 +103,18 @@ def download_object(
     target: Path,
     options: DownloadOptions = _DEFAULTS,
 ) -> Entry:
-    """Download one object to a file, verified, complete or not at all.
+    """Download one object to a file, verified; a failed download leaves no file.
 
     Raises:
-        NotFound: no such ref or path, or its data is gone.
-        IntegrityError: the bytes in the store are damaged; nothing was written.
+        NotFound: the ref, the path or its data does not exist.
+        IntegrityError: the object in the store is damaged; nothing was written.
         UsageError: `target` cannot be a file.
         PermissionDenied: `target` cannot be written.
     """
     with open_view(repository, ref) as view:
         entry = view.entry(path)
     if target.is_symlink():
-        target = target.resolve()  # as cp does: the link stays, the file it names is replaced
+        target = target.resolve()  # like cp: replace the file that the link names
     if target.exists() and not target.is_file():
         raise UsageError(
             f"not a regular file: {target}",
@@ -133,13 +133,13 @@ def download_tree(
     target: Path,
     options: DownloadOptions = _DEFAULTS,
 ) -> DownloadReport:
-    """Download everything below a directory; what fails is reported, the rest is done.
+    """Download every object below a directory; report those that fail, and write the others.
 
-    Directory markers (paths that end in a slash) become directories. Whatever a path or a symbolic
-    link in `target` says, nothing is written outside it.
+    A directory marker (a path that ends in a slash) becomes a directory. Nothing is written outside
+    `target`, whatever the paths are and whatever symbolic links it holds.
 
     Raises:
-        NotFound: no such ref, or nothing below the prefix.
+        NotFound: the ref does not exist, or there is nothing below the prefix.
         UsageError: `target` cannot be a directory.
     """
     download = _TreeDownload(repository, options)
@@ -155,12 +155,12 @@ def plan_download(
     target: Path,
     options: DownloadOptions = _DEFAULTS,
 ) -> Plan:
-    """Tell what `download_tree` would do; nothing is fetched, nothing written.
+    """Return what `download_tree` would do, without fetching or writing.
 
-    Files of the same size as their object are read, to compare them.
+    A file of the size of its object is read and compared.
 
     Raises:
-        NotFound: no such ref, or nothing below the prefix.
+        NotFound: the ref does not exist, or there is nothing below the prefix.
         UsageError: `target` cannot be a directory.
     """
     planned = _TreePlan(repository, options)
@@ -194,21 +194,10 @@ class _Download:
             try:
                 self._fetcher.fetch(entry, destination, name, mtime=mtime)
             except Unsupported:
-                self._fetcher = None  # a server that knows no ranges
+                self._fetcher = None  # the server does not support ranges
             else:
                 return entry.size
         return destination.write(name, self._pieces(entry), mtime=mtime)
-
-    def is_there(self, destination: Destination, name: bytes, entry: Entry) -> bool:
-        """Tell whether a file has an object's contents; then it gets the object's time."""
-        state = destination.state_of(
-            name,
-            size=entry.size,
-            digest=digest_of(entry),
-            mtime=entry.file_mtime,
-            check=self.workers.check,
-        )
-        return state is State.SAME
 
     def _pieces(self, entry: Entry) -> Iterator[bytes]:
         for piece in read_object(self._repository, entry):
@@ -223,7 +212,7 @@ class _TreeDownload(_Download):
     def __init__(self, repository: Repository, options: DownloadOptions) -> None:
         super().__init__(repository, options)
         self.report = DownloadReport()
-        self._patience = FailureBudget()
+        self._budget = FailureBudget()
         self._lock = Lock()
 
     def run(self, ref: str, below: bytes, target: Path) -> None:
@@ -242,10 +231,10 @@ class _TreeDownload(_Download):
     def _selected(
         self, records: Iterator[tuple[bytes, bytes]], below: int
     ) -> Iterator[tuple[bytes, Entry]]:
-        """Yield the objects that are meant, and announce them a batch at a time."""
+        """Yield the selected objects, and announce them to the progress in batches."""
         selection = self._options.selection
         while batch := list(islice(records, LOOK_AHEAD)):
-            meant = []
+            selected = []
             for path, value in batch:
                 try:
                     entry = decode_entry(value)
@@ -253,12 +242,12 @@ class _TreeDownload(_Download):
                     self._fail(path, error)
                     continue
                 if selection.takes(path[below:]):
-                    meant.append((path, entry))
+                    selected.append((path, entry))
                 else:
                     self._exclude(entry)
-            size = sum(entry.size for _, entry in meant)
-            self._options.progress.expect(items=len(meant), size=size)
-            yield from meant
+            size = sum(entry.size for _, entry in selected)
+            self._options.progress.expect(items=len(selected), size=size)
+            yield from selected
 
     def _exclude(self, _entry: Entry) -> None:
         self.report.excluded += 1
@@ -269,7 +258,7 @@ class _TreeDownload(_Download):
                 if name:
                     destination.make_directory(name[:-1])
                 return
-            if self.is_there(destination, name, entry):
+            if self._state(destination, name, entry, mtime=entry.file_mtime) is State.SAME:
                 with self._lock:
                     self.report.unchanged += 1
                 self._options.progress.advance(items=1, size=entry.size)
@@ -278,27 +267,39 @@ class _TreeDownload(_Download):
         except NoRoom:
             raise
         except (Unwritable, NotFound, IntegrityError, UsageError, Refused) as error:
-            # The namespace itself is gone for all objects; a bucket outside it only for some.
+            # Without the namespace all objects fail; without a bucket outside it only some.
             if isinstance(error, BucketNotFound) and not is_external(entry):
                 raise
             self._fail(path, error)
             return
         except (PermissionDenied, Unreachable) as error:
             self._fail(path, error)
-            self._patience.failed(error)
+            self._budget.failed(error)
             return
-        self._patience.succeeded()
+        self._budget.succeeded()
         with self._lock:
             self.report.downloaded += 1
             self.report.size += size
         self._options.progress.advance(items=1)
+
+    def _state(
+        self, destination: Destination, name: bytes, entry: Entry, *, mtime: int | None = None
+    ) -> State:
+        """Compare a file with an object; one that is the same gets the time, if given."""
+        return destination.state_of(
+            name,
+            size=entry.size,
+            digest=digest_of(entry),
+            mtime=mtime,
+            check=self.workers.check,
+        )
 
     def _fail(self, path: bytes, error: LakeError) -> None:
         self.report.failures.append((path, error.message))
 
 
 class _TreePlan(_TreeDownload):
-    """The same without fetching or writing anything."""
+    """A recursive download that compares and writes nothing."""
 
     def __init__(self, repository: Repository, options: DownloadOptions) -> None:
         super().__init__(repository, options)
@@ -311,9 +312,7 @@ class _TreePlan(_TreeDownload):
         if not name or name.endswith(b"/"):
             return
         try:
-            state = destination.state_of(
-                name, size=entry.size, digest=digest_of(entry), check=self.workers.check
-            )
+            state = self._state(destination, name, entry)
         except UnsafeName as error:
             self._fail(path, error)
             return

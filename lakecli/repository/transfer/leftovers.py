@@ -1,9 +1,8 @@
-"""Uploads in parts that nobody will ever finish: found at most once a day, and dropped.
+"""Aborting abandoned uploads in parts, at most once a day.
 
-Stores keep, and bill, the parts of an upload until it is completed or aborted. Left over is what
-was begun more than a day ago, is not an upload that this machine could go on with, and has got no
-part within a day, so that nobody else is at work on it; and what this machine began but has not
-gone on with for a week. Only keys of data objects are looked at.
+Stores keep and bill the parts of an upload until it is completed or aborted. An upload is abandoned
+if another machine began it and it has received no part for a day, or if this machine began it and
+it has received none for a week. Only keys of data objects are considered.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 INTERVAL: Final = timedelta(days=1)
-"""Between two looks, and how long an upload of somebody else is let alone."""
+"""Time between two searches, and until an upload of another machine is abandoned."""
 
 PATIENCE: Final = timedelta(days=7)
-"""How long this machine may let an upload of its own lie."""
+"""Time until an upload of this machine is abandoned."""
 
 MOST: Final = 1_000
-"""Uploads looked at in one go."""
+"""Most uploads considered in one search."""
 
 
 def drop_leftovers(repository: Repository) -> int:
-    """Drop leftovers of a repository's namespace, unless somebody looked within a day.
+    """Abort abandoned uploads in a repository's namespace, unless this was done within a day.
 
-    Whatever goes wrong is nothing to fail for: the next look may do better.
+    Errors of the store are ignored, because the next search may succeed.
 
     Returns:
-        How many uploads were dropped.
+        The number of aborted uploads.
     """
     uploads = uploads_of(repository.store)
     if uploads is None:
@@ -89,7 +88,7 @@ def _is_left_over(uploads: Uploads, found: UnfinishedUpload, before: datetime) -
 def _forget(
     repository: Repository, gone: list[transfers.UnfinishedTransfer], now: datetime
 ) -> None:
-    """Forget what the store does not know any more; what is young may be about to be listed."""
+    """Forget uploads that the store does not list; a young one may not be listed yet."""
     old = [each.digest for each in gone if now - each.started_at > PATIENCE]
     if old:
         with repository.lake.kv.write() as txn:

@@ -1,4 +1,4 @@
-"""Work on many objects from several threads, and stop them all where one cannot go on."""
+"""Work on many objects in several threads, which all stop if one of them fails."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEFAULT_WORKERS: Final = 25
-"""Objects moved at a time to or from a bucket: requests wait for the network, not for us."""
+"""Concurrent transfers to or from a bucket: requests wait for the network."""
 
 LOCAL_WORKERS: Final = 2
-"""Likewise on this machine, where one thread hashes while the other one waits for the disk."""
+"""Concurrent transfers on this machine: one thread hashes while the other waits for the disk."""
 
 MAX_FAILURES: Final = 8
-"""So many objects in a row that could not be reached mean that nothing can be."""
+"""Objects in a row that cannot be reached before the command ends."""
 
 MEMORY: Final = 128 << 20
-"""Bytes of objects that one command keeps in memory at a time."""
+"""Bytes of objects that one command holds in memory at a time."""
 
 _END: Final = object()
 
 
 class _StoppedError(Exception):
-    """Another thread has given up, so this one need not finish."""
+    """Another thread has failed, so this one ends."""
 
 
 @dataclass(slots=True)
 class _Share:
-    """Tasks that one worker has put out for all of them."""
+    """Tasks that one worker shares with the others."""
 
     tasks: Iterator[Any]
     work: Callable[[Any], object]
@@ -47,14 +47,13 @@ class _Share:
 
 
 class Workers:
-    """Threads that take turns at the items of one iterable.
+    """Threads that work on the items of one iterable.
 
-    One of them may be at work on an item so large that it has many tasks: it shares these, and
-    whoever becomes free helps before taking the next item. So there are never more than `count`
-    things going on, whatever the sizes.
+    A worker with a large item can share the tasks of that item: a free worker does such a task
+    before it takes the next item. So at most `count` things run at a time, whatever the sizes.
 
     Args:
-        count: how many; with one, everything happens in the calling thread.
+        count: number of threads; with one, everything runs in the calling thread.
     """
 
     def __init__(self, count: int) -> None:
@@ -68,11 +67,11 @@ class Workers:
         self._is_running = False
 
     def for_each(self, items: Iterable[T], work: Callable[[T], object]) -> None:
-        """Call `work` with every item, several at a time.
+        """Call `work` with every item, in several threads.
 
-        The items are drawn one after the other, though not always by the same thread. The first
-        error of `work`, or of the iterable, is raised here: no further item is drawn then, and
-        calls that are under way end at their next `check`.
+        Items are drawn one after the other, by any of the threads. The first error of `work` or
+        of the iterable is raised here: no further item is drawn, and running calls end at their
+        next `check`.
         """
         self._errors.clear()
         self._is_running = True
@@ -88,7 +87,7 @@ class Workers:
             for helper in helpers:
                 helper.join()
         finally:
-            self._halt()  # an interrupt may come while we wait
+            self._halt()  # an interrupt may end the waiting
             for helper in helpers:
                 helper.join()
             self._is_running = False
@@ -97,10 +96,10 @@ class Workers:
             raise next(filter(is_interrupt, self._errors), self._errors[0])
 
     def share(self, tasks: Iterable[T], work: Callable[[T], object]) -> None:
-        """Call `work` with every task, by this thread and all that are free; wait for the last.
+        """Call `work` with every task of the current item, in this thread and all free ones.
 
-        Called by a worker about its own item. Tasks are drawn by any thread, so drawing one must
-        be quick. The first error ends the drawing and is raised here.
+        Tasks are drawn under a lock, so drawing one must be quick. The first error ends the
+        drawing, and is raised here once the running tasks have ended.
         """
         if not self._is_running:
             self.for_each(tasks, work)
@@ -116,12 +115,12 @@ class Workers:
             raise share.error
 
     def check(self) -> None:
-        """End the current call of `work` if another one has failed; for long ones to call often."""
+        """End the current call of `work` if another one has failed; to be called often."""
         if self._stop.is_set():
             raise _StoppedError
 
     def pause(self, seconds: float) -> None:
-        """Wait, as long as no other call of `work` fails."""
+        """Wait, but end the current call of `work` if another one fails."""
         self._stop.wait(seconds)
         self.check()
 
@@ -143,11 +142,11 @@ class Workers:
                         self._changed.notify_all()
         except _StoppedError:
             return
-        except BaseException as error:  # noqa: BLE001 - it is raised where the work was asked for
+        except BaseException as error:  # noqa: BLE001 - `for_each` raises it
             self._errors.append(error)
             self._halt()
 
-    def _draw(self, items: Iterator[Any]) -> Any:  # noqa: ANN401 - an item, or the end of them
+    def _draw(self, items: Iterator[Any]) -> Any:  # noqa: ANN401 - an item, or `_END`
         with self._drawing:
             if self._stop.is_set():
                 return _END
@@ -158,7 +157,7 @@ class Workers:
         return item
 
     def _help(self) -> bool:
-        """Do one task that another worker shares, if there is one."""
+        """Do a task that another worker shares; return whether there was one."""
         with self._changed:
             share = next((share for share in self._shares if share.is_open), None)
         return share is not None and (self._step(share) or True)
@@ -180,7 +179,7 @@ class Workers:
             share.running += 1
         try:
             share.work(task)
-        except BaseException as error:  # noqa: BLE001 - the worker that shared it raises it
+        except BaseException as error:  # noqa: BLE001 - `share` raises it
             with self._changed:
                 self._end(share, error)
         finally:
@@ -195,7 +194,7 @@ class Workers:
             share.error = error
 
     def _wait_for(self, share: _Share) -> None:
-        """Wait for the others: what the tasks use must not be closed under their hands."""
+        """Wait for running tasks, because they use what the caller will close."""
         interrupt: KeyboardInterrupt | None = None
         with self._changed:
             share.is_open = False
@@ -212,7 +211,7 @@ class Workers:
             self.check()
 
     def _wait_for_a_share(self) -> bool:
-        """Wait until somebody shares tasks; return whether that can still happen."""
+        """Wait for shared tasks; return ``False`` once no worker can share any."""
         with self._changed:
             while not self._stop.is_set():
                 if any(share.is_open for share in self._shares):
@@ -229,7 +228,7 @@ class Workers:
 
 
 class CheckedProgress(Progress):
-    """Passes progress on, and ends a call of `Workers` whose work another one has given up."""
+    """Passes progress on, and ends the call of `Workers.check` that reports it after a failure."""
 
     def __init__(self, progress: Progress, workers: Workers) -> None:
         self._progress = progress
@@ -240,7 +239,7 @@ class CheckedProgress(Progress):
         self._progress.expect(items=items, size=size)
 
     def advance(self, *, items: int = 0, size: int = 0) -> None:
-        """Count finished objects and bytes, unless the work has been given up."""
+        """Pass finished objects and bytes on, unless another worker has failed."""
         self._workers.check()
         self._progress.advance(items=items, size=size)
 
@@ -251,7 +250,7 @@ def part_retries(workers: Workers, random: Callable[[], float]) -> Retries:
 
 
 class Memory:
-    """How many bytes may be held at a time; safe to share between threads."""
+    """A limit on the bytes that are held at a time; safe to share between threads."""
 
     def __init__(self, size: int = MEMORY) -> None:
         self._left = self._size = size
@@ -259,7 +258,7 @@ class Memory:
 
     @contextmanager
     def held(self, size: int) -> Iterator[None]:
-        """Hold bytes, once there is room for them, or for all that would ever be there."""
+        """Hold `size` bytes, at most the limit, once so many are free."""
         size = min(size, self._size)
         with self._changed:
             self._changed.wait_for(lambda: self._left >= size)
@@ -271,7 +270,7 @@ class Memory:
 
     @contextmanager
     def held_if_free(self, size: int) -> Iterator[bool]:
-        """Hold bytes if there is room for them now; tell whether there is."""
+        """Hold `size` bytes if so many are free now; give whether they are."""
         with self._changed:
             is_held = self._left >= size
             if is_held:
@@ -289,22 +288,22 @@ class Memory:
 
 
 class FailureBudget:
-    """Tells a store that misses one object from a store that is gone."""
+    """Distinguishes objects that cannot be reached from a store that cannot."""
 
     def __init__(self) -> None:
         self._in_a_row = 0
         self._has_succeeded = False
 
     def succeeded(self) -> None:
-        """Count an object that was moved."""
+        """Count a transferred object."""
         self._in_a_row = 0
         self._has_succeeded = True
 
     def failed(self, error: LakeError) -> None:
-        """Count an object that was not.
+        """Count an object that was not transferred.
 
         Raises:
-            LakeError: `error` itself, if there is no point in going on.
+            LakeError: `error` itself, if the store is unreachable.
         """
         if not isinstance(error, Unreachable | PermissionDenied):
             return

@@ -1,7 +1,7 @@
-"""Fetching a large object from a bucket in parts, and going on where a killed process stopped.
+"""Fetching a large object from a bucket in parts, and resuming after a kill.
 
-Parts arrive in any order, by whoever is free. What is contiguous from the beginning is hashed
-meanwhile, so that at the end hardly anything is left to do before the file gets its name.
+Parts arrive in any order, in any free thread. Those that are contiguous from the start are hashed
+meanwhile, so that little is left to hash at the end, before the file gets its name.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ PIECE: Final = 1 << 20
 """Bytes written or hashed at a time."""
 
 SPAN: Final = 64 << 20
-"""Bytes of one request, at most. They are several parts: each that is complete stays."""
+"""Most bytes of one request, which fetches several parts; each complete part is kept."""
 
 REQUESTS: Final = 4
-"""An object is fetched by so many requests at least, if it has as many parts."""
+"""Fewest requests for an object with as many parts."""
 
 
 class Fetcher:
     """Fetches large objects; safe to share between threads.
 
     Args:
-        repository: whose objects.
-        workers: who fetch parts, all of one command.
-        retries: how often to try each part.
+        repository: that the objects belong to.
+        workers: the threads of the command, which fetch the parts.
+        retries: of each request.
         part_size: in bytes.
-        progress: counts the bytes of each part that is complete. It is called often, so that it
-            can interrupt the work.
+        progress: counts the bytes of each complete part. It is called often, so that it can
+            interrupt the work.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Fetcher:
         self._progress = progress
 
     def takes(self, entry: Entry) -> bool:
-        """Tell whether an object is worth it: of several parts, and named by its digest."""
+        """Return whether an object is fetched in parts: it has several, and its digest is known."""
         return entry.size > 2 * self._part_size and digest_of(entry) is not None
 
     def fetch(self, entry: Entry, destination: Destination, name: bytes, *, mtime: int) -> None:
@@ -77,8 +77,8 @@ class Fetcher:
         Raises:
             NotFound: the data object is gone.
             IntegrityError: the object in the store is damaged; nothing was written.
-            Unreachable: the store does not give it; another run goes on.
-            Unsupported: the server does not know ranges.
+            Unreachable: the store does not answer; the next run resumes.
+            Unsupported: the server does not support ranges.
         """
         store, key = locate(self._repository, entry)
         try:
@@ -115,10 +115,10 @@ class Fetcher:
         )
 
     def _fetch(self, store: ObjectStore, key: str, assembly: _Assembly, span: range) -> None:
-        """Fetch what is missing of some parts by one request."""
+        """Fetch the missing parts of a span with one request."""
         missing = [number for number in span if number not in assembly.complete]
         if not missing:
-            return  # it broke off behind the last one
+            return  # an earlier try broke off after the last one
         position = missing[0] * self._part_size
         length = assembly.size_of(missing)
         with open_range(store, key, start=position, length=length) as source:
@@ -135,7 +135,7 @@ class Fetcher:
 
 
 class _Assembly:
-    """The parts of one object, and the hash of those that are contiguous."""
+    """The parts of one object, and the hash of those that are contiguous from the start."""
 
     def __init__(self, partial: Partial, size: int, part_size: int) -> None:
         self.partial = partial
@@ -148,11 +148,11 @@ class _Assembly:
         self._hashed = 0
 
     def size_of(self, numbers: set[int] | list[int]) -> int:
-        """Return the bytes of some parts."""
+        """Return the sum of the bytes of some parts."""
         return sum(min(self._part_size, self._size - each * self._part_size) for each in numbers)
 
     def spans(self) -> Iterator[range]:
-        """Yield the missing parts, as many neighbours together as one request fetches."""
+        """Yield the missing parts, in runs that one request fetches."""
         most = max(1, min(SPAN, self._size // REQUESTS) // self._part_size)
         first = 0
         while first < self.count:
@@ -164,7 +164,7 @@ class _Assembly:
             first = max(end, first + 1)
 
     def finished(self, number: int) -> None:
-        """Note a part, and hash what has become contiguous unless somebody does that already."""
+        """Record a complete part; hash what is contiguous, unless another thread is hashing."""
         self.partial.mark(number)
         self.complete.add(number)
         if self._hashing.acquire(blocking=False):
@@ -174,7 +174,7 @@ class _Assembly:
                 self._hashing.release()
 
     def digest(self) -> str:
-        """Return the BLAKE3 of what is there, 64 hex digits."""
+        """Return the BLAKE3 of the contiguous parts, 64 hex digits."""
         with self._hashing:
             self._hash()
             return self._hasher.hexdigest()
@@ -186,7 +186,7 @@ class _Assembly:
             while position < end:
                 piece = self.partial.read(position, min(PIECE, end - position))
                 if not piece:
-                    return  # somebody has cut the file off
+                    return  # another process has truncated the file
                 self._hasher.update(piece)
                 position += len(piece)
             self._hashed += 1

@@ -1,10 +1,10 @@
-"""Which objects of a recursive transfer are meant, by patterns as ``.gitignore`` has them.
+"""Selecting the objects of a recursive transfer, by patterns as in ``.gitignore``.
 
-Patterns are matched against the path relative to what is transferred. ``*`` and ``?`` stop at a
-slash, ``**`` does not. A pattern without a slash, but for one at its end, matches at any depth,
-any other from the root; one that matches a directory, or ends in a slash, means all below it. Of
-several the last one that matches counts, and ``!`` before a pattern takes back what those before
-it matched. What is included and not excluded is meant; without an include, everything is included.
+A pattern is matched against the path relative to the transferred directory. ``*`` and ``?`` do not
+match a slash, ``**`` does. A pattern without a slash, except at its end, matches at any depth, any
+other from the root. A pattern that matches a directory matches everything below it. The last
+pattern that matches decides; ``!`` before a pattern reverses it. An object is selected if it is
+included and not excluded. Without include patterns, every object is included.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Selection:
-    """Patterns of what to transfer; safe to share between threads.
+    """Include and exclude patterns; safe to share between threads.
 
     Args:
-        include: patterns of what is meant; none means everything.
-        exclude: patterns of what is not meant all the same.
+        include: patterns of the objects to transfer; empty for all.
+        exclude: patterns of objects to leave out of these.
 
     Raises:
-        UsageError: a pattern that can match nothing.
+        UsageError: a pattern can match nothing.
     """
 
     def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
@@ -38,7 +38,7 @@ class Selection:
         self._exclude = _compiled(exclude)
 
     def takes(self, relative: bytes) -> bool:
-        """Tell whether an object is meant, by its path below the root."""
+        """Return whether an object is selected, by its path below the root."""
         path = os.fsdecode(relative)
         if self._include is not None and not self._include.match_file(path):
             return False
@@ -51,7 +51,7 @@ def _compiled(patterns: Sequence[str]) -> GitIgnoreSpec | None:
     from pathspec import GitIgnoreSpec
 
     with warnings.catch_warnings():
-        # The library hands "[[]" to a regular expression as it is, which Python warns of.
+        # pathspec puts "[[]" into a regular expression unescaped, and Python warns of it.
         warnings.simplefilter("ignore", FutureWarning)
         for pattern in patterns:
             try:
@@ -71,7 +71,7 @@ EVERYTHING = Selection()
 
 @dataclass(slots=True)
 class Tally:
-    """How many objects, and how many bytes."""
+    """A number of objects, and the sum of their bytes."""
 
     count: int = 0
     size: int = 0
@@ -82,7 +82,7 @@ class Tally:
         self.size += size
 
     def join(self, other: Tally) -> None:
-        """Count those of another tally too."""
+        """Add another tally."""
         self.count += other.count
         self.size += other.size
 
@@ -92,11 +92,11 @@ class Plan:
     """What a recursive transfer would do.
 
     Attributes:
-        new: objects that are not there yet.
+        new: objects that do not exist at the destination.
         changed: objects that would replace another one.
-        unchanged: objects that are there already.
-        excluded: objects that patterns leave out.
-        failures: (path, why) of what would fail, in path order.
+        unchanged: objects that exist at the destination.
+        excluded: objects that the selection leaves out.
+        failures: (path, reason) of objects that would fail, in path order.
     """
 
     new: Tally = field(default_factory=Tally)

@@ -1,11 +1,11 @@
-"""Sending a large file to a bucket in parts, and going on where a killed process stopped.
+"""Sending a large file to a bucket in parts, and resuming after a kill.
 
-The file is read twice: once to learn its name and the digest of every part, and once to send it,
-when each part is hashed again. So a part is never sent with other bytes than the name promises,
-in whatever order parts travel, and a file that changes meanwhile completes nothing.
+The file is read twice: first to hash the whole and every part, then to send it, when each part is
+hashed again. So no part is sent with other bytes than the name of the object promises, whatever the
+order of the parts, and an upload of a file that changes meanwhile is never completed.
 
-An upload that was begun is noted in the local store before its first part; the next run with the
-same contents asks the store which parts have arrived and sends the others.
+An upload is recorded in the local store before its first part. The next run with the same contents
+asks the bucket which parts have arrived, and sends the others.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from lakecli.retry import Retries
 
 MOST_IN_MEMORY: Final = 16 << 20
-"""Larger parts are read from the file while they are sent."""
+"""Bytes of the largest part that is read whole; a larger one is read while it is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a file as the first reading saw it; `start` and `size` are in bytes."""
+    """A part of a file, as first read; `start` and `size` are in bytes."""
 
     number: int
     start: int
@@ -55,7 +55,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What the first reading saw: the BLAKE3 of the whole in 64 hex digits, and all parts."""
+    """A file, as first read; `digest` is its BLAKE3 in 64 hex digits."""
 
     digest: str
     size: int
@@ -66,10 +66,10 @@ class Contents:
 def read_contents(
     file: BinaryIO, size: int, *, smallest: int = PART_SIZE, progress: Progress
 ) -> Contents:
-    """Read a file of `size` bytes from where it stands.
+    """Read and hash `size` bytes of a file from its position.
 
     Raises:
-        FileChanged: it has another size.
+        FileChanged: the file has another size.
     """
     part_size = part_size_of(size, smallest)
     whole = blake3()
@@ -93,7 +93,7 @@ def read_contents(
 
 
 class Transfers:
-    """What the local store knows of the uploads of one repository. Safe between threads."""
+    """The unfinished uploads of a repository in the local store; safe to share between threads."""
 
     def __init__(self, repository: Repository) -> None:
         self._kv: LocalStore = repository.lake.kv
@@ -101,12 +101,12 @@ class Transfers:
         self._now = repository.lake.now
 
     def find(self, digest: str) -> transfers.UnfinishedTransfer | None:
-        """Return the upload of these contents that was begun before, if there is one."""
+        """Return the unfinished upload of the contents with a digest, if there is one."""
         with self._kv.read() as txn:
             return transfers.find(txn, self._key, digest)
 
     def begin(self, digest: str, upload: UploadId, *, part_size: int) -> None:
-        """Note an upload durably."""
+        """Record an upload durably."""
         begun = transfers.UnfinishedTransfer(digest, upload, part_size, self._now())
         with self._kv.write() as txn:
             transfers.put(txn, self._key, begun)
@@ -123,13 +123,13 @@ class Sender:
     Args:
         store: the namespace.
         uploads: its uploads in parts.
-        known: those that were begun.
-        workers: who send parts, all of one command.
-        retries: how often to try each part.
-        memory: holds the parts in flight.
-        part_size: of all but huge objects.
-        progress: counts the bytes of each part that is in the store. It is called often, so that
-            it can interrupt the work.
+        known: the unfinished uploads that this machine began.
+        workers: the threads of the command, which send the parts.
+        retries: of each part.
+        memory: limits the bytes of parts in flight.
+        part_size: of all but huge objects, in bytes.
+        progress: counts the bytes of each part that has arrived. It is called often, so that it
+            can interrupt the work.
     """
 
     def __init__(
@@ -156,31 +156,31 @@ class Sender:
         self._at_work: dict[str, Lock] = {}
 
     def read(self, file: BinaryIO, size: int) -> Contents:
-        """Read a file for the first time."""
+        """Read and hash a file before it is sent."""
         return read_contents(file, size, smallest=self.part_size, progress=self._progress)
 
     def send(self, descriptor: int, contents: Contents, *, check: Callable[[], None]) -> None:
-        """Send a file unless the namespace holds its contents.
+        """Send a file, unless the namespace holds its contents.
 
         Args:
-            descriptor: of the opened file.
-            contents: as `read` saw them.
-            check: raises `FileChanged` if the file is not what it was.
+            descriptor: of the open file.
+            contents: returned by `read`.
+            check: raises `FileChanged` if the file was written to.
 
         Raises:
-            FileChanged: the file is not what the first reading saw.
-            Unreachable: the store does not take it; another run can go on.
+            FileChanged: the file was written to since `read`.
+            Unreachable: the store does not accept it; the next run can resume.
         """
         with self._only_one(contents.digest):
             if self._is_present(contents):
                 self._progress.advance(size=contents.size)
-                if self._known.find(contents.digest):  # killed right after it was completed
+                if self._known.find(contents.digest):  # a process was killed after completing it
                     self._known.end(contents.digest)
                 return
             try:
                 self._upload(descriptor, contents, check)
             except UploadNotFound:
-                # Somebody completed it, or the store has dropped it: look, and begin anew once.
+                # Another process completed it, or the store dropped it: look, and start over once.
                 self._known.end(contents.digest)
                 if self._is_present(contents):
                     return
@@ -197,7 +197,7 @@ class Sender:
 
         def send(section: Section) -> None:
             with self._body(descriptor, section) as body:
-                # The parts of one upload are numbered, so no two threads write the same item.
+                # No two threads send the same part, so none writes the same item.
                 arrived[section.number] = self._retries.call(
                     lambda: self._uploads.put_part(
                         key, upload, section.number, _rewound(body), crc32c=section.crc32c
@@ -214,12 +214,12 @@ class Sender:
             self._known.end(contents.digest)
             raise
         parts = [arrived[section.number] for section in contents.sections]
-        # Whoever completes this key joins these bytes, so no condition has to hold.
+        # Every writer of this key joins the same bytes, so no condition is needed.
         self._uploads.complete(key, upload, parts, ANY)
         self._known.end(contents.digest)
 
     def _resume(self, contents: Contents) -> tuple[UploadId, dict[int, Part]] | None:
-        """Return an upload begun before and the parts of it that are right."""
+        """Return the unfinished upload of these contents, and its parts that are correct."""
         begun = self._known.find(contents.digest)
         if begun is None or begun.part_size != contents.part_size:
             return None
@@ -244,7 +244,7 @@ class Sender:
 
     @contextmanager
     def _body(self, descriptor: int, section: Section) -> Iterator[bytes | SectionReader]:
-        """Give a part's bytes, or where memory is short, a stream of them."""
+        """Give the bytes of a part, or a stream of them if memory is short."""
         if section.size <= MOST_IN_MEMORY:
             with self._memory.held_if_free(section.size) as is_held:
                 if is_held:
@@ -260,7 +260,7 @@ class Sender:
 
     @contextmanager
     def _only_one(self, digest: str) -> Iterator[None]:
-        """Let files of the same contents follow each other: the later ones find it there."""
+        """Send files of the same contents one after the other: the second finds the object."""
         with self._lock:
             mine = self._at_work.setdefault(digest, Lock())
         with mine:
@@ -282,9 +282,9 @@ def _rewound(body: bytes | SectionReader) -> bytes | BinaryIO:
 
 
 class SectionReader(Seekable):
-    """A part of a file as a stream, which does not give its last bytes if any have changed.
+    """A part of a file as a stream, which withholds its last bytes if any have changed.
 
-    Hashing begins again at its beginning.
+    Reading again from the beginning hashes again.
     """
 
     def __init__(self, descriptor: int, section: Section, *, progress: Progress) -> None:
@@ -301,7 +301,7 @@ class SectionReader(Seekable):
         """Read up to `size` bytes.
 
         Raises:
-            FileChanged: the bytes are not what the first reading saw.
+            FileChanged: the bytes differ from those of the first reading.
         """
         left = self._section.size - self._position
         if left <= 0 or not size:
