@@ -1,26 +1,38 @@
-"""``import --pin-versions``: entries that name one version of an object in S3."""
+"""``import --pin-versions``: entries that name one version of an object in a bucket."""
 
 from __future__ import annotations
 
 import pickle
+import re
 import urllib.request
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pytest
 
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.filesystem import LakeFileSystem, lakes
+from lakecli.objectstore.azure.versions import version_time
 from lakecli.objectstore.base import ANY
+from lakecli.objectstore.gs.store import GsStore
 from lakecli.objectstore.registry import open_store
 from lakecli.objectstore.s3.store import S3Store
 from lakecli.objectstore.versions import versions_of
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
+from tests.support.azure_versions import CONTAINER, versioned_azure
+from tests.support.azurite import ACCOUNT
+from tests.support.gcs import new_gcs_bucket
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lakecli.objectstore.base import ObjectStore
+    from tests.support.azure_versions import Blobs
+    from tests.support.gcs import GcsServer
     from tests.support.golden import Cli
 
 MAIN = "lakefs://demo/main"
@@ -28,16 +40,46 @@ LARGE = b"0123456789" * 1_500_000  # read by several requests, and not verified 
 CONTENTS = {"a.csv": b"first\n", "d/b c": b"12345", "k?versionId=x": b"odd", "large": LARGE}
 
 
-@pytest.fixture
-def source(cli: Cli, aws_environment: pytest.MonkeyPatch, moto_endpoint: str) -> ObjectStore:
+@pytest.fixture(params=["s3", "gs", "az"])
+def source(
+    cli: Cli, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ObjectStore]:
     """A bucket with versioning; `demo` is a repository with nothing in it yet."""
-    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
     cli.now = system_now()
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
-    store = open_store(f"s3://{new_bucket(moto_endpoint, keeps_versions=True)}/raw")
-    for key, data in CONTENTS.items():
-        store.put(key, data, ANY)
-    return store
+    with ExitStack() as stack:
+        if request.param == "az":
+            text, blobs = stack.enter_context(versioned_azure())
+            monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
+            place = f"az://{ACCOUNT}/{CONTAINER}"
+        elif request.param == "gs":
+            request.getfixturevalue("gcs_environment")
+            server = request.getfixturevalue("gcs_server")
+            place = f"gs://{new_gcs_bucket(server, keeps_versions=True)}"
+        else:
+            request.getfixturevalue("aws_environment")
+            endpoint = request.getfixturevalue("moto_endpoint")
+            monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+            place = f"s3://{new_bucket(endpoint, keeps_versions=True)}"
+        store = open_store(f"{place}/raw")
+        for key, data in CONTENTS.items():
+            store.put(key, data, ANY)
+        if request.param == "az":
+            vars(store)["blobs"] = blobs
+        yield store
+
+
+def delete_version(store: ObjectStore, key: str, version: str) -> None:
+    """Delete a version for good, as a lifecycle rule does."""
+    if isinstance(store, S3Store):
+        client = store._connection.client()
+        client.delete_object(Bucket=store.bucket, Key=f"raw/{key}", VersionId=version)
+    elif isinstance(store, GsStore):
+        blob = store.sdk()._bucket.blob(f"raw/{key}", generation=int(version))
+        blob.delete()
+    else:
+        blobs: Blobs = vars(store)["blobs"]
+        assert blobs.delete(f"raw/{key}", version_time(version))
 
 
 @pytest.fixture
@@ -105,13 +147,20 @@ def test_executors_read_the_version(cli: Cli, replaced: ObjectStore) -> None:
         assert b"".join(iter_lines(location, file)) == data.rstrip(b"\n")
 
 
+def versions_in(cli: Cli, key: str) -> str:
+    """Return the version that an entry names."""
+    address: str = cli.ok("fs", "stat", f"{MAIN}/t/{key}", "--json").json["physical_address"]
+    return address.rpartition("?versionId=")[2]
+
+
 def test_urls_read_the_version(cli: Cli, replaced: ObjectStore) -> None:
-    del replaced
     for key, data in CONTENTS.items():
         signed = cli.ok("fs", "presign", f"{MAIN}/t/{key}")
         assert "outside" not in signed.stderr
-        assert "&versionId=" in signed.stdout
-        if key == "d/b c":
+        version = versions_in(cli, key)
+        assert re.search(r"[&?](versionId|generation|versionid)=", signed.stdout)
+        assert version in unquote(signed.stdout).replace(":", "_")
+        if key == "d/b c" and isinstance(replaced, S3Store):
             continue  # moto refuses every signed URL of a key that was deleted
         with urllib.request.urlopen(signed.stdout.strip()) as answer:
             assert answer.read() == data
@@ -126,12 +175,7 @@ def test_fsck_asks_for_the_version(cli: Cli, replaced: ObjectStore) -> None:
         return ExitCode(result.exit_code), {each["path"]: each["what"] for each in found}
 
     assert check() == (ExitCode.OK, {})
-    address = cli.ok("fs", "stat", f"{MAIN}/t/a.csv", "--json").json["physical_address"]
-    assert isinstance(replaced, S3Store)
-    client = replaced._connection.client()
-    bucket = replaced.uri.removeprefix("s3://").partition("/")[0]
-    version = address.rpartition("=")[2]
-    client.delete_object(Bucket=bucket, Key="raw/a.csv", VersionId=version)
+    delete_version(replaced, "a.csv", versions_in(cli, "a.csv"))
     code, found = check()
     assert code == ExitCode.INTEGRITY
     assert found == {"t/a.csv": "it is gone"}
@@ -190,6 +234,32 @@ def test_a_manifest_can_name_versions(cli: Cli, source: ObjectStore) -> None:
     assert "only buckets keep versions" in refused.stderr
 
 
+def test_an_account_without_versioning_is_refused(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    with versioned_azure(keeps_versions=False) as (text, _):
+        monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
+        where = f"az://{ACCOUNT}/{CONTAINER}"
+        open_store(where).put("a", b"1", ANY)
+        result = cli("import", "--from", where, "--to", f"{MAIN}/t/", "--pin-versions")
+    assert result.exit_code == ExitCode.REFUSED
+    assert "versioning is off, or was when 'a' was written" in result.stderr
+
+
+def test_a_gcs_bucket_without_versioning_is_refused(
+    cli: Cli, gcs_environment: pytest.MonkeyPatch, gcs_server: GcsServer
+) -> None:
+    del gcs_environment
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    where = f"gs://{new_gcs_bucket(gcs_server)}"
+    open_store(where).put("a", b"1", ANY)
+    result = cli("import", "--from", where, "--to", f"{MAIN}/t/", "--pin-versions")
+    assert result.exit_code == ExitCode.REFUSED
+    assert "versioning is not enabled" in result.stderr
+
+
+@pytest.mark.parametrize("source", ["s3"], indirect=True)
 def test_refused(cli: Cli, source: ObjectStore, moto_endpoint: str) -> None:
     (cli.directory / "files").mkdir()
     (cli.directory / "files" / "a").write_bytes(b"1")

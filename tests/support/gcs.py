@@ -82,9 +82,9 @@ def gcs_environment(gcs_server: GcsServer, monkeypatch: pytest.MonkeyPatch) -> p
     return monkeypatch
 
 
-def new_gcs_bucket(server: GcsServer) -> str:
+def new_gcs_bucket(server: GcsServer, *, keeps_versions: bool = False) -> str:
     """Create a bucket with a name of its own and return the name."""
-    name = f"bucket-{uuid4().hex}"
+    name = f"{'versioned' if keeps_versions else 'bucket'}-{uuid4().hex}"
     request = urllib.request.Request(
         f"{server.url}/storage/v1/b?project=tests",
         data=json.dumps({"name": name}).encode(),

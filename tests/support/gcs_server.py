@@ -1,7 +1,8 @@
 """A Google Cloud Storage for tests: gcp-storage-emulator, made as strict as the real one.
 
 The emulator keeps buckets and objects. What it leaves out is added here: preconditions on every
-verb, pages, generations as headers and as a parameter, ranges with 416, the checksum announced
+verb, pages, generations as headers and as a parameter, old generations in buckets with versioning,
+ranges with 416, the checksum announced
 for a resumable upload, uploads in parts, V4 signatures and their expiry, several requests at once,
 preconditions of deletions in a batch, and names that are not paths.
 
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 LOCK = RLock()
 PAGE_SIZE = 1_000
+VERSIONED = "versioned-"
+"""What the names of buckets with versioning begin with."""
 LONGEST = 604_800
 SKEW = timedelta(minutes=15)
 
@@ -56,6 +59,7 @@ class StrictStorage(Storage):  # type: ignore[misc] # the emulator is not typed
         super().__init__(use_memory_fs=True)
         self._store = _Files()
         self.conditions: dict[str, dict[str, int]] = {}
+        self.generations: dict[tuple[str, str, int], tuple[bytes, dict[str, Any]]] = {}
         self._generation = 0
 
     def _object_path(self, bucket_name: str, file_name: str) -> str:
@@ -76,10 +80,13 @@ class StrictStorage(Storage):  # type: ignore[misc] # the emulator is not typed
         self._generation = max(self._generation + 1, int(file_obj["generation"]) // 1_000)
         file_obj["generation"] = str(self._generation)
         super().create_file(bucket_name, file_name, content, file_obj, file_id)
+        if self.buckets[bucket_name]["versioning"]["enabled"]:
+            self.generations[bucket_name, file_name, self._generation] = content, file_obj
 
     def create_bucket(self, bucket_name: str, bucket_obj: dict[str, Any]) -> dict[str, Any]:
         """Create a bucket that really deletes."""
         bucket_obj["softDeletePolicy"] = {"retentionDurationSeconds": "0"}
+        bucket_obj["versioning"] = {"enabled": bucket_name.startswith(VERSIONED)}
         created: dict[str, Any] = super().create_bucket(bucket_name, bucket_obj)
         return created
 
@@ -202,10 +209,35 @@ def conditional(handler: Handler, target_of: Callable[[Any], tuple[str, str]]) -
     @wraps(handler)
     def checked(request: Any, response: Any, storage: StrictStorage) -> None:
         conditions = conditions_of(request)
+        if old_of(request, storage) is not None:
+            del conditions["generation"]
         if not conditions or check(response, storage, target_of(request), conditions):
             handler(request, response, storage)
 
     return checked
+
+
+# Old generations
+
+
+def old_of(request: Any, storage: StrictStorage) -> tuple[bytes, dict[str, Any]] | None:
+    """Return the kept generation that the query names, with its properties."""
+    generation = parameter(request, "generation")
+    if generation is None or "object_id" not in request.params:
+        return None
+    return storage.generations.get((*source_of(request), int(generation)))
+
+
+def delete(request: Any, response: Any, storage: StrictStorage) -> None:
+    """Delete the current object, or for good the generation that the query names."""
+    old = old_of(request, storage)
+    if old is not None:
+        generation = int(old[1]["generation"])
+        del storage.generations[(*source_of(request), generation)]
+        if storage.generation(*source_of(request)) != generation:
+            response.status = HTTPStatus.NO_CONTENT
+            return
+    objects.delete(request, response, storage)
 
 
 # Batches
@@ -273,7 +305,7 @@ def continue_upload(request: Any, response: Any, storage: StrictStorage) -> None
 def download(request: Any, response: Any, storage: StrictStorage) -> None:
     bucket, name = source_of(request)
     try:
-        body, made = (
+        body, made = old_of(request, storage) or (
             storage.get_file(bucket, name, show_error=False),
             storage.get_file_obj(bucket, name),
         )
@@ -306,6 +338,8 @@ def download(request: Any, response: Any, storage: StrictStorage) -> None:
 def download_json(request: Any, response: Any, storage: StrictStorage) -> None:
     if parameter(request, "alt") == "media":
         download(request, response, storage)
+    elif (old := old_of(request, storage)) is not None:
+        response.json(old[1])
     else:
         objects.get(request, response, storage)
 
@@ -446,13 +480,16 @@ def strict_handlers(gate: Gate) -> tuple[tuple[str, dict[str, Handler]], ...]:
         objects.ls: list_objects,
         objects.get: conditional(download_json, source_of),
         objects.download: conditional(download, source_of),
-        objects.delete: conditional(objects.delete, source_of),
+        objects.delete: conditional(delete, source_of),
         objects.patch: conditional(objects.patch, source_of),
         objects.compose: conditional(objects.compose, source_of),
         objects.copy: conditional(objects.copy, destination_of),
         objects.rewrite: conditional(rewrite, destination_of),
     }
-    public = {objects.download: gate.guarded(download), objects.xml_upload: gate.guarded(put)}
+    public = {
+        objects.download: gate.guarded(conditional(download, source_of)),
+        objects.xml_upload: gate.guarded(put),
+    }
     parts = Parts()
 
     def route(path: str, handlers: dict[str, Handler]) -> tuple[str, dict[str, Handler]]:
