@@ -317,7 +317,7 @@ function __lakecli_options
                 '--no-progress' 'Show no progress' \
                 '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
-                '--pin-versions' 'Record the current version of each object (S3)' \
+                '--pin-versions' 'Record the current version of each object' \
                 '--skip' 'Skip symbolic links and special files' \
                 '--to' 'lakefs://REPOSITORY/BRANCH/[PREFIX]'
         case 'log'

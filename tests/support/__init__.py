@@ -2,7 +2,7 @@
 
 ::
 
-    azurite                      Azure's emulator, as a server and over TLS
+    azurite, azure_versions      Azure's emulator, also over TLS; a small Azure that keeps versions
     gcs, gcs_server, gcs_parts   Google Cloud Storage as a server that is as strict as the real one
     servers, moto_server         S3 servers, and a stub that gives any answer
     spark                        one Spark session for all tests of a process

@@ -87,7 +87,7 @@ def import_(
     ] = False,
     pin_versions: Annotated[
         bool,
-        typer.Option("--pin-versions", help="Record the current version of each object (S3)"),
+        typer.Option("--pin-versions", help="Record the current version of each object"),
     ] = False,
     links: LinkOptions,
     allow_empty: Annotated[
@@ -120,14 +120,14 @@ def import_(
     directory are read once to compute it). If an object is deleted or overwritten there, it is lost
     here too. --copy copies the bytes into the repository.
 
-    With --pin-versions each entry names the object's current version
-    (`s3://BUCKET/KEY?versionId=ID`), and reading, presigning and `fsck --external` use that
-    version: overwriting the object changes nothing here; only deleting that version does, which
-    lifecycle rules may do. It needs an S3 bucket with versioning enabled, the permissions
-    s3:GetBucketVersioning and s3:ListBucketVersions, and s3:GetObjectVersion for readers. Old
-    versions and deletion markers are listed too, a thousand per request. The address is part of an
-    entry's identity: an object with another version counts as changed even if its bytes are the
-    same. lakeFS may not find objects by such addresses.
+    With --pin-versions each entry names the object's current version (`URI?versionId=ID`), and
+    reading, presigning and `fsck --external` use that version: overwriting the object changes
+    nothing here; only deleting that version does, which lifecycle rules may do. It needs a bucket
+    with versioning enabled on S3 or Google Cloud Storage, or an Azure storage account with
+    versioning enabled; the page lakecli-import(7) lists the permissions. S3 and Azure list old
+    versions too, a thousand per request. The address is part of an entry's identity: an object with
+    another version counts as changed even if its bytes are the same. lakeFS may not find objects by
+    such addresses.
 
     A source is a directory; a prefix of a bucket; a manifest, which is a Parquet, CSV or JSON lines
     file with the columns path, physical_address, size and checksum, and optionally mtime and
