@@ -1,6 +1,6 @@
-"""Defects that some tests once did not find, or that would lose data: all of them are tried.
+"""Defects that would lose data, most of which the tests once did not find.
 
-They are texts of a module, not places in it, as cosmic-ray has no operator that makes them.
+Each replaces a text of a module: cosmic-ray has no operator that makes them.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ DEFECTS = (
     ),
     Defect(
         "the names of new directories are not synced",
-        "objectstore/local/directory.py",
+        "objectstore/local/files.py",
         "    if sync:\n        sync_names(parent)\n    return os.open",
         "    return os.open",
     ),

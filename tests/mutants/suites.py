@@ -139,6 +139,7 @@ SUITES = (
         (
             "objectstore/local/batch.py",
             "objectstore/local/directory.py",
+            "objectstore/local/files.py",
             "objectstore/local/staging_dirs.py",
             "objectstore/local/leftovers.py",
             "objectstore/local/store.py",

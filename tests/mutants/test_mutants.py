@@ -127,13 +127,17 @@ def test_the_tests_find_known_defects(
     request: pytest.FixtureRequest, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pattern = request.config.getoption("--mutants-of")
+    deadline = time.monotonic() + 60 * request.config.getoption("--mutants-minutes")
+    defects = [defect for defect in DEFECTS if fnmatch(defect.module, pattern)]
+    Random(request.config.getoption("--mutants-seed")).shuffle(defects)
     tests = {module: suite.tests for suite in SUITES for module in suite.modules}
     passed: dict[tuple[str, ...], float] = {}
     missed = []
     with Workbench(tmp_path) as bench:
-        for defect in DEFECTS:
-            if not fnmatch(defect.module, pattern):
-                continue
+        for number, defect in enumerate(defects):
+            if time.monotonic() > deadline:
+                show(capfd, f"not tried: {len(defects) - number} of {len(defects)}")
+                break
             suite = tests[defect.module]
             if suite not in passed:
                 sound = bench.run(suite, seconds=1800)
