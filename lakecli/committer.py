@@ -1,4 +1,4 @@
-"""Who commits: the settings, else git's own configuration, else the user of this machine."""
+"""The committer: from the settings, else from git's configuration, else the user of the machine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def committer(settings: Settings, environ: Mapping[str, str]) -> str:
-    """Return ``Name <email>``; each half from the settings, else from git.
+    """Return ``Name <email>``; each part from the settings, else from git.
 
-    With only one half known it is that half; with none ``user@host``.
+    If only one part is known, return it; if none is, return ``user@host``.
     """
     name, email = settings.user_name, settings.user_email
     if name is None or email is None:
@@ -26,7 +26,7 @@ def committer(settings: Settings, environ: Mapping[str, str]) -> str:
 
 
 def _git_user(environ: Mapping[str, str]) -> dict[str, str]:
-    """Ask git once for both values; nothing where there is no git or no answer."""
+    """Return both values of git's configuration; nothing without git or an answer."""
     import subprocess
 
     try:

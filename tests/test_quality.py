@@ -57,11 +57,26 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def tracked(*patterns: str) -> list[str]:
+    """Return the files that git tracks; a virtual environment of any name is not among them."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--", *patterns],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return [name for name in listed.split("\0") if name and (PROJECT / name).exists()]
+
+
+SOURCES = tracked("*.py", "*.pyi")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["-m", "ruff", "check", "."],
-        ["-m", "ruff", "format", "--check", "."],
+        ["-m", "ruff", "check", *SOURCES],
+        ["-m", "ruff", "format", "--check", *SOURCES],
         ["-m", "mypy"],
         ["-c", "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"],
     ],
@@ -149,10 +164,7 @@ def test_the_architecture_names_what_there_is() -> None:
 
 
 def test_the_top_level_is_fixed() -> None:
-    tracked = subprocess.run(
-        ["git", "ls-files"], cwd=PROJECT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    top = {line.partition("/")[0] for line in tracked}
+    top = {name.partition("/")[0] for name in tracked()}
     allowed = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"}
     folders = {"lakecli", "tests", "completions", "man"}
     assert {name for name in top if not name.startswith(".")} <= allowed | folders

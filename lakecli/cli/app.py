@@ -1,7 +1,8 @@
-"""One run: find the command, build it, run it, and turn whatever happens into an exit code.
+"""Run one command: find it, build it, call it, and turn errors into exit codes.
 
-This is the one error boundary. Commands and the library raise; here it is said on stderr, as
-``error: …`` and ``hint: …`` or with ``--json`` as one JSON object, and becomes an exit code.
+This is the only place that catches errors. Commands and the library raise them; here an error is
+written to stderr, as ``error: …`` and ``hint: …`` or with ``--json`` as one JSON object, and
+becomes an exit code.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ if TYPE_CHECKING:
     from lakecli.cli.topics import Topic
 
 _GARBAGE_THRESHOLD = 50_000
-"""Objects that a command may make before garbage is looked for; the interpreter's own is 700."""
+"""Objects allocated before Python's collector runs; the default is 700."""
 
 INTERRUPTED = "interrupted"
-"""What an error is called in JSON that is the user's own doing."""
+"""The kind of an interrupt in JSON errors."""
 
 _INTERRUPTED_CODE = 130
-"""`ExitCode.INTERRUPTED`, where nothing can be imported any more."""
+"""`ExitCode.INTERRUPTED`, for a moment when nothing can be imported any more."""
 
 
 def main() -> None:
     """Run the command line of this process, and exit."""
-    # What start-up makes, stays; looking through it for garbage costs a tenth of the start, and
-    # as much again as soon as the command makes some hundred objects of its own.
+    # Objects of the start-up stay. Searching them for garbage takes a tenth of the start, and as
+    # much again once the command has allocated some hundred objects.
     gc.disable()
     gc.set_threshold(_GARBAGE_THRESHOLD)
     try:
         code = _run_process(sys.argv[1:])
-    except KeyboardInterrupt:  # while it was being told, or while streams were closed
+    except KeyboardInterrupt:  # while it was reported, or while streams were closed
         code = _INTERRUPTED_CODE
-    # Nothing is worth collecting any more; the interpreter would, for as long as it starts.
+    # The collector of the interpreter's exit would take as long as the start.
     gc.freeze()
     sys.exit(code)
 
@@ -52,7 +53,7 @@ def main() -> None:
 def _run_process(argv: Sequence[str]) -> int:
     """Run one command line on the streams of this process."""
     for name in ("stdin", "stdout", "stderr"):
-        # A stream that was closed before we started is none.
+        # A stream that was closed before the start is None.
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: PTH123, SIM115
     if argv[:1] == ["__complete"]:
@@ -60,25 +61,26 @@ def _run_process(argv: Sequence[str]) -> int:
 
         complete.main(argv[1:], os.environ, sys.stdout)
         return 0
-    # Paths are bytes: what is not UTF-8 came in as surrogates, and goes out as it came.
+    # Paths are bytes: bytes that are not UTF-8 came as surrogates and are written unchanged.
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     interrupts = _note_interrupts()
     environment = Environment(os.environ, sys.stdin, sys.stdout, sys.stderr, interrupts=interrupts)
-    # What Python itself and the libraries below say on stderr may quote data, too.
+    # Messages of Python and of libraries on stderr may quote data, too.
     sys.stderr = Guarded(environment.stderr)
     code = run(argv, environment)
     for stream in (environment.stdout, environment.stderr):
         try:
             stream.flush()
         except OSError:
-            # It was told already. The interpreter flushes once more at its end, and would complain.
+            # The error was reported. The interpreter flushes again at its exit and would report it
+            # once more.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return code
 
 
 def _note_interrupts() -> list[None]:
-    """Return a list that gets an item for each interrupt, whatever becomes of the exception."""
+    """Return a list that receives an item for each interrupt, even a swallowed one."""
     import signal
 
     came: list[None] = []
@@ -93,7 +95,7 @@ def _note_interrupts() -> list[None]:
 
 
 def run(argv: Sequence[str], environment: Environment) -> int:
-    """Run one command line and return its exit code; whatever was raised has been told."""
+    """Run one command line, report its error if any, and return its exit code."""
     given = Globals()
     try:
         return run_within(argv, environment, given)
@@ -104,12 +106,12 @@ def run(argv: Sequence[str], environment: Environment) -> int:
 
 
 def run_within(argv: Sequence[str], environment: Environment, given: Globals) -> int:
-    """Run one command line and return its exit code; whatever it raises is the caller's.
+    """Run one command line and return its exit code; errors are the caller's to handle.
 
     Args:
-        argv: the command line without the program's name.
-        environment: what it touches.
-        given: takes its global options.
+        argv: the command line without the name of the program.
+        environment: streams, variables, clock.
+        given: receives the global options.
     """
     action = _parse(argv, given)
     context = Context(environment, given, argv, run_within=run_within)
@@ -126,10 +128,10 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
 
 
 def _parse(argv: Sequence[str], given: Globals) -> Callable[[Context], int]:
-    """Find out what is asked for.
+    """Return the action of a command line.
 
     Raises:
-        UsageError: the line makes no sense; the global options on it were taken all the same.
+        UsageError: the line is malformed; its global options were read nevertheless.
     """
     topic: Topic | None = None
     words, rest = split(argv, given, is_prefix=is_prefix)
@@ -159,7 +161,7 @@ def _parse(argv: Sequence[str], given: Globals) -> Callable[[Context], int]:
 
 
 def _find_topic(words: Sequence[str], rest: list[str], given: Globals) -> Topic | None:
-    """Return the topic that ``help`` names; a command or a group may have the same name."""
+    """Return the topic that ``help`` names; a command or group may have the same name."""
     from lakecli.cli.topics import find_topic
 
     typed = [*words, *(word for word in normalise(rest, given, ()) if word != "--")]
@@ -167,7 +169,7 @@ def _find_topic(words: Sequence[str], rest: list[str], given: Globals) -> Topic 
 
 
 def _show_help(context: Context, lines: Iterable[str], topic: Topic | None) -> int:
-    """Print the help of a command or group, and the topic of the same name behind it."""
+    """Print the help of a command or group, followed by the topic of the same name."""
     from lakecli.cli.help import topic_help
 
     shown = list(lines)
@@ -201,39 +203,39 @@ def _show_group(context: Context, group: str, topic: Topic | None) -> int:
 
 
 def _report(error: BaseException, context: Context, *, interrupted: bool) -> int:
-    """Tell what happened on stderr, and return its exit code.
+    """Report an error on stderr, and return its exit code.
 
     Args:
-        error: that ended the command.
-        context: of the command.
-        interrupted: whether an interrupt came; what nobody foresaw is its doing then.
+        error: the error that ended the command.
+        context: the context of the command.
+        interrupted: whether there was an interrupt; an unexpected error is then its consequence.
     """
     from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
     from lakecli.cli.text import one_line
 
     if isinstance(error, BrokenPipeError):
         return ExitCode.BROKEN_PIPE
-    kind, told = _translate(error)
+    kind, reported = _translate(error)
     if kind == ErrorKind.UNEXPECTED and interrupted:
-        kind, told = _translate(KeyboardInterrupt())
+        kind, reported = _translate(KeyboardInterrupt())
     code = ExitCode.INTERRUPTED if kind == INTERRUPTED else EXIT_CODES[ErrorKind(kind)]
     try:
         if context.verbose and kind != INTERRUPTED:
             context.out.traceback(error)
-        message = one_line(told.message)
-        hint = "\n  ".join(map(one_line, told.hint.split("\n  "))) if told.hint else None
+        message = one_line(reported.message)
+        hint = "\n  ".join(map(one_line, reported.hint.split("\n  "))) if reported.hint else None
         if context.out.json:
             record = {"kind": kind, "exit_code": int(code), "message": message, "hint": hint}
-            context.out.error_record({**record, "paths": list(told.paths)})
+            context.out.error_record({**record, "paths": list(reported.paths)})
         else:
-            context.out.error(message, hint=hint, paths=told.paths)
-    except BrokenPipeError:  # of standard output, which is written out first
+            context.out.error(message, hint=hint, paths=reported.paths)
+    except BrokenPipeError:  # of standard output, which is flushed first
         return ExitCode.BROKEN_PIPE
     return code
 
 
 def _translate(error: BaseException) -> tuple[str, LakeError]:
-    """Return the kind of an error, and the error as lakecli would have put it."""
+    """Return the kind of an error, and the error as a `LakeError`."""
     if is_interrupt(error):
         return INTERRUPTED, LakeError("interrupted")
     if isinstance(error, LakeError):
@@ -256,7 +258,7 @@ def _translate(error: BaseException) -> tuple[str, LakeError]:
 
 
 def _usage_of_typer(error: BaseException) -> UsageError | None:
-    """Put Typer's usage errors into our form."""
+    """Return Typer's usage error as ours, or ``None`` for another error."""
     from typer.exceptions import TyperException
 
     if not isinstance(error, TyperException):
@@ -274,11 +276,11 @@ def _usage_of_typer(error: BaseException) -> UsageError | None:
 
 
 def _log_to(out: Output) -> None:
-    """Show lakecli's own debug messages."""
+    """Write lakecli's debug messages to stderr."""
     import logging
 
     class Handler(logging.Handler):
-        """Hands messages over to the output, which escapes them."""
+        """Passes messages to the output, which escapes them."""
 
         def emit(self, record: logging.LogRecord) -> None:
             out.debug(self.format(record))

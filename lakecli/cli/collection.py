@@ -1,4 +1,4 @@
-"""How ``lakecli gc`` tells where a collection stands, and what is garbage."""
+"""The state of garbage collection and its garbage, as text and JSON."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def status_lines(status: GcStatus, uri: str) -> Iterator[str]:
 
 
 def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
-    """Yield the lines about what a run did."""
+    """Yield the lines about a run."""
     from lakecli.pipeline.gc.run import Action
 
     if report.commits or report.action in (Action.CONDEMNED, Action.FOUND_NOTHING):
@@ -76,7 +76,7 @@ def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
 
 
 def _next_lines(report: GcReport, uri: str) -> Iterator[str]:
-    """Yield what comes after a dry run."""
+    """Yield the lines about the next step after a dry run."""
     from lakecli.pipeline.gc.run import Action
 
     if report.action is Action.CONDEMNED:

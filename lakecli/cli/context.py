@@ -1,4 +1,4 @@
-"""What a command is given: settings, the lake, the clock, and its output; each on first use."""
+"""The context of a command: settings, lake, clock and output, each created on first use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_COMMAND = 500
 
 
 def system_now() -> datetime:
-    """Return the present by the machine's clock, in UTC."""
+    """Return the current time by the clock of the machine, in UTC."""
     return datetime.now(UTC)  # noqa: TID251 - this is the clock that everything else is given
 
 
@@ -35,17 +35,17 @@ def random_id() -> bytes:
 
 
 class Environment(NamedTuple):
-    """What a run touches of the machine; tests hand in another one.
+    """The part of the machine that a run uses; tests pass their own.
 
     Attributes:
-        environ: the environment.
-        stdin: answers to questions, and ``-`` as a source.
-        stdout: the answer.
+        environ: environment variables.
+        stdin: answers to questions, and the source ``-``.
+        stdout: answers.
         stderr: errors, hints and progress.
         now: the clock.
-        new_id: 16 random bytes at each call.
-        interrupts: as many items as interrupts came so far.
-        on_step: called with the name of each step of a protocol before it is taken.
+        new_id: returns 16 random bytes.
+        interrupts: one item for each interrupt so far.
+        on_step: called with the name of each step of a protocol before the step.
     """
 
     environ: Mapping[str, str]
@@ -62,8 +62,8 @@ class Context:
     """One run of one command.
 
     Attributes:
-        out: how to answer.
-        environ: the environment.
+        out: writes answers, notes and progress.
+        environ: environment variables.
         stdin: standard input.
         verbose: whether debug messages and tracebacks are wanted.
     """
@@ -97,7 +97,7 @@ class Context:
 
     @cached_property
     def home(self) -> HomePaths:
-        """Where configuration, store and cache lie."""
+        """The paths of configuration, store and cache."""
         return home_paths(chosen_home(None, self.environ))
 
     @cached_property
@@ -130,11 +130,11 @@ class Context:
 
     @property
     def base_uri(self) -> str:
-        """What comes before a URI that does not start with ``lakefs://``; may be empty."""
+        """The prefix of URIs that do not begin with ``lakefs://``; may be empty."""
         return self.settings.base_uri
 
     def committer(self) -> str:
-        """Return who commits: ``Name <email>`` of the settings, else git's, else user@host."""
+        """Return the committer: ``Name <email>`` of the settings, else of git, else user@host."""
         from lakecli.committer import committer
 
         return committer(self.settings, self.environ)
@@ -142,7 +142,7 @@ class Context:
     # -- the environment ---------------------------------------------------------------------------
 
     def now(self) -> datetime:
-        """Return the present, an aware UTC datetime."""
+        """Return the current time, an aware UTC datetime."""
         return self._environment.now()
 
     def new_id(self) -> bytes:
@@ -283,8 +283,8 @@ class Context:
     def run(self, argv: Sequence[str]) -> int:
         """Run another command line in the same environment, and return its exit code.
 
-        With ``--json`` it shows nothing: the answer is that of this command. Raises what the
-        other command does.
+        With ``--json`` it shows nothing, because the answer is that of this command. Errors of the
+        other command are raised.
         """
         from lakecli.cli.argv import Globals
 
@@ -303,11 +303,11 @@ class Context:
         return self._run_within(argv, environment, Globals())
 
     def show_notices_of(self, repository: Repository) -> None:
-        """Show in the end what verbs find out about a repository that was not opened here."""
+        """Show the notices of a repository at the end that was not opened here."""
         self._keep(repository)
 
     def close(self) -> None:
-        """Show what verbs found out, close what was opened; safe to repeat."""
+        """Show notices and close the lake; safe to repeat."""
         for repository in self._repositories:
             for notice in repository.notices:
                 self.out.warn(notice.message)
@@ -321,7 +321,7 @@ class Context:
     # -- questions ---------------------------------------------------------------------------
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask before something that cannot be taken back, unless `yes` was given.
+        """Ask before an action that cannot be undone, unless `yes` was given.
 
         Args:
             question: without a question mark: ``delete repository 'r'``.

@@ -1,4 +1,4 @@
-"""How differences are written: one line or one JSON object for each path."""
+"""Differences as text and JSON: one line or one object for each path."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _LOOKS: Final = {
 
 
 def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
-    """Answer with differences as they come, and return how many there were.
+    """Answer with differences one by one, and return their number.
 
     Args:
-        out: where to.
-        differences: read as they are written.
+        out: the output.
+        differences: consumed while they are written.
     """
 
     def line(difference: Difference) -> str:

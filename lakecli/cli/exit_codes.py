@@ -1,4 +1,4 @@
-"""What the process exits with: the one table, which the man page prints too."""
+"""The table of exit codes, which the manual page prints too."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ MEANINGS: Final = {
     ExitCode.INTERRUPTED: "interrupted",
     ExitCode.BROKEN_PIPE: "the reader of standard output closed it",
 }
-"""What each code tells, for people."""
+"""The meaning of each code, for people."""
 
 _ERRNO_KINDS: Final = {
     errno.ENOENT: ErrorKind.NOT_FOUND,
@@ -75,5 +75,5 @@ _ERRNO_KINDS: Final = {
 
 
 def kind_of_os_error(error: OSError) -> ErrorKind:
-    """Return the family of an error of the operating system that nobody translated."""
+    """Return the kind of an operating system error that reached the command line."""
     return _ERRNO_KINDS.get(error.errno or 0, ErrorKind.UNEXPECTED)

@@ -1,4 +1,4 @@
-"""The forms of ``fs presign`` that hand over many objects, or receive some."""
+"""The forms of ``fs presign`` for many objects, manifests and uploads."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def presign_tree(
 def _targets(
     context: Context, format_name: str | None, manifest: Path | None, script: Path | None
 ) -> list[tuple[OutputFile | None, Format]]:
-    """Return where to write what; ``None`` is standard output. Files can be written."""
+    """Return files with their formats, after a check that they are writable; ``None`` is stdout."""
     from lakecli.repository.handoff.documents import FORMATS, OutputFile, format_of, script_of
 
     for given in (manifest, script):
@@ -156,7 +156,7 @@ def _objects(count: int) -> str:
 
 
 def check_manifest(context: Context, file: Path) -> ExitCode:
-    """Tell what has ended, or is another object now, since a manifest was written."""
+    """Print what has expired or changed since a manifest was written."""
     from lakecli.repository.handoff.check import check
     from lakecli.repository.handoff.manifest import read_manifest
 
@@ -204,7 +204,7 @@ def _checked_record(checked: Checked) -> CheckedLink:
 
 
 def _duration(left: timedelta) -> str:
-    """Return how long something is from now, or was ago, in its two largest units."""
+    """Return a duration in its two largest units, as "in …" or "… ago"."""
     seconds = abs(int(left.total_seconds()))
     parts: list[str] = []
     for size, unit in _UNITS:
@@ -216,7 +216,7 @@ def _duration(left: timedelta) -> str:
 
 
 def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, count: int) -> None:
-    """Print URLs that take an object each, and how what comes is taken in."""
+    """Print URLs for uploads, and the commands that send and stage an object."""
     from lakecli.refs.names import check_branch_name
     from lakecli.repository.handoff.incoming import new_links
 

@@ -1,4 +1,4 @@
-"""A log as a drawing: in plain text beside one line for each commit, or for Graphviz."""
+"""A log as a graph: drawn in text beside one line for each commit, or for Graphviz."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from lakecli.refs.graph_lines import GraphLine
 
 _ID_WIDTH = 12
-"""Digits of a commit ID that are shown in a drawing; as a ref they find it again."""
+"""Digits of a commit ID in a drawing; enough for a ref."""
 
 DOT_START = ("digraph {", '\trankdir="BT"')
 DOT_END = ("", "}")
 
 
 class Drawn(NamedTuple):
-    """A commit and what is written about it; lines between commits belong to the one below."""
+    """A commit and its lines; lines between commits belong to the commit below."""
 
     commit: Commit
     text: str
 
 
 def ref_names(branches: Iterable[Branch], tags: Iterable[Tag]) -> dict[CommitId, list[str]]:
-    """Return what to call commits: branches by their names, tags as Git shows them."""
+    """Return the names of commits: branches by name, tags as Git shows them."""
     names: dict[CommitId, list[str]] = {}
     for branch in branches:
         names.setdefault(branch.commit_id, []).append(branch.name)
@@ -45,7 +45,7 @@ def draw(
 
     Args:
         lines: the drawing.
-        names: of commits, as `ref_names` returns them.
+        names: the names of commits, from `ref_names`.
         style: colours a text.
     """
     between: list[str] = []

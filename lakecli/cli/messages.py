@@ -1,4 +1,4 @@
-"""What is asked of a commit message before anything is done."""
+"""Checks of commit messages, before anything is done."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def check_message(message: str, *, allow_empty: bool) -> None:
     """Refuse a message that is empty or blank, unless that is allowed.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no message.
     """
     if not allow_empty and not message.strip():
         raise UsageError(

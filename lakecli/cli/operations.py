@@ -1,4 +1,4 @@
-"""How operations of the log are written: one line each in a list, in full where one is shown."""
+"""Operations of the log as text and JSON: one line each in a list, or one in full."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ COLUMNS: Final = ("Operation", "Time", "Kind", "Changes", "Command")
 _SHORT_ID: Final = SHORT_ID
 _SHOWN_CHANGES: Final = 3
 _WIDTH: Final = 60
-"""Characters of a command line in a list."""
+"""Characters of a command line in a list, at most."""
 
 
 def operation_record(operation: Operation, *, undone: bool) -> dict[str, object]:
-    """Return the JSON fields of an operation."""
+    """Return the JSON answer about an operation."""
     return {
         "id": operation.id.hex(),
         "at": operation.at,
@@ -36,14 +36,14 @@ def operation_record(operation: Operation, *, undone: bool) -> dict[str, object]
 
 
 def position(change: RefChange, fields: Mapping[str, Any] | None) -> str | None:
-    """Return where a ref stood: a commit ID, of a repository its UUID; ``None``: nowhere."""
+    """Return the commit ID of a ref, or the UUID of a repository; ``None`` if it did not exist."""
     if fields is None:
         return None
     return str(fields["uuid" if change.kind == "repository" else "commit_id"])
 
 
 def operation_row(operation: Operation, *, undone: bool, cut: bool = False) -> tuple[str, ...]:
-    """Return an operation's cells of a list, see `COLUMNS`; `cut`: long commands, for a table."""
+    """Return the cells of an operation for `COLUMNS`; `cut` shortens long commands."""
     command = one_line(operation.command)
     return (
         operation.id.hex()[:_SHORT_ID],
@@ -55,7 +55,7 @@ def operation_row(operation: Operation, *, undone: bool, cut: bool = False) -> t
 
 
 def changes_line(operation: Operation) -> str:
-    """Return in one line what an operation changed."""
+    """Return the changes of an operation in one line."""
     said = [_change_text(change) for change in operation.refs]
     said += [f"staging of {change.branch}" for change in operation.staging]
     said = list(dict.fromkeys(said))
@@ -77,7 +77,7 @@ def _change_text(change: RefChange) -> str:
 
 
 def operation_lines(operation: Operation, *, undone: bool) -> Iterator[str]:
-    """Yield one operation as ``op show`` prints it, all but what it staged."""
+    """Yield one operation as ``op show`` prints it, without its staged paths."""
     yield f"Operation: {operation.id.hex()}"
     yield f"Time:      {local_date(operation.at)}"
     yield f"Kind:      {operation.kind}"
@@ -103,7 +103,7 @@ def operation_lines(operation: Operation, *, undone: bool) -> Iterator[str]:
 
 
 def undone_record(done: Undone) -> dict[str, object]:
-    """Return the JSON fields of what ``undo`` or ``redo`` did."""
+    """Return the JSON answer about an undo or redo."""
     return {
         "operation": done.operation.id.hex(),
         "kind": done.operation.kind,
@@ -128,7 +128,7 @@ def _records(changes: Sequence[RefChange]) -> list[dict[str, object]]:
 
 
 def undone_lines(word: str, done: Undone) -> Iterator[str]:
-    """Yield what ``undo`` or ``redo`` prints; `word` says which."""
+    """Yield the lines about an undo or redo; `word` is "Undone" or "Redone"."""
     operation = done.operation
     yield f"{word} operation {operation.id.hex()[:_SHORT_ID]}: {operation.kind}"
     if operation.command:

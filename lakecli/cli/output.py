@@ -1,13 +1,13 @@
-"""How a command answers: text for people or JSON for programs on stdout, the rest on stderr.
+"""Answers of a command: text for people or JSON for programs on stdout, the rest on stderr.
 
-A command never prints by itself. It hands over what it found, once as fields and once as a
-function that gives lines of text; which of the two is used is decided here. Text is written as
-lakectl writes it: boxed tables on a terminal, rows joined by tabs elsewhere. Whatever was written
-to stdout is out before anything goes to stderr, so that a combined log reads in order.
+A command never prints. It passes its answer both as fields and as a function that returns lines of
+text; `Output` selects one. Text has lakectl's form: boxed tables on a terminal, rows joined by tabs
+elsewhere. stdout is flushed before anything is written to stderr, so that a combined log is in
+order.
 
-Text that comes out of a bucket is anybody's. `Output` is the only way to stdout and stderr, and all
-text on that way passes `Output._shown`, which escapes what a terminal would obey: a test forbids
-any other way. Bytes (``fs cat``) are written as they are.
+Text from a bucket is untrusted. `Output` is the only way to stdout and stderr, and all text passes
+`Output._shown`, which escapes control characters; a test forbids any other way. Bytes (``fs cat``)
+are written unchanged.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ STYLES: Final = {
 _RESET = "\033[0m"
 
 MAX_PATHS_SHOWN: Final = 100
-"""Paths that an error lists for people, at most; for programs it has all that it carries."""
+"""Paths listed in an error for people, at most; the JSON error has all of them."""
 
 
 class Output:
-    """One command's answer.
+    """The answer of one command.
 
     Attributes:
-        json: stdout holds JSON only.
-        quiet: no progress and no notes.
-        terminal: stdout is a terminal and colour is wanted: tables are boxed.
+        json: whether stdout has JSON only.
+        quiet: whether progress and notes are hidden.
+        terminal: whether stdout is a terminal with colour, so that tables are boxed.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Output:
     def emit(
         self, record: Mapping[str, object], *, text: Callable[[], Iterable[str]] | None = None
     ) -> None:
-        """Answer with one object: as JSON its fields, as text the lines that `text` gives."""
+        """Answer with one object: its fields as JSON, or the lines of `text`."""
         if self.json:
             self._write(to_json(record) + "\n")
         elif text is not None:
@@ -96,9 +96,9 @@ class Output:
         record: Callable[[T], Mapping[str, object]],
         text: Callable[[T], str],
     ) -> int:
-        """Answer with one JSON object or one text per item, as they come; return how many.
+        """Answer with one JSON object or one text per item, and return the number of items.
 
-        A text may have several lines; it is ended by a newline here.
+        A text may have several lines; a newline is appended.
         """
         count = 0
         for item in items:
@@ -114,7 +114,7 @@ class Output:
         row: Callable[[T], Sequence[str]],
         record: Callable[[T], Mapping[str, object]],
     ) -> None:
-        """Answer with a table: boxed on a terminal, else one tab-joined row a line, no header."""
+        """Answer with a table: boxed on a terminal, else one tab-joined row per line, no header."""
         if self.json or not self.terminal:
             self.stream(items, record=record, text=lambda item: "\t".join(_cells(row(item))))
             return
@@ -122,10 +122,10 @@ class Output:
             self._write(line + "\n")
 
     def page(self, items: Iterable[T], *, amount: int, name: Callable[[T], str]) -> Iterable[T]:
-        """Yield the first `amount` items (all of them for 0), then say how to get the rest.
+        """Yield the first `amount` items (all for 0); if there are more, hint how to get them.
 
-        The hint goes to stderr in text and in JSON, so that no list is cut in silence. `name`
-        gives what ``--after`` takes to go on behind an item.
+        The hint goes to stderr for text and JSON, so that no list is cut silently. `name` returns
+        the value of ``--after`` that continues after an item.
         """
         if not amount:
             yield from items
@@ -141,7 +141,7 @@ class Output:
             break
 
     def first(self, items: Iterable[T], *, amount: int) -> Iterable[T]:
-        """Yield the first `amount` items (all of them for 0), and say so if there are more."""
+        """Yield the first `amount` items (all for 0); if there are more, hint how to get them."""
         if not amount:
             yield from items
             return
@@ -152,37 +152,37 @@ class Output:
             break
 
     def say(self, *lines: str) -> None:
-        """Write lines of text; nothing in JSON mode. For what lakectl prints besides its answer."""
+        """Write lines that lakectl prints besides its answer; nothing in JSON mode."""
         if not self.json:
             for line in lines:
                 self._write(format_.harmless(line) + "\n")
 
     def binary(self) -> BinaryIO:
-        """Return stdout for bytes, everything written so far being out already."""
+        """Flush stdout, and return it for bytes."""
         self.flush()
         return self._stdout.buffer
 
     # -- stderr ------------------------------------------------------------------------------
 
     def note(self, message: str) -> None:
-        """Tell something in passing on stderr; not with ``--quiet``."""
+        """Write a note to stderr, unless ``--quiet`` is given."""
         if not self.quiet:
             self._write_error(format_.one_line(message))
 
     def warn(self, message: str) -> None:
-        """Warn on stderr: ``warning: …``."""
+        """Write a warning to stderr: ``warning: …``."""
         label = self._style_error("warning:", "yellow")
         self._write_error(f"{label} {format_.one_line(message)}")
 
     def hint(self, message: str) -> None:
-        """Name the command or change that helps, on stderr: ``hint: …``.
+        """Write a hint to stderr: ``hint: …``.
 
-        It may go on in lines of its own, indented, as where it lists candidates.
+        It may continue on indented lines, for example with candidates.
         """
         self._write_error("hint: " + "\n  ".join(map(format_.one_line, message.split("\n  "))))
 
     def error(self, message: str, *, hint: str | None, paths: Iterable[bytes]) -> None:
-        """Write an error for people: what happened, the paths it concerns, the way out."""
+        """Write an error for people: message, paths and hint."""
         label = self._style_error("error:", "bright red")
         self._write_error(f"{label} {format_.one_line(message)}")
         listed = list(paths)
@@ -204,7 +204,7 @@ class Output:
         self._write_error(f"debug: {message}")
 
     def traceback(self, error: BaseException) -> None:
-        """Write where an error came from."""
+        """Write the traceback of an error."""
         from traceback import format_exception
 
         self._write_error("".join(format_exception(error)).rstrip())
@@ -223,12 +223,12 @@ class Output:
         return self._styled(text, name) if self._stderr_color else text
 
     def _styled(self, text: str, name: str) -> str:
-        # A mark that no data can hold, since it is made up in this process.
+        # A mark that no data can contain, because it is random for each process.
         self._mark = self._mark or f"\uf8ff{os.urandom(8).hex()}:"
         return f"{self._mark}{name};{text}{self._mark};"
 
     def _shown(self, text: str) -> str:
-        """Return text as a terminal may get it: all control characters escaped, ours put in."""
+        """Return text for a terminal: control characters escaped, our styles inserted."""
         if not self._mark or self._mark not in text:
             return format_.harmless(text)
         first, *rest = text.split(self._mark)
@@ -242,12 +242,12 @@ class Output:
     def progress(
         self, verb: str, *, items: int | None = None, size: int | None = None
     ) -> Iterator[Progress]:
-        """Show how far a long operation is, on stderr, for as long as the context lasts.
+        """Show the progress of a long operation on stderr while the context is open.
 
-        A bar on a terminal, elsewhere one plain line every few seconds, nothing with ``--quiet``.
+        A bar on a terminal, else one plain line every few seconds, nothing with ``--quiet``.
 
         Args:
-            verb: what is being done: ``upload``.
+            verb: the operation, such as ``upload``.
             items: how many objects there are, if known.
             size: how many bytes there are, if known.
         """
@@ -284,31 +284,31 @@ class Output:
             self._put_error(line + "\n")
 
     def _put_error(self, text: str) -> None:
-        # Nobody reads stderr any more: that is no reason to leave a command half done, and its
-        # exit code still tells how it went.
+        # If the reader of stderr is gone, the command is finished nevertheless; its exit code
+        # still reports the result.
         with suppress(BrokenPipeError):
             self._stderr.write(text)
             self._stderr.flush()
 
     def flush(self) -> None:
-        """Get everything written to stdout out."""
+        """Flush stdout."""
         self._stdout.flush()
 
 
 class Guarded(TextIOBase):
-    """A text stream for everybody but `Output`: all that is written to it is escaped."""
+    """A text stream for code other than `Output`: it escapes whatever is written to it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write text with everything escaped that a terminal obeys."""
+        """Write text with control characters escaped."""
         with suppress(BrokenPipeError):
             self._stream.write(format_.harmless(text))
         return len(text)
 
     def flush(self) -> None:
-        """Get everything written out."""
+        """Flush the stream."""
         with suppress(BrokenPipeError):
             self._stream.flush()
 
@@ -331,7 +331,7 @@ class Guarded(TextIOBase):
 
 
 def _cells(row: Sequence[str]) -> list[str]:
-    """Return the cells of a row, none of which goes on in another row or column."""
+    """Return the cells of a row, each on one line and without tabs."""
     return [format_.one_line(cell) for cell in row]
 
 

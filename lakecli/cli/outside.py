@@ -1,4 +1,4 @@
-"""Places outside a storage namespace on the command line."""
+"""Messages and questions about places outside a storage namespace."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def place_lines(places: Sequence[Place]) -> Iterator[str]:
 
 
 def ask_about_outside(context: Context, repository: Repository) -> list[Place]:
-    """List the places outside the namespace that a new clone names; in a terminal, ask to allow.
+    """List the places outside the namespace that a new clone refers to, and ask to allow them.
 
-    Without a terminal, the command that allows them is printed.
+    Without a terminal, print the command that allows them instead.
     """
     from lakecli.errors import LakeError, Refused
     from lakecli.repository.core.outside import allowable, look

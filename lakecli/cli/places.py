@@ -1,4 +1,4 @@
-"""What ``fs cp`` and ``fs mv`` share: where a copy goes, and how it is told."""
+"""Shared by ``fs cp`` and ``fs mv``: the destination, and the answer."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ TargetUri = Annotated[
 
 
 def target_of(source: LakeUri, target: LakeUri) -> tuple[bytes, bytes]:
-    """Return the paths of one object before and after: a directory takes it under its own name.
+    """Return the old and the new path of an object; in a directory it keeps its name.
 
     Raises:
-        UsageError: one of them cannot be the path of an object.
+        UsageError: one of them is not a valid path of an object.
     """
     before, after = path_of(source, hint="all objects: -r"), target.path or b""
     if not after or after.endswith(b"/"):
@@ -37,8 +37,8 @@ def target_of(source: LakeUri, target: LakeUri) -> tuple[bytes, bytes]:
     return before, after
 
 
-def tell(context: Context, verb: str, source: LakeUri, target: LakeUri, objects: int) -> None:
-    """Answer what became of how many objects."""
+def answer(context: Context, verb: str, source: LakeUri, target: LakeUri, objects: int) -> None:
+    """Answer with the number of objects copied or moved."""
     record = {"source": str(source), "destination": str(target), "objects": objects}
     counted = f" ({objects} objects)" if objects > 1 else ""
     context.out.emit(

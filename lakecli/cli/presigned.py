@@ -1,4 +1,4 @@
-"""Presigned URLs on the command line: for how long, and what to say about their end."""
+"""Presigned URLs on the command line: lifetime and warnings."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 _SLACK: Final = timedelta(seconds=2)
-"""Signatures count in whole seconds."""
+"""Signatures have whole seconds."""
 
 
 def lifetime(context: Context, asked: timedelta | None) -> timedelta:
-    """Return how long a URL shall work: as asked, else as set."""
+    """Return the lifetime of a URL: `asked`, else the setting."""
     return context.settings.presign_expires if asked is None else asked
 
 
 def warn_of_early_end(context: Context, wanted: datetime, end: datetime, *, what: str) -> None:
-    """Warn where something, such as ``the URL expires``, is over earlier than was asked for."""
+    """Warn if a URL expires earlier than asked for; `what` is such as ``the URL expires``."""
     if end >= wanted - _SLACK:
         return
     from lakecli.cli.text import local_date
@@ -35,7 +35,7 @@ def warn_of_early_end(context: Context, wanted: datetime, end: datetime, *, what
 
 
 def warn_of_outside(context: Context, count: int, repository: str) -> None:
-    """Warn that URLs lead to objects that may be others when they are read."""
+    """Warn that objects outside the namespace may change before they are read."""
     context.out.warn(
         f"{count} of the objects lie{'s' if count == 1 else ''} outside the storage namespace, and "
         f"may be changed or deleted there; to check them: lakecli fsck {repository} --external"
@@ -51,10 +51,10 @@ def presigned(
     *,
     inline: bool = False,
 ) -> PresignedUrl:
-    """Return a URL of an object, and warn where it ends earlier than asked for.
+    """Return a URL of an object, and warn if it expires earlier than asked for.
 
     Raises:
-        Unsupported: the storage namespace has no URLs.
+        Unsupported: the storage namespace does not support URLs.
     """
     from lakecli.repository.core.address import may_change
     from lakecli.repository.presign import presign_entry

@@ -1,4 +1,4 @@
-"""Progress of long operations where there is no terminal: plain lines, or nothing.
+"""Progress of long operations without a terminal: plain lines, or nothing.
 
 The bar for terminals is in ``progress_bar``, which imports Rich.
 """
@@ -21,7 +21,7 @@ INTERVAL = 5.0
 
 
 RATE_STEP = 1.0
-"""Seconds between two moments that a rate is computed from."""
+"""Seconds between two samples for the rate."""
 
 RATE_MARKS = 15
 
@@ -38,20 +38,20 @@ def human_seconds(seconds: float) -> str:
 
 
 class Rate:
-    """Bytes a second, over the last few seconds rather than since the beginning."""
+    """Bytes per second, over the last few seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)], maxlen=RATE_MARKS)
 
     def note(self, size: int) -> None:
-        """Note how many bytes were moved until now, in all."""
+        """Record the total number of bytes moved so far."""
         now = self._clock()
         if now - self._marks[-1][0] >= RATE_STEP:
             self._marks.append((now, size))
 
     def of(self, size: int) -> float | None:
-        """Return the rate now that so many bytes were moved; ``None`` where it is too early."""
+        """Return the rate after `size` bytes in total; ``None`` if it is too early."""
         start, before = self._marks[0]
         seconds = self._clock() - start
         return (size - before) / seconds if seconds >= RATE_STEP and size > before else None
@@ -82,7 +82,7 @@ class PlainProgress(Progress):
         self._rate = Rate(clock)
 
     def advance(self, *, items: int = 0, size: int = 0) -> None:
-        """Count, and write a line when it is time."""
+        """Count, and write a line every `INTERVAL` seconds."""
         with self._lock:
             self._done_items += items
             self._done_size += size

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 class BarProgress(Progress):
-    """A bar by bytes where sizes are known, else by objects; gone when it ends."""
+    """A bar by bytes if sizes are known, else by objects; removed at the end."""
 
     def __init__(self, verb: str, stderr: TextIO, *, items: int | None, size: int | None) -> None:
         self._items, self._size = items, size
         self._done_items = self._done_size = 0
         self._lock = threading.Lock()
         self._rate = Rate(monotonic)
-        # Rich would redirect stdout into its console, which is stderr here, so lines of text
-        # come through `write` instead.
+        # Rich would redirect stdout into its console, which is stderr here; lines of text go
+        # through `write` instead.
         self._rich = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -53,7 +53,7 @@ class BarProgress(Progress):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._rich.stop()
 
     def advance(self, *, items: int = 0, size: int = 0) -> None:

@@ -25,14 +25,14 @@ NO_CONF: Final = NO_METADATA
 
 
 class Side(StrEnum):
-    """Which side wins where both changed a path differently."""
+    """The side that wins conflicts."""
 
     SOURCE_WINS = "source-wins"
     DEST_WINS = "dest-wins"
 
 
 class Kind(StrEnum):
-    """What a word on the command line names, for completion."""
+    """The kind of name that a word on the command line is, for completion."""
 
     REPOSITORY = "repository"
     BRANCH = "branch"
@@ -47,7 +47,7 @@ class Kind(StrEnum):
 
 
 class EngineName(StrEnum):
-    """What does bulk work."""
+    """Where bulk work runs."""
 
     AUTO = "auto"
     LOCAL = "local"
@@ -55,15 +55,15 @@ class EngineName(StrEnum):
 
 
 class Completion(NamedTuple):
-    """Marks what a parameter names."""
+    """Marks the kind of name that a parameter is."""
 
     kind: Kind
 
 
 class ValueIfBare(NamedTuple):
-    """Marks an option that may be given without a value, and what it is then.
+    """Marks an option that may be given without a value, and its value then.
 
-    With a value it is written ``--option=value``, never ``--option value``.
+    A value must be written ``--option=value``, not ``--option value``.
     """
 
     value: str
@@ -73,10 +73,10 @@ class Parser(NamedTuple):
     """Marks how typed text becomes a parameter's value.
 
     Attributes:
-        read: called with the text, or for a repeatable option with the list of texts, and the
-            context; raises `UsageError`. Not called where nothing was typed: the function's own
-            default is used.
-        repeatable: the option may be given several times.
+        read: called with the text, or with the list of texts of a repeatable option, and the
+            context; raises `UsageError`. It is not called without a text; the default of the
+            function applies.
+        repeatable: whether the option may be given several times.
     """
 
     read: Callable[[Any, Context], object]
@@ -84,12 +84,12 @@ class Parser(NamedTuple):
 
 
 def read_repository(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a repository; a trailing slash is forgiven."""
+    """Read a URI that names a repository; a trailing slash is allowed."""
     return uri.parse_repository(text, base=context.base_uri)
 
 
 def read_ref(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a branch, a tag or a ref expression; a trailing slash is forgiven."""
+    """Read a URI that names a branch, a tag or a ref expression; a trailing slash is allowed."""
     return uri.parse_ref(text, base=context.base_uri)
 
 
@@ -186,12 +186,12 @@ def read_conf(texts: list[str], _context: Context) -> Mapping[str, str]:
 
 
 def read_texts(texts: list[str], _context: Context) -> list[str]:
-    """Read an option that may be repeated, each value as it is."""
+    """Read a repeatable option, each value unchanged."""
     return texts
 
 
 def read_list(texts: list[str], _context: Context) -> list[str]:
-    """Read an option that may be repeated and holds comma-separated values by CSV's rules."""
+    """Read a repeatable option with comma-separated values by CSV's rules."""
     return [item for text in texts for item in split_csv(text)]
 
 
@@ -199,7 +199,7 @@ def split_csv(text: str) -> list[str]:
     """Split one value at commas; double quotes keep a comma, as in lakectl.
 
     Raises:
-        UsageError: a quote that does not end.
+        UsageError: an unclosed quote.
     """
     if '"' not in text:
         return text.split(",")
@@ -215,10 +215,10 @@ def split_csv(text: str) -> list[str]:
 
 
 def read_time(text: str, _context: Context) -> datetime:
-    """Read a time as RFC 3339 writes it; it says how far from UTC it is.
+    """Read a time in the form of RFC 3339, with its offset from UTC.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is not such a time.
     """
     try:
         when = datetime.fromisoformat(text)

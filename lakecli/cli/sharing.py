@@ -1,4 +1,4 @@
-"""How clone, fetch, pull, push and status show refs in the bucket."""
+"""Shared by clone, fetch, pull, push and status: refs in the bucket as text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN: Final = 12
 
 
 def ref_of(uri: LakeUri, repository: Repository) -> str:
-    """Return the branch or tag that a URI names; the default branch where it names none."""
+    """Return the branch or tag that a URI names, else the default branch."""
     return repository.record.default_branch if uri.ref is None else uri.ref
 
 

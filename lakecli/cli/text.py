@@ -1,4 +1,4 @@
-"""How values look in text output: sizes, dates, paths, metadata, tables."""
+"""Values as text: sizes, dates, paths, metadata, tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ESCAPES: Final = {
     "\\": "\\\\",
 }
 _CONTROL: Final = "\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
-"""What a terminal could misread, as a range of a pattern; compiled where it is needed."""
+"""Characters that control a terminal, as a range of a pattern."""
 _METADATA_KEY_WIDTH = 18
 
 
@@ -51,7 +51,7 @@ def rfc3339(when: datetime) -> str:
 
 
 def quote_path(path: bytes | str) -> str:
-    r"""Return a path as git prints it: as it is, or quoted where a terminal could misread it.
+    r"""Return a path as git prints it: unchanged, or quoted if a terminal could misread it.
 
     Quoted are paths with control characters, double quotes, backslashes, marks that change the
     direction of writing, or bytes that are not UTF-8: ``"a\nb"``, ``"\377"``.
@@ -71,25 +71,25 @@ def _escape(match: re.Match[str]) -> str:
 def _octal(character: str) -> str:
     try:
         data = character.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # a surrogate that stands for no byte
+    except UnicodeEncodeError:  # a surrogate that is not an escaped byte
         data = character.encode("utf-8", "surrogatepass")
     return "".join(f"\\{byte:03o}" for byte in data)
 
 
 def one_line(text: str) -> str:
-    """Return a message with control characters escaped, so that it stays one harmless line."""
+    """Return a message with control characters escaped, so that it stays on one line."""
     return text if text.isprintable() else re.sub(f"[{_CONTROL}]", _escape, text)
 
 
 def harmless(text: str) -> str:
-    """Return text with everything escaped that a terminal obeys, but tabs and line feeds."""
+    """Return text with control characters escaped, except tabs and line feeds."""
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return re.sub(f"(?![\t\n])[{_CONTROL}]", _escape, text)
 
 
 def shell_word(text: str) -> str:
-    """Return a word as it is typed in bash or zsh, with nothing in it that a terminal obeys."""
+    """Return a word quoted for bash or zsh, with control characters escaped."""
     if text.isprintable():
         if not any(character in text for character in '"$`\\!'):
             return f'"{text}"'  # as lakectl quotes
@@ -106,7 +106,7 @@ def _escape_in_shell(match: re.Match[str]) -> str:
 
 
 def metadata_lines(metadata: Mapping[str, str]) -> Iterator[str]:
-    """Yield lakectl's ``Metadata:`` block, ordered by key; nothing where there is none."""
+    """Yield lakectl's ``Metadata:`` block, ordered by key; nothing if there is no metadata."""
     if not metadata:
         return
     yield "Metadata:"
@@ -115,14 +115,14 @@ def metadata_lines(metadata: Mapping[str, str]) -> Iterator[str]:
 
 
 def _shown_message(commit: Commit) -> str:
-    """Return a message in its lines, with nothing in it that a terminal would obey."""
+    """Return a message in its lines, with control characters escaped."""
     if commit.message.isprintable():
         return commit.message
     return "\n".join(one_line(line.expandtabs()) for line in commit.message.split("\n"))
 
 
 def commit_lines(commit: Commit, *, branch: str) -> Iterator[str]:
-    """Yield what commit and cherry-pick print once a branch has moved."""
+    """Yield the lines that commit and cherry-pick print."""
     yield f'Commit for branch "{branch}" completed.'
     yield ""
     yield f"ID: {commit.id}"

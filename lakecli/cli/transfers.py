@@ -1,4 +1,4 @@
-"""What uploads and downloads share on the command line: parallelism, progress, summaries."""
+"""Shared by uploads, downloads and other transfers: parallelism, progress, summaries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PreSign = Annotated[
 
 
 def parallelism(context: Context, repository: Repository, asked: int | None) -> int:
-    """Return how many objects to move at a time: as asked, else as set and as the store can use."""
+    """Return the number of objects to transfer at a time: `asked`, else by setting and store."""
     if asked is not None:
         return asked
     from lakecli.objectstore.uri import is_local
@@ -47,7 +47,7 @@ def parallelism(context: Context, repository: Repository, asked: int | None) -> 
 
 @contextmanager
 def progress(context: Context, verb: str, *, hidden: bool) -> Iterator[Progress]:
-    """Show how far a transfer is, unless that is not wanted."""
+    """Show the progress of a transfer, unless it is hidden."""
     from lakecli.progress import NO_PROGRESS
 
     with nullcontext(NO_PROGRESS) if hidden else context.out.progress(verb) as shown:
@@ -55,7 +55,7 @@ def progress(context: Context, verb: str, *, hidden: bool) -> Iterator[Progress]
 
 
 def summary_lines(operation: str, counts: dict[str, int], size: int) -> Iterator[str]:
-    """Yield the end of a recursive transfer: ``Upload Summary:`` and what became of how many."""
+    """Yield the summary of a recursive transfer: ``Upload Summary:`` and counts."""
     yield f"{operation} Summary:"
     yield ""
     yield from (f"{name}: {count}" for name, count in counts.items())
@@ -63,7 +63,7 @@ def summary_lines(operation: str, counts: dict[str, int], size: int) -> Iterator
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
-    """Yield what a recursive transfer would do."""
+    """Yield the lines about a plan of a recursive transfer."""
     yield "Dry run, nothing was transferred:"
     yield ""
     for name, tally in _tallies(plan).items():
@@ -72,7 +72,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
 
 def plan_record(plan: Plan) -> dict[str, object]:
-    """Return the same as JSON shows it."""
+    """Return the JSON answer about a plan."""
     record: dict[str, object] = {}
     for name, tally in _tallies(plan).items():
         record[name] = tally.count
@@ -124,14 +124,14 @@ def check_dry_run(dry_run: bool, *, recursive: bool) -> None:  # noqa: FBT001 - 
     """Refuse a dry run of one object.
 
     Raises:
-        UsageError: it is one.
+        UsageError: ``--dry-run`` is given without ``-r``.
     """
     if dry_run and not recursive:
         raise UsageError("--dry-run needs -r", hint="add -r")
 
 
 def failure_records(failures: Sequence[tuple[bytes, str]]) -> list[dict[str, object]]:
-    """Return what failed as JSON shows it."""
+    """Return failures for a JSON answer."""
     return [{"path": path, "error": why} for path, why in failures]
 
 
@@ -143,17 +143,17 @@ def raise_failures(
     hint: str,
     count: int | None = None,
 ) -> None:
-    """Tell what failed, one line each, and fail; nothing happens where nothing did.
+    """List failures, one line each, and raise; do nothing if there are none.
 
     Args:
-        context: of the command.
-        failures: to be told; the first ones, where there are too many.
-        verb: what could not be done.
-        hint: what helps.
-        count: of all failures, if these are not all.
+        context: the context of the command.
+        failures: the failures to list; the first ones if there are too many.
+        verb: the action that failed.
+        hint: the hint of the error.
+        count: the number of all failures, if `failures` are not all.
 
     Raises:
-        PartialFailure: something failed.
+        PartialFailure: there are failures.
     """
     if not failures:
         return
@@ -173,12 +173,12 @@ _URI: Final = re.compile(
 
 
 def check_local(path: str | os.PathLike[str], *, hint: str) -> None:
-    """Refuse a URI where a file or directory of this machine is meant.
+    """Refuse a URI as the name of a file or directory of this machine.
 
-    As a path it would be a directory called ``s3:``.
+    Otherwise a directory called ``s3:`` would be created.
 
     Raises:
-        UsageError: it is one; the hint names the command that takes URIs.
+        UsageError: `path` is a URI; the hint names the command that accepts URIs.
     """
     text = os.fspath(path)
     if (found := _URI.match(text)) is not None:

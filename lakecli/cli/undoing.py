@@ -1,4 +1,4 @@
-"""What ``undo`` and ``redo`` do, under either of their names."""
+"""``undo`` and ``redo``, and ``op undo`` and ``op redo``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
-    """Undo the newest operation of a repository, and say what that was."""
+    """Undo the newest operation of a repository, and print it."""
     from lakecli.repository.undo.undo import undo
 
     repository = context.synced(context.logged_repository(uri, wanted="undo"))
@@ -29,7 +29,7 @@ def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
 
 
 def run_redo(context: Context, uri: LakeUri) -> None:
-    """Do the last undone operation of a repository again, and say what that was."""
+    """Redo the last undone operation of a repository, and print it."""
     from lakecli.repository.undo.undo import redo
 
     repository = context.synced(context.logged_repository(uri, wanted="redo"))
@@ -42,7 +42,7 @@ def _answer(context: Context, word: str, done: Undone) -> None:
 
 
 def warn_of_gone(context: Context, appended: Operation) -> None:
-    """Warn if garbage collection has deleted some of what an operation has put back."""
+    """Warn if garbage collection has deleted objects that an operation restored."""
     gone = appended.metadata.get(GONE)
     if gone is not None:
         context.out.warn(

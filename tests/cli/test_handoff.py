@@ -95,7 +95,7 @@ def test_urls_of_everything_below(lake: Cli) -> None:
     listed = lake.ok("fs", "presign", "-r", f"{MAIN}/data/")
     assert len(listed.lines) == len(CONTENTS)
     assert all(line.startswith("http://127.0.0.1:") for line in listed.lines)
-    assert listed.stderr.startswith(f"{len(CONTENTS)} objects, all work until ")
+    assert listed.stderr.startswith(f"{len(CONTENTS)} objects, all URLs valid until ")
     records = lake.ok("fs", "presign", "-r", f"{MAIN}/data", "--json", "--expires", "2h").json_lines
     assert [record["path"] for record in records] == sorted(
         (f"data/{name}" for name in CONTENTS), key=str.encode

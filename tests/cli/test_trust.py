@@ -266,7 +266,7 @@ def test_files_are_allowed_for_a_directory_alone(
         assert result.stdout_bytes == CANARY
     else:
         assert result.exit_code == ExitCode.REFUSED
-        assert "never follows" in result.stderr
+        assert "never followed" in result.stderr
 
 
 def test_what_was_staged_here_is_allowed(stage: Stage) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lakecli.cli.context import Context
 from lakecli.cli.params import PrefixUri, Recursive
-from lakecli.cli.places import TargetUri, target_of, tell
+from lakecli.cli.places import TargetUri, answer, target_of
 from lakecli.uri import ref_of
 
 
@@ -37,4 +37,4 @@ def fs_cp(
         before, after = target_of(source, destination)
         cp(repository, source_ref=ref, source=before, branch=branch, path=after)
         count = 1
-    tell(context, "copy", source, replace(destination, path=after), count)
+    answer(context, "copy", source, replace(destination, path=after), count)

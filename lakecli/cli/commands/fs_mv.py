@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lakecli.cli.context import Context
 from lakecli.cli.params import BranchPathUri, Recursive
-from lakecli.cli.places import TargetUri, target_of, tell
+from lakecli.cli.places import TargetUri, answer, target_of
 from lakecli.uri import ref_of
 
 
@@ -35,4 +35,4 @@ def fs_mv(
         before, after = target_of(source, destination)
         mv(repository, source_branch=origin, source=before, branch=branch, path=after)
         count = 1
-    tell(context, "move", source, replace(destination, path=after), count)
+    answer(context, "move", source, replace(destination, path=after), count)

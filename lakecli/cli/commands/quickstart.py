@@ -48,8 +48,8 @@ def quickstart(
     names = _copy(_sources(directory), files)
     if not names:
         raise NotFound(
-            f"no files to begin with in {directory or 'this Python'}",
-            hint="lakecli quickstart DIR, a directory with some files",
+            f"no files in {directory or 'this Python'}",
+            hint="lakecli quickstart DIRECTORY",
         )
     tour = _Tour(context, f"lakefs://{name}", place, names)
     tour.run()
@@ -65,7 +65,7 @@ def quickstart(
 
 
 def _free_name(context: Context) -> tuple[str, Path]:
-    """Return a repository's name that is not taken, and a directory that is not there yet."""
+    """Return an unused name for the repository, and a directory that does not exist."""
     taken = {record.name for record in context.lake().repositories(prefix=NAME)}
     root = context.home.store.parent / NAME
     names = chain([NAME], (f"{NAME}-{number}" for number in count(2)))
@@ -74,7 +74,7 @@ def _free_name(context: Context) -> tuple[str, Path]:
 
 
 def _sources(directory: str | None) -> Iterator[tuple[Path, Path]]:
-    """Yield files and their names relative to the directory they come from."""
+    """Yield files and their names relative to their directory."""
     from lakecli.repository.core.walk import LinkPolicy, walk
 
     if directory is not None:
@@ -97,7 +97,7 @@ def _sources(directory: str | None) -> Iterator[tuple[Path, Path]]:
 
 
 def _copy(sources: Iterator[tuple[Path, Path]], target: Path) -> list[Path]:
-    """Copy a handful of files, and return their relative names."""
+    """Copy files up to the limits, and return their relative names."""
     import shutil
 
     names: list[Path] = []
@@ -108,7 +108,7 @@ def _copy(sources: Iterator[tuple[Path, Path]], target: Path) -> list[Path]:
         except OSError:
             data = None
         if data is None:
-            continue  # too large, or not readable; there are others
+            continue  # too large or unreadable
         (target / relative.parent).mkdir(parents=True, exist_ok=True)
         (target / relative).write_bytes(data)
         shutil.copystat(source, target / relative)
@@ -120,7 +120,7 @@ def _copy(sources: Iterator[tuple[Path, Path]], target: Path) -> list[Path]:
 
 
 class _Tour:
-    """The commands, one after the other, each shown and run."""
+    """The commands, each shown and then run."""
 
     def __init__(self, context: Context, repository: str, place: Path, names: list[Path]) -> None:
         self._context = context
@@ -132,39 +132,43 @@ class _Tour:
         self.commands: list[str] = []
 
     def run(self) -> None:
-        """Go through all of it; a command that fails ends it."""
+        """Run all commands; stop if one fails."""
         main, trial = f"{self.repository}/main", f"{self.repository}/experiment"
         changed, gone = self._names[0], self._names[len(self._names) // 2]
-        self._tell("A repository: its objects go to a directory, its branches into lakecli's home.")
+        self._explain(
+            "Create a repository. Its objects go to a directory, its branches to lakecli's home."
+        )
         self._do("repo", "create", self.repository, str(self.namespace))
-        self._tell(f"{len(self._names)} files go in, and become the first commit.")
+        self._explain(f"Upload {len(self._names)} files, and commit them.")
         self._do("fs", "upload", "-r", str(self.files), f"{main}/files/")
         self._do("commit", main, "-m", "Add files", "--meta", "source=quickstart")
-        self._tell("A branch costs nothing: no object is copied, however large.")
+        self._explain("Create a branch. No object is copied.")
         self._do("branch", "create", trial, "-s", main)
-        self._tell("On it, one file gets another line, and another file goes.")
+        self._explain("On the branch, add a line to one file and remove another file.")
         self._append(changed, "One more line.\n")
         self._do("fs", "upload", str(self.files / changed), f"{trial}/files/{changed}")
         if gone != changed:
             self._do("fs", "rm", f"{trial}/files/{gone}")
         self._do("diff", trial)
         self._do("commit", trial, "-m", "Try something")
-        self._tell("Meanwhile main goes on. A copy inside a repository copies no bytes either.")
+        self._explain("Meanwhile, change main. A copy inside a repository copies no bytes.")
         self._do("fs", "cp", f"{main}/files/{changed}", f"{main}/first/")
         self._do("commit", main, "-m", "Keep the first version")
-        self._tell("What would a merge change on main? Then the merge itself, and a name for it.")
+        self._explain("List what a merge would change on main, merge, and tag the result.")
         self._do("diff", main, trial)
         self._do("merge", trial, main)
         self._do("tag", "create", f"{self.repository}/v1", main)
-        self._tell("The history, and the file as it was before the merge: a ref takes ~ and ^.")
+        self._explain(
+            "Show the history, and the file before the merge (~ is the parent of a commit)."
+        )
         self._do("log", "--graph", main)
         self._do("fs", "stat", f"{main}~1/files/{changed}")
 
     def farewell(self) -> Iterator[str]:
-        """Yield where everything lies, and what to try next."""
+        """Yield the places of everything, and commands to try next."""
         repository, changed = self.repository, self._names[0]
         yield ""
-        yield "Everything is there to play with:"
+        yield "The repository stays for you to try things:"
         yield ""
         yield f"  repository  {repository}"
         yield f"  objects     {self.namespace}"
@@ -183,11 +187,11 @@ class _Tour:
         ):
             yield "  " + _typed(words)
 
-    def _tell(self, text: str) -> None:
+    def _explain(self, text: str) -> None:
         self._say(*[""] if self.commands else [], f"# {text}")
 
     def _do(self, *words: str) -> None:
-        """Show and run one command."""
+        """Show one command, and run it."""
         self.commands.append(_typed(words))
         self._say("", f"$ {_typed(words)}")
         self._context.run(words)

@@ -1,10 +1,10 @@
 """Topics: pages of the manual about no single command.
 
-A topic is a file ``NAME.md`` in this directory, and nothing else: it becomes the manual page
-``lakecli-NAME(7)`` and what ``lakecli help NAME`` shows. The first line is ``# SUMMARY``; then come
-headings (``## …``), paragraphs, lists (``- …``) and indented lines that are shown as they are.
-A line ``@NAME`` is replaced by one of the `tables` made from the code. A test runs every indented
-line that begins with ``$`` (``tests/cli/test_examples.py``).
+A topic is a file ``NAME.md`` in this directory. It becomes the manual page ``lakecli-NAME(7)`` and
+the output of ``lakecli help NAME``. The first line is ``# SUMMARY``; then come headings (``## …``),
+paragraphs, lists (``- …``) and indented lines, which are shown unchanged. A line ``@NAME`` is
+replaced by one of the `tables` made from the code. A test runs every indented line that begins with
+``$`` (``tests/cli/test_examples.py``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Block(NamedTuple):
 
     Attributes:
         kind: ``heading``, ``paragraph``, ``item`` or ``code``.
-        text: in one line; of code, all its lines.
+        text: one line; for code, all its lines.
     """
 
     kind: str
@@ -37,9 +37,9 @@ class Topic(NamedTuple):
     """A page.
 
     Attributes:
-        name: what is typed after ``lakecli help``.
+        name: the word after ``lakecli help``.
         summary: one sentence without its period.
-        blocks: the page.
+        blocks: the parts of the page, in order.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Parts of topics that are made from the tables of the code; each stands for a line ``@NAME``."""
+"""Parts of topics that are made from tables of the code, in place of a line ``@NAME``."""
 
 from __future__ import annotations
 
@@ -44,4 +44,4 @@ TABLES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "@records": _records,
     "@types": _types,
 }
-"""What writes the items of a table, by the line that stands for it."""
+"""The functions that yield the items of a table, by the line that they replace."""
