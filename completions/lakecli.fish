@@ -856,7 +856,7 @@ function __lakecli_argument
         case 'repo delete 1'
             echo 'repository'
         case 'rev-parse *'
-            echo 'ref'
+            echo 'nothing'
         case 'show commit 1'
             echo 'ref'
         case 'status 1'

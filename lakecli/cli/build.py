@@ -137,7 +137,7 @@ def _inspect(parameter: inspect.Parameter) -> Parameter:
     return Parameter(
         default=parameter.default,
         reads=next((mark for mark in marks if isinstance(mark, Parser)), None),
-        kind=next((mark.kind for mark in marks if isinstance(mark, Completion)), None),
+        kind=next((mark.kind for mark in marks if isinstance(mark, Parser | Completion)), None),
         alone=next((mark.value for mark in marks if isinstance(mark, ValueIfBare)), None),
     )
 

@@ -41,46 +41,39 @@ from lakecli.uri import LakeUri
 RepositoryUri = Annotated[
     LakeUri,
     typer.Argument(metavar="REPOSITORY", help="lakefs://REPOSITORY"),
-    Parser(read_repository),
-    Completion(Kind.REPOSITORY),
+    Parser(read_repository, Kind.REPOSITORY),
 ]
 BranchUri = Annotated[
     LakeUri,
     typer.Argument(metavar="BRANCH", help="lakefs://REPOSITORY/BRANCH"),
-    Parser(read_branch),
-    Completion(Kind.BRANCH),
+    Parser(read_branch, Kind.BRANCH),
 ]
 TagUri = Annotated[
     LakeUri,
     typer.Argument(metavar="TAG", help="lakefs://REPOSITORY/TAG"),
-    Parser(read_tag),
-    Completion(Kind.TAG),
+    Parser(read_tag, Kind.TAG),
 ]
 RepositoryOrRefUri = Annotated[
     LakeUri,
     typer.Argument(
         metavar="REF", help="lakefs://REPOSITORY[/BRANCH-OR-TAG]; by default its default branch"
     ),
-    Parser(read_repository_or_ref),
-    Completion(Kind.REF),
+    Parser(read_repository_or_ref, Kind.REF),
 ]
 RefUri = Annotated[
     LakeUri,
     typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF, with modifiers such as ~2"),
-    Parser(read_ref),
-    Completion(Kind.REF),
+    Parser(read_ref, Kind.REF),
 ]
 RepositoryOrBranchUri = Annotated[
     LakeUri,
     typer.Argument(metavar="BRANCH", help="lakefs://REPOSITORY[/BRANCH]; by default all branches"),
-    Parser(read_repository_or_ref),
-    Completion(Kind.BRANCH),
+    Parser(read_repository_or_ref, Kind.BRANCH),
 ]
 BranchOrTagUri = Annotated[
     LakeUri,
     typer.Argument(metavar="REF", help="lakefs://REPOSITORY/BRANCH-OR-TAG"),
-    Parser(read_ref),
-    Completion(Kind.REF),
+    Parser(read_ref, Kind.REF),
 ]
 RefUris = Annotated[
     list[LakeUri],
@@ -91,26 +84,22 @@ RefUris = Annotated[
 PathUri = Annotated[
     LakeUri,
     typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
-    Parser(read_path),
-    Completion(Kind.PATH),
+    Parser(read_path, Kind.PATH),
 ]
 NewPathUri = Annotated[
     LakeUri,
     typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/PATH"),
-    Parser(read_path),
-    Completion(Kind.PATH),
+    Parser(read_path, Kind.PATH),
 ]
 PrefixUri = Annotated[
     LakeUri,
     typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/[PREFIX]"),
-    Parser(read_prefix),
-    Completion(Kind.PATH),
+    Parser(read_prefix, Kind.PATH),
 ]
 BranchPathUri = Annotated[
     LakeUri,
     typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
-    Parser(read_branch_prefix),
-    Completion(Kind.PATH),
+    Parser(read_branch_prefix, Kind.PATH),
 ]
 
 OperationId = Annotated[

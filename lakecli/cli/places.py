@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakecli.cli.reading import Completion, Kind, Parser, read_branch_prefix
+from lakecli.cli.reading import Kind, Parser, read_branch_prefix
 from lakecli.cli.text import quote_path
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, path_of
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 TargetUri = Annotated[
     LakeUri,
     typer.Argument(metavar="DEST", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
-    Parser(read_branch_prefix),
-    Completion(Kind.PATH),
+    Parser(read_branch_prefix, Kind.PATH),
 ]
 
 

@@ -57,7 +57,38 @@ class Rate:
         return (size - before) / seconds if seconds >= RATE_STEP and size > before else None
 
 
-class PlainProgress(Progress):
+class CountingProgress(Progress):
+    """Counts what is done and what is to do; safe to use from several threads."""
+
+    def __init__(
+        self, *, items: int | None, size: int | None, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._items, self._size = items, size
+        self._done_items = self._done_size = 0
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._rate = Rate(clock)
+
+    def advance(self, *, items: int = 0, size: int = 0) -> None:
+        """Count what was done."""
+        with self._lock:
+            self._done_items += items
+            self._done_size += size
+            self._rate.note(self._done_size)
+            self._show()
+
+    def expect(self, *, items: int = 0, size: int = 0) -> None:
+        """Add to the totals."""
+        with self._lock:
+            self._items = (self._items or 0) + items
+            self._size = (self._size or 0) + size
+
+    def _show(self) -> None:
+        """Show the counts; the lock is held."""
+        raise NotImplementedError
+
+
+class PlainProgress(CountingProgress):
     """One line every few seconds, for logs.
 
     ``upload: 120 of 400 objects, 1.2 GB of 3.4 GB, 25.0 MB/s, 1m28s left``
@@ -72,32 +103,16 @@ class PlainProgress(Progress):
         size: int | None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
+        super().__init__(items=items, size=size, clock=clock)
         self._verb = verb
         self._write = write
-        self._items, self._size = items, size
-        self._done_items = self._done_size = 0
-        self._clock = clock
         self._next = clock() + INTERVAL
-        self._lock = threading.Lock()
-        self._rate = Rate(clock)
 
-    def advance(self, *, items: int = 0, size: int = 0) -> None:
-        """Count, and write a line every `INTERVAL` seconds."""
-        with self._lock:
-            self._done_items += items
-            self._done_size += size
-            self._rate.note(self._done_size)
-            now = self._clock()
-            if now < self._next:
-                return
+    def _show(self) -> None:
+        now = self._clock()
+        if now >= self._next:
             self._next = now + INTERVAL
             self._write(f"{self._verb}: {self._counts()}")
-
-    def expect(self, *, items: int = 0, size: int = 0) -> None:
-        """Add to the totals."""
-        with self._lock:
-            self._items = (self._items or 0) + items
-            self._size = (self._size or 0) + size
 
     def _counts(self) -> str:
         objects = f"{self._done_items} of {self._items}" if self._items else f"{self._done_items}"

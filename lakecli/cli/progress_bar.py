@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from time import monotonic
 from typing import TYPE_CHECKING, Self, TextIO
 
 from rich.console import Console
@@ -11,22 +9,18 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from lakecli.cli.progress import Rate
+from lakecli.cli.progress import CountingProgress
 from lakecli.cli.text import human_size
-from lakecli.progress import Progress
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 
-class BarProgress(Progress):
+class BarProgress(CountingProgress):
     """A bar by bytes if sizes are known, else by objects; removed at the end."""
 
     def __init__(self, verb: str, stderr: TextIO, *, items: int | None, size: int | None) -> None:
-        self._items, self._size = items, size
-        self._done_items = self._done_size = 0
-        self._lock = threading.Lock()
-        self._rate = Rate(monotonic)
+        super().__init__(items=items, size=size)
         # Rich would redirect stdout into its console, which is stderr here; lines of text go
         # through `write` instead.
         self._rich = RichProgress(
@@ -56,28 +50,19 @@ class BarProgress(Progress):
         """Remove the bar."""
         self._rich.stop()
 
-    def advance(self, *, items: int = 0, size: int = 0) -> None:
-        """Count; the bar redraws itself a few times a second."""
-        with self._lock:
-            self._done_items += items
-            self._done_size += size
-            self._update()
-
     def expect(self, *, items: int = 0, size: int = 0) -> None:
-        """Add to the totals."""
+        """Add to the totals, and redraw."""
+        super().expect(items=items, size=size)
         with self._lock:
-            self._items = (self._items or 0) + items
-            self._size = (self._size or 0) + size
-            self._update()
+            self._show()
 
     def write(self, text: str) -> None:
         """Write lines of text above the bar."""
         self._rich.console.print(Text.from_ansi(text.removesuffix("\n")), soft_wrap=True)
 
-    def _update(self) -> None:
+    def _show(self) -> None:
         objects = f"{self._done_items}/{self._items}" if self._items else f"{self._done_items}"
         counts = f"{objects} objects, {human_size(self._done_size)}"
-        self._rate.note(self._done_size)
         rate = self._rate.of(self._done_size)
         if rate is not None:
             counts += f", {human_size(int(rate))}/s"

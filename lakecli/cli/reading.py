@@ -55,7 +55,7 @@ class EngineName(StrEnum):
 
 
 class Completion(NamedTuple):
-    """Marks the kind of name that a parameter is."""
+    """Marks the kind of name that a parameter without a `Parser` is."""
 
     kind: Kind
 
@@ -76,10 +76,12 @@ class Parser(NamedTuple):
         read: called with the text, or with the list of texts of a repeatable option, and the
             context; raises `UsageError`. It is not called without a text; the default of the
             function applies.
+        kind: the kind of name that the text is.
         repeatable: whether the option may be given several times.
     """
 
     read: Callable[[Any, Context], object]
+    kind: Kind | None = None
     repeatable: bool = False
 
 

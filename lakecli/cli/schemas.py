@@ -117,35 +117,61 @@ class Answer(NamedTuple):
     option: str = ""
 
 
-ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
-    "branch create": (Answer("ref"),),
-    "branch delete": (Answer("ref"),),
-    "branch list": (Answer("listed branch", each=True),),
-    "branch reset": (Answer("ref"),),
-    "branch revert": (Answer("reverts"),),
-    "branch show": (Answer("ref"),),
-    "cat-sst": (Answer("stored record", each=True),),
-    "cherry-pick": (Answer("commit"),),
-    "clone": (Answer("cloned"),),
-    "commit": (Answer("commit"),),
-    "completion": (Answer("script"),),
-    "config get": (Answer("setting"),),
-    "config list": (Answer("setting", each=True),),
-    "config set": (Answer("setting written"),),
-    "config unset": (Answer("setting written"),),
-    "diff": (Answer("difference", each=True),),
-    "doctor": (Answer("examination"),),
-    "export": (Answer("export"),),
-    "fetch": (Answer("fetched"),),
-    "find-merge-base": (Answer("merge base"),),
-    "fs cp": (Answer("rearranged"),),
+_ONE: Final = {
+    "cloned": "clone",
+    "collection": "gc run",
+    "collection state": "gc status, gc undo",
+    "commit": "cherry-pick, commit, show commit",
+    "entry": "fs stage",
+    "examination": "doctor",
+    "export": "export",
+    "fetched": "fetch",
+    "imported": "import",
+    "merge base": "find-merge-base",
+    "operation": "op restore",
+    "operation shown": "op show",
+    "pulled": "pull",
+    "pushed": "push",
+    "quickstart": "quickstart",
+    "rearranged": "fs cp, fs mv",
+    "ref": "branch create, branch delete, branch reset, branch show, tag create, tag delete, "
+    "tag show",
+    "refs manifest": "refs-dump",
+    "repository": "repo create, repo delete",
+    "restored refs": "refs-restore",
+    "retention rules": "gc delete-config, gc get-config, gc set-config",
+    "reverts": "branch revert",
+    "script": "completion",
+    "setting": "config get",
+    "setting written": "config set, config unset",
+    "status": "status",
+    "undone": "op redo, op undo, redo, undo",
+    "version": "version",
+}
+"""The commands that answer with exactly one object, by its record."""
+
+_EACH: Final = {
+    "checked": "fsck",
+    "commit": "log",
+    "difference": "diff",
+    "listed": "fs ls",
+    "listed branch": "branch list",
+    "operation": "op log",
+    "ref": "tag list",
+    "reflog entry": "reflog",
+    "repository": "repo list",
+    "resolved": "rev-parse",
+    "setting": "config list",
+    "stored record": "cat-sst",
+}
+"""The commands that answer with any number of objects, by their record."""
+
+_BY_OPTION: Final = {
     "fs download": (
         Answer("downloaded entry"),
         Answer("download", option="-r"),
         Answer("transfer plan", option="--dry-run"),
     ),
-    "fs ls": (Answer("listed", each=True),),
-    "fs mv": (Answer("rearranged"),),
     "fs presign": (
         Answer("presigned"),
         Answer("link", each=True, option="-r"),
@@ -155,46 +181,24 @@ ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
         Answer("incoming link", each=True, option="--put"),
     ),
     "fs rm": (Answer("removed"), Answer("removal plan", option="--dry-run")),
-    "fs stage": (Answer("entry"),),
     "fs stat": (Answer("entry"), Answer("presigned entry", option="--pre-sign")),
     "fs upload": (
         Answer("entry"),
         Answer("upload", option="-r"),
         Answer("transfer plan", option="--dry-run"),
     ),
-    "fsck": (Answer("checked", each=True),),
-    "gc delete-config": (Answer("retention rules"),),
-    "gc get-config": (Answer("retention rules"),),
-    "gc run": (Answer("collection"),),
-    "gc set-config": (Answer("retention rules"),),
-    "gc status": (Answer("collection state"),),
-    "gc undo": (Answer("collection state"),),
-    "import": (Answer("imported"),),
-    "log": (Answer("commit", each=True),),
     "merge": (Answer("commit"), Answer("difference", each=True, option="--dry-run")),
-    "op log": (Answer("operation", each=True),),
-    "op redo": (Answer("undone"),),
-    "op restore": (Answer("operation"),),
-    "op show": (Answer("operation shown"),),
-    "op undo": (Answer("undone"),),
-    "pull": (Answer("pulled"),),
-    "push": (Answer("pushed"),),
-    "quickstart": (Answer("quickstart"),),
-    "redo": (Answer("undone"),),
-    "reflog": (Answer("reflog entry", each=True),),
-    "refs-dump": (Answer("refs manifest"),),
-    "refs-restore": (Answer("restored refs"),),
-    "repo create": (Answer("repository"),),
-    "repo delete": (Answer("repository"),),
-    "repo list": (Answer("repository", each=True),),
-    "rev-parse": (Answer("resolved", each=True),),
-    "show commit": (Answer("commit"),),
-    "status": (Answer("status"),),
-    "tag create": (Answer("ref"),),
-    "tag delete": (Answer("ref"),),
-    "tag list": (Answer("ref", each=True),),
-    "tag show": (Answer("ref"),),
-    "undo": (Answer("undone"),),
-    "version": (Answer("version"),),
 }
+"""The commands whose answer depends on an option."""
+
+
+def _answers() -> Iterator[tuple[str, tuple[Answer, ...]]]:
+    for each, table in ((False, _ONE), (True, _EACH)):
+        for record, commands in table.items():
+            for words in commands.split(", "):
+                yield words, (Answer(record, each),)
+    yield from _BY_OPTION.items()
+
+
+ANSWERS: Final = dict(sorted(_answers()))
 """The answers of every command; a command without a row has no JSON answer."""

@@ -70,7 +70,7 @@ Answers go through ``context.out``, never through ``print``:
 - ``style(text, "green")`` colours on a terminal only.
 
 The JSON answer of a command is a class in ``cli/answers``; `lakecli.cli.answers.pick` fills it in,
-and ``ANSWERS`` in ``cli/schemas.py`` has a row for the command. `Cli` of the tests checks every run
+and a table in ``cli/schemas.py`` names the command. `Cli` of the tests checks every run
 with ``--json`` against them. ``cli/records.py`` has the answers about commits, refs and objects,
 ``cli/text.py`` their texts, sizes, dates, and `quote_path` for every path in a text.
 

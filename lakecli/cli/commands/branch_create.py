@@ -8,7 +8,7 @@ import typer
 
 from lakecli.cli.context import Context
 from lakecli.cli.params import BranchUri
-from lakecli.cli.reading import Completion, Kind, Parser, read_ref
+from lakecli.cli.reading import Kind, Parser, read_ref
 from lakecli.cli.records import ref_record
 from lakecli.uri import LakeUri, ref_of
 
@@ -20,8 +20,7 @@ def branch_create(
     source: Annotated[
         LakeUri,
         typer.Option("--source", "-s", metavar="REF", help="lakefs://REPOSITORY/REF to start at"),
-        Parser(read_ref),
-        Completion(Kind.REF),
+        Parser(read_ref, Kind.REF),
     ],
 ) -> None:
     """Create a branch at the commit of another ref.

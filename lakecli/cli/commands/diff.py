@@ -13,7 +13,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.differences import stream_differences
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.params import AtOp, EngineOptions, Prefix, RefUri
-from lakecli.cli.reading import Completion, Kind, Parser, read_ref
+from lakecli.cli.reading import Kind, Parser, read_ref
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, ref_of
 
@@ -34,8 +34,7 @@ def diff(
     right: Annotated[
         LakeUri | None,
         typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF to compare with"),
-        Parser(read_ref),
-        Completion(Kind.REF),
+        Parser(read_ref, Kind.REF),
     ] = None,
     *,
     two_way: Annotated[

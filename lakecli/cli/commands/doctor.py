@@ -11,7 +11,7 @@ import typer
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.checks import Check as CheckRecord
 from lakecli.cli.context import Context
-from lakecli.cli.reading import Completion, Kind, Parser, read_repository
+from lakecli.cli.reading import Kind, Parser, read_repository
 from lakecli.cli.text import one_line
 from lakecli.uri import SCHEME, LakeUri
 
@@ -42,8 +42,7 @@ def doctor(
         typer.Argument(
             metavar="TARGET", help="lakefs://REPOSITORY, or the URI or path of a storage namespace"
         ),
-        Parser(read_target),
-        Completion(Kind.REPOSITORY),
+        Parser(read_target, Kind.REPOSITORY),
     ],
 ) -> None:
     """Check that a storage namespace works, and what a repository has on this machine.

@@ -8,7 +8,7 @@ import typer
 
 from lakecli.cli.context import Context
 from lakecli.cli.params import AtOp
-from lakecli.cli.reading import Completion, Kind, Parser, read_ref
+from lakecli.cli.reading import Kind, Parser, read_ref
 from lakecli.uri import LakeUri, ref_of
 
 
@@ -17,14 +17,12 @@ def find_merge_base(
     source: Annotated[
         LakeUri,
         typer.Argument(metavar="SOURCE", help="lakefs://REPOSITORY/REF to merge"),
-        Parser(read_ref),
-        Completion(Kind.REF),
+        Parser(read_ref, Kind.REF),
     ],
     destination: Annotated[
         LakeUri,
         typer.Argument(metavar="DESTINATION", help="lakefs://REPOSITORY/REF to merge it into"),
-        Parser(read_ref),
-        Completion(Kind.REF),
+        Parser(read_ref, Kind.REF),
     ],
     *,
     at_op: AtOp = "",

@@ -37,8 +37,7 @@ def fs_presign(
     path: Annotated[
         LakeUri | None,
         typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
-        Parser(read_prefix),
-        Completion(Kind.PATH),
+        Parser(read_prefix, Kind.PATH),
     ] = None,
     *,
     recursive: Recursive = False,

@@ -70,8 +70,7 @@ def import_(
     target: Annotated[
         LakeUri | None,
         typer.Option("--to", metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PREFIX]"),
-        Parser(read_branch_prefix),
-        Completion(Kind.PATH),
+        Parser(read_branch_prefix, Kind.PATH),
     ] = None,
     mode: Annotated[
         Mode,

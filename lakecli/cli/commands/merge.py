@@ -10,7 +10,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.differences import stream_differences
 from lakecli.cli.messages import check_message
 from lakecli.cli.params import BranchUri, DryRun, Message, Metadata, Winner
-from lakecli.cli.reading import NO_METADATA, Completion, Kind, Parser, read_ref
+from lakecli.cli.reading import NO_METADATA, Kind, Parser, read_ref
 from lakecli.cli.records import commit_record
 from lakecli.uri import LakeUri, ref_of
 
@@ -25,8 +25,7 @@ def merge(
     source: Annotated[
         LakeUri,
         typer.Argument(metavar="SOURCE", help="lakefs://REPOSITORY/REF to merge"),
-        Parser(read_ref),
-        Completion(Kind.REF),
+        Parser(read_ref, Kind.REF),
     ],
     destination: BranchUri,
     *,
