@@ -117,7 +117,7 @@ def resolve(
         elif branch is None:
             raise UsageError(
                 f"{str(expression)!r}: {modifier.symbol!r} is for branches, and "
-                f"{expression.base!r} is a {kind}",
+                f"{expression.base!r} is a {kind.value}",
                 hint=f"leave it out: {expression.base}",
             )
         else:
