@@ -36,7 +36,14 @@ PAGES = {
 SERVED = {"README", "clouds", "handoff"}
 """Pages that speak of what only a bucket has: an endpoint, presigned URLs, a check before use."""
 
+LAKEFS = ROOT / "tests" / "data" / "lakefs"
+DUMP = "import gzip, json, sys; print(json.dumps(json.load(gzip.open(sys.argv[1]))['refs_dump']))"
+
 PREPARED = {
+    "lakefs": (
+        f"mkdir namespace && tar -xzf {LAKEFS}/live-1.tar.gz -C namespace",
+        f'lakectl() {{ {sys.executable} -c "{DUMP}" {LAKEFS}/live-1.expected.json.gz; }}',
+    ),
     "security": (
         "lakecli repo create lakefs://sales s3://my-bucket/sales",
         "lakecli push lakefs://sales",
