@@ -143,7 +143,7 @@ def test_a_link_is_refused_once_it_has_ended(lake: Cli) -> None:
     lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--script", script, "--expires", "10m")
     done = partner(lake.directory).run(script)
     assert done.returncode == 1
-    assert "these links have ended" in done.stderr
+    assert "these links have expired" in done.stderr
     # An empty object needs no request.
     assert done.stderr.count("the server refuses it") == len(CONTENTS) - 1
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from lakecli.objectstore.base import PresignedUrl
+from tests.support.lakes import serve, through
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -46,6 +47,6 @@ class SigningStore:
 
 def let_sign(repository: Repository) -> SigningStore:
     """Give the namespace of a repository URLs."""
-    store = SigningStore(repository.store)
-    vars(repository)["store"] = store
+    store = SigningStore(through(repository).store)
+    serve(repository, cast("Any", store))
     return store

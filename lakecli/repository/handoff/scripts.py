@@ -28,6 +28,10 @@ _MD5_ETAG: Final = re.compile(r"[0-9a-f]{32}(-[0-9]{1,5})?")
 """ETags of S3's form; others are not compared, since stores have several for one object."""
 
 _PARTNER: Final = Path(__file__).with_name("partner")
+_MODULES: Final = ("blake3", "files", "requests")
+"""The modules of ``partner`` that a Python script begins with, in the order of their imports."""
+
+_IMPORT: Final = re.compile(r"^from lakecli\..* import (?:\([^)]*\)|.*)\n", re.MULTILINE)
 _ID_SIZE: Final = 8
 
 
@@ -110,13 +114,13 @@ _SHELL_USAGE: Final = """\
 #
 # Usage: sh THIS_FILE [DIRECTORY]
 #
-# Files go below DIRECTORY, by default the current one. JOBS=8 in the environment says how many are
-# fetched at a time. What was interrupted goes on where it was when this is run again, and files
-# that are there already and right are not fetched. It needs curl, and to verify the files b3sum or
-# python3; without these only sizes are compared, and it says so.
+# Files are written below DIRECTORY, by default the current one. JOBS=8 in the environment is the
+# number of downloads at a time. Run the script again to resume an interrupted download; correct
+# files that are there already are not downloaded again. It needs curl, and b3sum or python3 to
+# verify the files; without these it compares only sizes, and says so.
 #
-# Exit status: 0 all complete and verified, 1 some failed and all others are complete, 2 it cannot
-# run, 3 all complete but not verified.
+# Exit status: 0 all complete and verified, 1 some failed and all others are complete, 2 the script
+# cannot run, 3 all complete but not verified.
 """
 
 
@@ -177,13 +181,14 @@ class PythonScript:
     def head(self, header: Header, totals: Totals) -> bytes:
         """Return the program."""
         expires = "" if totals.expires_at is None else time_text(totals.expires_at)
-        program = _source("download.py")
+        start, *rest = _IMPORT.split(_source("download.py"))
+        modules = (_IMPORT.sub("", _source(f"{name}.py")) for name in _MODULES)
+        program = "".join([start, *modules, *rest])
         about = "\n".join(_about(header, totals)).replace("\\", "\\\\").replace('"', "'")
         for place, text in (
-            ('"""Downloads what the comments at the end of this file name.', f'"""{about}'),
             (
-                "from lakecli.repository.handoff.partner.blake3 import Blake3, blake3_of\n",
-                _source("blake3.py"),
+                '"""Downloads the objects that the comments at the end of this file list.',
+                f'"""{about}',
             ),
             ("TOTAL = 0\n", f"TOTAL = {self._count}\n"),
             ('EXPIRES = ""\n', f'EXPIRES = "{expires}"\n'),

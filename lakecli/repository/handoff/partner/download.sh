@@ -31,15 +31,15 @@ case $(uname 2>/dev/null) in
 CYGWIN* | MINGW* | MSYS*) windows=yes ;;
 *) windows= ;;
 esac
-after_end() { # whether the first of the links has ended, by the clock of this machine
+after_end() { # whether the first of the links has expired, by the clock of this machine
     expr "x$(date -u +%Y%m%d%H%M%S)" '>' "x$expires" >/dev/null
 }
 
 if after_end; then
-    warn "by the clock of this machine these links have ended: ask for new ones"
+    warn "by the clock of this machine these links have expired: ask for new ones"
 fi
 
-# Checksums: BLAKE3 by the first of two programs that computes that of nothing correctly.
+# Checksums: BLAKE3 by the first of two programs that hashes empty input correctly.
 
 blake3() { # of files, or of standard input: lines of digest, two blanks, name
     case $hasher in
@@ -66,9 +66,9 @@ present() { # of lines of ID, blank, name: lines of digest, two blanks, ID
     esac
 }
 
-# Every object is one call of `o`: its ID, size, checksum or -, name, URL, and its ETag where that is
-# known. `each` has the objects of one worker go through one step after the other: suspect, survey,
-# plan, sift, place.
+# Every object is one call of `o`: its ID, size, checksum or -, name, URL, and its ETag if known.
+# `each` takes the objects of one worker through a step; the steps are suspect, survey, plan, sift
+# and place.
 
 o() {
     number=$((number + 1))
@@ -82,7 +82,7 @@ d() { # a directory
     }
 }
 
-x() { # a name that no file here can have, and why
+x() { # a name that a file cannot have here, and why
     [ "$step$me" != survey0 ] || fail "$1" "$2"
 }
 
@@ -103,7 +103,7 @@ decode() { # sets file; ./ keeps a name that begins with - from being an option
     esac
 }
 
-measure() { # sets size; of what is not there it is 0
+measure() { # sets size, 0 if there is no file
     size=0
     [ ! -f "$1" ] || size=$(wc -c <"$1") || size=0
 }
@@ -125,17 +125,17 @@ is_there() { # whether the file is a regular one of this size
     [ ! -L "$file" ] && [ -f "$file" ] && measure "$file" && [ "$size" -eq "$1" ]
 }
 
-suspect() { # prints what may be complete already
+suspect() { # prints the files that may be complete already
     [ "$3" != - ] || return
     decode "$4"
     ! is_there "$2" || printf '%s %s\n' "$1" "$4"
 }
 
-survey() { # what is complete already, and what is left to do
+survey() { # sorts the objects into complete ones and those left to do
     decode "$4"
     case $windows$file in
     yes*[\\:]*)
-        fail "$4" "no file of Windows can have this name"
+        fail "$4" "Windows cannot have a file of this name"
         return
         ;;
     esac
@@ -146,7 +146,7 @@ survey() { # what is complete already, and what is left to do
     todo="$todo$1 "
 }
 
-plan() { # prints what curl is to fetch
+plan() { # prints the configuration of curl
     case $todo in
     *" $1 "*) ;;
     *) return ;;
@@ -163,30 +163,30 @@ plan() { # prints what curl is to fetch
     fi
 }
 
-refusal() { # says why a server refuses an object: it is gone, it changed, or its link has ended
+refusal() { # says why a server refuses an object: it is gone or changed, or its link has expired
     case $code in
     404 | 410) why="the object is gone at its source ($code): ask for a new script" ;;
     412) why="$changed ($code): ask for a new one" ;;
     *)
         why="the server refuses it ($code)"
         if after_end; then
-            why="$why: its link has ended ($expires_text); ask for a new one"
+            why="$why: its link expired at $expires_text; ask for a new one"
         else
-            why="$why, though its link works until $expires_text: the object is gone at its \
-source, or access to it was taken away"
+            why="$why, though its link is valid until $expires_text: the object is gone at \
+its source, or access to it was revoked"
         fi
         ;;
     esac
 }
 
-is_other() { # whether an ETag that came is another one than is listed; old curls tell none
+is_other() { # whether the ETag differs from the listed one; old versions of curl show none
     case $etag in
     "" | "\"$1\"" | *[!0-9a-f\"-]*) return 1 ;;
     esac
     [ -n "$1" ]
 }
 
-sift() { # what has come, and what to do about the rest
+sift() { # checks what has arrived, and decides what to do about the rest
     case $todo in
     *" $1 "*) ;;
     *) return ;;
@@ -200,7 +200,7 @@ sift() { # what has come, and what to do about the rest
     done
     if is_other "${6-}"; then
         rm -f "$parts/$1"
-        fail "$4" "$changed: its ETag is another one; ask for a new one"
+        fail "$4" "$changed: its ETag is different; ask for a new one"
         return
     fi
     if [ "$size" -eq "$2" ]; then
@@ -220,7 +220,7 @@ sift() { # what has come, and what to do about the rest
             return
         }
         ;;
-    # It was asked for what follows after the bytes that came, and there is nothing.
+    # The request was for the bytes after those that have arrived, and there are none.
     416) [ "$size" -gt "$2" ] || shorter="$shorter$1 " ;;
     esac
     case $round:$code in
@@ -237,14 +237,14 @@ sift() { # what has come, and what to do about the rest
         *) fail "$4" "the transfer broke off (status $code)" ;;
         esac
         ;;
-    # A server that cannot go on in the middle has to send everything again.
+    # A server without ranges has to send everything again.
     3:200 | 3:416) rm -f "$parts/$1" ;;
     esac
     [ "$size" -lt "$2" ] || rm -f "$parts/$1"
     left="$left$1 "
 }
 
-place() { # gives files their names, if they are what they should be
+place() { # verifies files and gives them their names
     case $full in
     *" $1 "*) ;;
     *) return ;;
@@ -256,8 +256,8 @@ place() { # gives files their names, if they are what they should be
         *"$3  $1"*) ;;
         *)
             rm -f "$parts/$1"
-            fail "$4" "what came has another checksum: the object has changed at its source, or was \
-damaged on the way; run this again, and if that does not help ask for a new script"
+            fail "$4" "the checksum is wrong: the object has changed at its source, or was \
+damaged in transfer; run this again, and if that does not help ask for a new script"
             return
             ;;
         esac ;;
@@ -289,7 +289,7 @@ work() {
             wait "$curl"
             curl=
             codes=$(cat "$parts/w$me.codes")
-            # The first round asks for one object only, to see whether anybody answers.
+            # The first round requests one object only, to see whether the server answers.
             case $round$codes in
             1*:[1-9]*) ;;
             1*) unreachable=yes ;;
@@ -305,17 +305,17 @@ work() {
     printf '%s %s %s\n' "$good" "$bad" "$unchecked" >"$parts/w$me.counts"
 }
 
-watch() { # tells on a terminal how far it is
+watch() { # reports progress on a terminal
     while sleep 5; do
         warn "$((done + $(cat "$parts"/w*.codes 2>/dev/null | wc -l))) of $total objects"
     done
 }
 
 done=0 all_good=0 all_bad=0 all_unchecked=0 workers= watcher=
-trap 'kill $workers $watcher 2>/dev/null; wait; warn "interrupted; run it again to go on"; exit 130' \
+trap 'kill $workers $watcher 2>/dev/null; wait; warn "interrupted; run it again to resume"; exit 130' \
     INT TERM HUP
 
-run() { # does everything for the objects that `objects` names now
+run() { # downloads the objects that `objects` names now
     rm -f "$parts"/w*
     me=0 workers=
     while [ "$me" -lt "$jobs" ]; do
@@ -349,7 +349,7 @@ finish() {
     rmdir "$parts" 2>/dev/null
     printf '%s of %s objects are complete\n' "$all_good" "$total"
     if [ "$all_good" -ne "$total" ]; then
-        warn "$((total - all_good)) are not; what is complete is kept: run it again to go on"
+        warn "$((total - all_good)) are not; complete files are kept: run it again to resume"
         exit 1
     fi
     if [ "$all_unchecked" -gt 0 ]; then
