@@ -111,12 +111,11 @@ class Upload:
         uploads = uploads_of(self._repository.store)
         if uploads is None:
             return None
-        from lakecli.repository.transfer.send import Sender, Transfers
+        from lakecli.repository.transfer.send import Sender
 
         return Sender(
-            self._repository.store,
+            self._repository,
             uploads,
-            known=Transfers(self._repository),
             workers=self.workers,
             retries=part_retries(self.workers, self._repository.lake.random_number),
             memory=self._memory,

@@ -245,24 +245,22 @@ class Ingest:
             digest, found = self._small(descriptor, size, expected)
         else:
             with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
-                digest, found = self._transfer(file, size, expected, check), True
+                recognised = self._recognise(file, size, expected)
+                digest = recognised or self._copy_or_send(file, size, check)
+            found = True
         self._remember(key, digest, hashed_at)
         return digest, found
 
-    def _transfer(
-        self,
-        file: BinaryIO,
-        size: int,
-        expected: tuple[str, int] | None,
-        check: Callable[[], None],
-    ) -> str:
-        if self._batch is not None and expected is not None and expected[1] == size:
-            digest = expected[0]
-            if self._hash(file) == digest and self._present(digest, size):
-                self._progress.advance(size=size)
-                return digest
-            file.seek(0)
-        return self._copy_or_send(file, size, check)
+    def _recognise(self, file: BinaryIO, size: int, expected: tuple[str, int] | None) -> str | None:
+        """Return the expected digest if the file has it and a local namespace the object."""
+        if self._batch is None or expected is None or expected[1] != size:
+            return None
+        digest = self._hash(file)
+        if digest == expected[0] and self._present(digest, size):
+            self._progress.advance(size=size)
+            return digest
+        file.seek(0)
+        return None
 
     def stream(self, source: BinaryIO) -> Ingested:
         """Bring in a stream of unknown length, such as standard input."""

@@ -7,63 +7,67 @@ import fcntl
 import os
 import stat
 from contextlib import suppress
+from dataclasses import dataclass
 
 
+@dataclass(frozen=True, slots=True)
 class Partial:
     """A file that is filled in any order. Safe to share between threads.
 
     The bytes of the object are followed by one byte for each part, which is written after the
     part. So the file of a killed process records which parts are complete. After a power failure
     it may record too many; the digest of the object reveals that.
+
+    Attributes:
+        directory: descriptor of the directory.
+        temporary: name of the file in it.
+        descriptor: of the file.
+        name: that the complete file gets.
+        size: of the object, in bytes.
     """
 
-    def __init__(
-        self, directory: int, temporary: bytes, descriptor: int, name: bytes, size: int
-    ) -> None:
-        self._directory = directory
-        self._temporary = temporary
-        self._descriptor = descriptor
-        self._name = name
-        self._size = size
+    directory: int
+    temporary: bytes
+    descriptor: int
+    name: bytes
+    size: int
 
     def complete_parts(self, count: int) -> set[int]:
         """Return the numbers of the complete parts, of `count` parts from 0."""
-        marks = os.pread(self._descriptor, count, self._size)
+        marks = os.pread(self.descriptor, count, self.size)
         return {number for number, mark in enumerate(marks) if mark}
 
     def write(self, piece: bytes, position: int) -> None:
         """Write bytes of the object."""
         view = memoryview(piece)
         while view:
-            written = os.pwrite(self._descriptor, view, position)
+            written = os.pwrite(self.descriptor, view, position)
             view = view[written:]
             position += written
 
     def read(self, position: int, size: int) -> bytes:
         """Read bytes of the object."""
-        return os.pread(self._descriptor, min(size, self._size - position), position)
+        return os.pread(self.descriptor, min(size, self.size - position), position)
 
     def mark(self, number: int) -> None:
         """Record that a part is complete."""
-        os.pwrite(self._descriptor, b"\1", self._size + number)
+        os.pwrite(self.descriptor, b"\1", self.size + number)
 
     def clear(self) -> None:
         """Remove all parts."""
-        os.ftruncate(self._descriptor, 0)
+        os.ftruncate(self.descriptor, 0)
 
     def drop(self) -> None:
         """Remove the file."""
         with suppress(FileNotFoundError):
-            os.unlink(self._temporary, dir_fd=self._directory)
+            os.unlink(self.temporary, dir_fd=self.directory)
 
     def finish(self, *, mtime: int) -> None:
         """Give the complete file its name and time, replacing a file of that name."""
-        os.ftruncate(self._descriptor, self._size)
+        os.ftruncate(self.descriptor, self.size)
         with suppress(OverflowError, OSError):  # a time this disk cannot keep
-            os.utime(self._descriptor, (mtime, mtime))
-        os.replace(
-            self._temporary, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory
-        )
+            os.utime(self.descriptor, (mtime, mtime))
+        os.replace(self.temporary, self.name, src_dir_fd=self.directory, dst_dir_fd=self.directory)
 
 
 def open_exclusively(directory: int, name: bytes) -> int | None:

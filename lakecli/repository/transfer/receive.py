@@ -6,6 +6,7 @@ meanwhile, so that little is left to hash at the end, before the file gets its n
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -40,10 +41,11 @@ REQUESTS: Final = 4
 """Fewest requests for an object with as many parts."""
 
 
+@dataclass(frozen=True, slots=True)
 class Fetcher:
     """Fetches large objects; safe to share between threads.
 
-    Args:
+    Attributes:
         repository: that the objects belong to.
         workers: the threads of the command, which fetch the parts.
         retries: of each request.
@@ -52,24 +54,15 @@ class Fetcher:
             interrupt the work.
     """
 
-    def __init__(
-        self,
-        repository: Repository,
-        *,
-        workers: Workers,
-        retries: Retries,
-        part_size: int,
-        progress: Progress,
-    ) -> None:
-        self._repository = repository
-        self._workers = workers
-        self._retries = retries
-        self._part_size = part_size
-        self._progress = progress
+    repository: Repository
+    workers: Workers
+    retries: Retries
+    part_size: int
+    progress: Progress
 
     def takes(self, entry: Entry) -> bool:
         """Return whether an object is fetched in parts: it has several, and its digest is known."""
-        return entry.size > 2 * self._part_size and digest_of(entry) is not None
+        return entry.size > 2 * self.part_size and digest_of(entry) is not None
 
     def fetch(self, entry: Entry, destination: Destination, name: bytes, *, mtime: int) -> None:
         """Fetch an object to a file.
@@ -80,16 +73,16 @@ class Fetcher:
             Unreachable: the store does not answer; the next run resumes.
             Unsupported: the server does not support ranges.
         """
-        store, key = locate(self._repository, entry)
+        store, key = locate(self.repository, entry)
         try:
             found = store.head(key)
         except ObjectNotFound as error:
-            raise gone(self._repository, store, key) from error
+            raise gone(self.repository, store, key) from error
         if found.size != entry.size:
-            raise damaged(self._repository, store, key)
-        tag = h(f"{key} {entry.size} {self._part_size} ".encode() + name)[:16].hex().encode()
+            raise damaged(self.repository, store, key)
+        tag = h(f"{key} {entry.size} {self.part_size} ".encode() + name)[:16].hex().encode()
         with destination.partial(name, tag, size=entry.size) as partial:
-            assembly = _Assembly(partial, entry.size, self._part_size)
+            assembly = _Assembly(partial, entry.size, self.part_size)
             is_resumed = bool(assembly.complete)
             try:
                 self._fill(store, key, assembly)
@@ -99,19 +92,19 @@ class Fetcher:
                 raise
             if is_resumed and assembly.digest() != digest_of(entry):
                 partial.clear()
-                self._progress.advance(size=-entry.size)
-                assembly = _Assembly(partial, entry.size, self._part_size)
+                self.progress.advance(size=-entry.size)
+                assembly = _Assembly(partial, entry.size, self.part_size)
                 self._fill(store, key, assembly)
             if assembly.digest() != digest_of(entry):
                 partial.drop()
-                raise damaged(self._repository, store, key)
+                raise damaged(self.repository, store, key)
             partial.finish(mtime=mtime)
 
     def _fill(self, store: ObjectStore, key: str, assembly: _Assembly) -> None:
-        self._progress.advance(size=assembly.size_of(assembly.complete))
-        self._workers.share(
+        self.progress.advance(size=assembly.size_of(assembly.complete))
+        self.workers.share(
             assembly.spans(),
-            lambda span: self._retries.call(lambda: self._fetch(store, key, assembly, span)),
+            lambda span: self.retries.call(lambda: self._fetch(store, key, assembly, span)),
         )
 
     def _fetch(self, store: ObjectStore, key: str, assembly: _Assembly, span: range) -> None:
@@ -119,19 +112,19 @@ class Fetcher:
         missing = [number for number in span if number not in assembly.complete]
         if not missing:
             return  # an earlier try broke off after the last one
-        position = missing[0] * self._part_size
+        position = missing[0] * self.part_size
         length = assembly.size_of(missing)
         with open_range(store, key, start=position, length=length) as source:
             for number in missing:
                 end = position + assembly.size_of([number])
                 while position < end and (piece := source.read(min(PIECE, end - position))):
-                    self._progress.advance()
+                    self.progress.advance()
                     assembly.partial.write(piece, position)
                     position += len(piece)
                 if position != end:
                     raise Unreachable(f"the answer ended early: {store.uri}/{key}")
                 assembly.finished(number)
-                self._progress.advance(size=assembly.size_of([number]))
+                self.progress.advance(size=assembly.size_of([number]))
 
 
 class _Assembly:

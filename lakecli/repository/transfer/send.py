@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
@@ -30,8 +30,6 @@ from lakecli.repository.transfer.readers import PIECE, FileChanged, changed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakecli.kv.env import LocalStore
-    from lakecli.objectstore.base import ObjectStore
     from lakecli.objectstore.uploads import Part, Uploads
     from lakecli.progress import Progress
     from lakecli.repository.core.lake import Repository
@@ -92,38 +90,13 @@ def read_contents(
     return Contents(whole.hexdigest(), size, part_size, sections)
 
 
-class Transfers:
-    """The unfinished uploads of a repository in the local store; safe to share between threads."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._kv: LocalStore = repository.lake.kv
-        self._key = repository.key
-        self._now = repository.lake.now
-
-    def find(self, digest: str) -> transfers.UnfinishedTransfer | None:
-        """Return the unfinished upload of the contents with a digest, if there is one."""
-        with self._kv.read() as txn:
-            return transfers.find(txn, self._key, digest)
-
-    def begin(self, digest: str, upload: UploadId, *, part_size: int) -> None:
-        """Record an upload durably."""
-        begun = transfers.UnfinishedTransfer(digest, upload, part_size, self._now())
-        with self._kv.write() as txn:
-            transfers.put(txn, self._key, begun)
-
-    def end(self, digest: str) -> None:
-        """Forget an upload."""
-        with self._kv.write() as txn:
-            transfers.delete(txn, self._key, digest)
-
-
+@dataclass(frozen=True, slots=True)
 class Sender:
     """Sends large files into one namespace; safe to share between threads.
 
-    Args:
-        store: the namespace.
-        uploads: its uploads in parts.
-        known: the unfinished uploads that this machine began.
+    Attributes:
+        repository: of the namespace.
+        uploads: uploads in parts into the namespace.
         workers: the threads of the command, which send the parts.
         retries: of each part.
         memory: limits the bytes of parts in flight.
@@ -132,32 +105,19 @@ class Sender:
             can interrupt the work.
     """
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        uploads: Uploads,
-        *,
-        known: Transfers,
-        workers: Workers,
-        retries: Retries,
-        memory: Memory,
-        part_size: int,
-        progress: Progress,
-    ) -> None:
-        self._store = store
-        self._uploads = uploads
-        self._known = known
-        self._workers = workers
-        self._retries = retries
-        self._memory = memory
-        self._progress = progress
-        self.part_size = part_size
-        self._lock = Lock()
-        self._at_work: dict[str, Lock] = {}
+    repository: Repository
+    uploads: Uploads
+    workers: Workers
+    retries: Retries
+    memory: Memory
+    part_size: int
+    progress: Progress
+    _lock: Lock = field(default_factory=Lock)
+    _at_work: dict[str, Lock] = field(default_factory=dict)
 
     def read(self, file: BinaryIO, size: int) -> Contents:
         """Read and hash a file before it is sent."""
-        return read_contents(file, size, smallest=self.part_size, progress=self._progress)
+        return read_contents(file, size, smallest=self.part_size, progress=self.progress)
 
     def send(self, descriptor: int, contents: Contents, *, check: Callable[[], None]) -> None:
         """Send a file, unless the namespace holds its contents.
@@ -173,15 +133,15 @@ class Sender:
         """
         with self._only_one(contents.digest):
             if self._is_present(contents):
-                self._progress.advance(size=contents.size)
-                if self._known.find(contents.digest):  # a process was killed after completing it
-                    self._known.end(contents.digest)
+                self.progress.advance(size=contents.size)
+                if self._find(contents.digest):  # a process was killed after completing it
+                    self._forget(contents.digest)
                 return
             try:
                 self._upload(descriptor, contents, check)
             except UploadNotFound:
                 # Another process completed it, or the store dropped it: look, and start over once.
-                self._known.end(contents.digest)
+                self._forget(contents.digest)
                 if self._is_present(contents):
                     return
                 try:
@@ -193,40 +153,40 @@ class Sender:
         key = data_key(contents.digest)
         upload, arrived = self._resume(contents) or self._begin(contents)
         missing = [each for each in contents.sections if each.number not in arrived]
-        self._progress.advance(size=contents.size - sum(section.size for section in missing))
+        self.progress.advance(size=contents.size - sum(section.size for section in missing))
 
         def send(section: Section) -> None:
             with self._body(descriptor, section) as body:
                 # No two threads send the same part, so none writes the same item.
-                arrived[section.number] = self._retries.call(
-                    lambda: self._uploads.put_part(
+                arrived[section.number] = self.retries.call(
+                    lambda: self.uploads.put_part(
                         key, upload, section.number, _rewound(body), crc32c=section.crc32c
                     )
                 )
-            self._progress.advance(size=section.size)
+            self.progress.advance(size=section.size)
 
         try:
-            self._workers.share(missing, send)
+            self.workers.share(missing, send)
             check()
         except FileChanged:
             with suppress(LakeError):
-                self._uploads.abort(key, upload)
-            self._known.end(contents.digest)
+                self.uploads.abort(key, upload)
+            self._forget(contents.digest)
             raise
         parts = [arrived[section.number] for section in contents.sections]
         # Every writer of this key joins the same bytes, so no condition is needed.
-        self._uploads.complete(key, upload, parts, ANY)
-        self._known.end(contents.digest)
+        self.uploads.complete(key, upload, parts, ANY)
+        self._forget(contents.digest)
 
     def _resume(self, contents: Contents) -> tuple[UploadId, dict[int, Part]] | None:
         """Return the unfinished upload of these contents, and its parts that are correct."""
-        begun = self._known.find(contents.digest)
+        begun = self._find(contents.digest)
         if begun is None or begun.part_size != contents.part_size:
             return None
         upload = UploadId(begun.upload)
         sections = {section.number: section for section in contents.sections}
         try:
-            listed = list(self._uploads.parts(data_key(contents.digest), upload))
+            listed = list(self.uploads.parts(data_key(contents.digest), upload))
         except (UploadNotFound, PermissionDenied):
             return None
         right = {}
@@ -238,23 +198,36 @@ class Sender:
 
     def _begin(self, contents: Contents) -> tuple[UploadId, dict[int, Part]]:
         key = data_key(contents.digest)
-        upload = self._uploads.start(key)
-        self._known.begin(contents.digest, upload, part_size=contents.part_size)
+        upload = self.uploads.start(key)
+        repository = self.repository
+        begun = transfers.UnfinishedTransfer(
+            contents.digest, upload, contents.part_size, repository.lake.now()
+        )
+        with repository.lake.kv.write() as txn:
+            transfers.put(txn, repository.key, begun)
         return upload, {}
+
+    def _find(self, digest: str) -> transfers.UnfinishedTransfer | None:
+        with self.repository.lake.kv.read() as txn:
+            return transfers.find(txn, self.repository.key, digest)
+
+    def _forget(self, digest: str) -> None:
+        with self.repository.lake.kv.write() as txn:
+            transfers.delete(txn, self.repository.key, digest)
 
     @contextmanager
     def _body(self, descriptor: int, section: Section) -> Iterator[bytes | SectionReader]:
         """Give the bytes of a part, or a stream of them if memory is short."""
         if section.size <= MOST_IN_MEMORY:
-            with self._memory.held_if_free(section.size) as is_held:
+            with self.memory.held_if_free(section.size) as is_held:
                 if is_held:
                     yield _read_section(descriptor, section)
                     return
-        yield SectionReader(descriptor, section, progress=self._progress)
+        yield SectionReader(descriptor, section, progress=self.progress)
 
     def _is_present(self, contents: Contents) -> bool:
         try:
-            return self._store.head(data_key(contents.digest)).size == contents.size
+            return self.repository.store.head(data_key(contents.digest)).size == contents.size
         except ObjectNotFound:
             return False
 
