@@ -48,7 +48,7 @@ class RetryPolicy:
         """Return the seconds to wait before a repetition, counted from 0.
 
         Args:
-            repetition: which.
+            repetition: number of the repetition.
             random: a number from 0 to 1.
         """
         doubled = self.first_delay * float(2 ** min(repetition, _MAX_DOUBLINGS))

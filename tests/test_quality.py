@@ -99,6 +99,49 @@ def test_every_package_has_its_place_in_the_layers() -> None:
     assert present - {"__init__", "__main__"} == placed
 
 
+PHRASES = {
+    r"\bit is (looked|told|said)\b": "name who does it",
+    r"\b(is|are|was|were) told\b": "reported, listed",
+    r"\b(is|are|was|were) looked (at|for|whether)\b": "checked, searched for",
+    r"\bto be told\b": "to report",
+    r"\btells? nobody\b": "report nothing",
+    r"\bwhat is not well\b": "problems",
+    r"\bis found out\b": "is detected, is determined",
+    r"\bis no matter\b": "is ignored",
+    r"\bfor good\b": "permanently",
+    r"\ball the same\b": "anyway",
+    r"\bthat (is|are|was|were) not there\b(?! yet)": "missing",
+    r"\bbehind (the others'|their) backs?\b": "unnoticed",
+    r"\bshall\b": "must, or the present tense",
+    r"\bheal(s|ed|ing)?\b": "repair",
+    r"^\s+\w+: (whose|likewise|which|what for|as above)\.$": "a description, or no entry",
+    r"\blikewise\.$": "the description itself",
+}
+"""Phrases that must not return, with what to write instead."""
+
+NOT_YET = (
+    "lakecli/repository/",
+    "lakecli/pipeline/",
+    "lakecli/objectstore/",
+    "lakecli/remote/",
+    "lakecli/layout.py",
+)
+"""Beginnings of paths whose texts still have some of these phrases."""
+
+
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_a_phrase_does_not_return(phrase: str) -> None:
+    found = []
+    for name in tracked("lakecli", "README.md", "man"):
+        if name.startswith(NOT_YET):
+            continue
+        text = (PROJECT / name).read_text(encoding="utf-8")
+        for match in re.finditer(phrase, text, re.MULTILINE | re.IGNORECASE):
+            line = text.count("\n", 0, match.start()) + 1
+            found.append(f"{name}:{line}: {match[0].strip()!r}; write: {PHRASES[phrase]}")
+    assert found == []
+
+
 PACKAGES = [
     *sorted(
         path.parent.relative_to(PROJECT / "lakecli").as_posix()

@@ -104,7 +104,7 @@ NOT_IN_A_DUMP = (
 )
 _BORROWED = (
     "the namespace still belongs to lakeFS: nothing is written to it, and commits made here stay "
-    "on this machine; --take-over clones it for good"
+    "on this machine; --take-over claims it for lakecli"
 )
 _TAKEN_OVER = (
     "lakeFS's server and its garbage collection do not know what lakecli writes and may delete it: "

@@ -32,7 +32,7 @@ class LakeFileError(OSError):
 
 @contextmanager
 def finding(path: str) -> Iterator[None]:
-    """Translate errors while something is looked for: what is not there is `FileNotFoundError`."""
+    """Translate errors of a search: a missing object is a `FileNotFoundError`."""
     try:
         yield
     except NotFound as error:

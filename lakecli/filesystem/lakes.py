@@ -2,7 +2,7 @@
 
 The local store must not be used across a fork. So before each fork those that nobody is using are
 closed, and parent and child open their own when they next need one. A fork while another thread is
-in the middle of an operation leaves that store unusable in the child, which is told so.
+in the middle of an operation leaves that store unusable in the child, where its use is an error.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class FileKey:
         path: absolute.
         size: in bytes.
         mtime_ns: when its contents changed last, in unix nanoseconds.
-        ctime_ns: when its inode changed last, likewise.
+        ctime_ns: when its inode changed last, in unix nanoseconds.
     """
 
     device: int

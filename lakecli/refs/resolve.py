@@ -1,7 +1,6 @@
 """From a ref expression to a commit.
 
-The base is looked for in this order, and the first that fits is it: 64 hex digits are a commit
-and nothing else; a branch; a tag; up to 63 hex digits are the beginning of exactly one commit ID.
+The base is the first of these that matches: 64 hex digits, which are always a commit; a branch; a tag; up to 63 hex digits are the beginning of exactly one commit ID.
 Hex digits may be of either case, as in Git; branch and tag names are taken as they are.
 
 Where braces follow, the base is a branch or a tag, and may be one that only the bucket has.

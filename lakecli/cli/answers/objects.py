@@ -206,7 +206,7 @@ class Export(TypedDict):
         since_was_exported: whether the destination has a report of the earlier export.
         destination: URI of the destination.
         uncommitted: whether the branch has uncommitted changes.
-        new: number of objects that were not there.
+        new: number of objects that the destination lacked.
         new_size: their bytes.
         changed: number of objects that replaced another one.
         changed_size: their bytes.
