@@ -102,7 +102,7 @@ class LostRace(LakeError):
 
 
 class NotFound(LakeError):
-    """A repository, ref, commit, path or object that is not there."""
+    """A repository, ref, commit, path or object that does not exist."""
 
     kind = ErrorKind.NOT_FOUND
 

@@ -1,7 +1,8 @@
 """From a ref expression to a commit.
 
-The base is the first of these that matches: 64 hex digits, which are always a commit; a branch; a tag; up to 63 hex digits are the beginning of exactly one commit ID.
-Hex digits may be of either case, as in Git; branch and tag names are taken as they are.
+The base is the first of these that matches: 64 hex digits, which are always a commit; a branch; a
+tag; up to 63 hex digits that begin exactly one commit ID. Hex digits may be of either case, as in
+Git; names of branches and tags are compared exactly.
 
 Where braces follow, the base is a branch or a tag, and may be one that only the bucket has.
 """
@@ -328,7 +329,7 @@ def _walk_to_parent(
     if modifier.number > len(commit.parents):
         count = len(commit.parents)
         raise NotFound(
-            f"{str(expression)!r} names a parent that is not there: {modifier.text!r} is applied "
+            f"{str(expression)!r} names a missing parent: {modifier.text!r} is applied "
             f"to a commit with {count} parent{'s' * (count != 1)}"
         )
     return get_parent(reader, commit, commit.parents[modifier.number - 1])

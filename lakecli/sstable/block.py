@@ -193,7 +193,7 @@ def find_value(  # noqa: C901 - one loop without calls is what makes it fast
 ) -> bytes | None:
     """Return the value of one user key of a data block, or ``None``.
 
-    Only what leads to the key is looked at: at most one run between two restart points is read.
+    At most one run between two restart points is read, the one that leads to the key.
 
     Raises:
         Malformed: the block is not a data block.
