@@ -1,36 +1,36 @@
-"""Garbage collection as all clones see it: one tiny object, moved by compare-and-set.
+"""Garbage collection as all clones see it: one small object, changed by compare-and-set.
 
 ::
 
     _lakecli/gc/state               {"format": 1, "phase": "condemned", "epoch": 3, "mark": "3-5f…",
                                      "grace": 1209600, "write_id": "0f…"}, see `collection_state`
     _lakecli/gc/rules.json          lakeFS's retention rules
-    _lakecli/gc/keep/<epoch>/<id>   keys that writers took into use again while they were condemned
+    _lakecli/gc/keep/<epoch>/<id>   condemned keys that writers refer to again
     _lakecli/gc/expired/<epoch>     metaranges that were deleted, 32 bytes each
-    _lakecli/gc/seen/<id>           how far refs had come when a collection looked
-    _lakecli/gc/clock               written to learn what time it is by the store's clock
+    _lakecli/gc/seen/<id>           the sequence numbers of refs that a collection has seen
+    _lakecli/gc/clock               written to learn the time by the store's clock
 
-The phases: *idle* → *condemned* (what nothing reaches is listed, nothing is deleted) → *sweeping*
-(once the grace period is over, the list is deleted but for what is reached or kept by then) →
-*idle*. Each condemnation begins a new epoch; one taken back ends idle, in its epoch.
+The phases: *idle* → *condemned* (unreachable objects are listed, nothing is deleted) → *sweeping*
+(after the grace period, listed objects are deleted unless they are reachable or kept by then) →
+*idle*. Each condemnation begins a new epoch; a condemnation that is undone ends idle, in its epoch.
 
-What keeps writers and the collector out of each other's way:
+Rules that protect writers from the collector:
 
-- Nothing is deleted earlier than a grace period after the state said that it is condemned, and
-  `STALE_AFTER` on top. So whoever has read *idle* no longer ago than that may refer to what is
-  there: it survives for a grace period at least.
-- While something is *condemned*, a writer that refers to an object which was there already first
-  writes a keep and then reads the state again. If that is as before, the sweep, which moves the
-  state before it reads the keeps and the refs, will see the keep.
-- While it is *sweeping*, nobody refers to what was there before; see `settle`.
-- A sweep belongs to whoever moved the state, for `LEASE` from the date of its object. Whoever
-  sweeps writes the state again in time, and begins no deletion that might outlast the lease;
-  nobody takes a sweep over, or ends it, before the lease is over. So a machine that fell asleep
+- Nothing is deleted before a grace period, plus `STALE_AFTER`, has passed since the state said
+  *condemned*. So a writer that read *idle* less than `STALE_AFTER` ago may refer to existing
+  objects: they survive for at least a grace period.
+- While the state is *condemned*, a writer that refers to an existing object first writes a keep and
+  then reads the state again. If the state has not changed, the sweep will see the keep, because it
+  changes the state before it reads the keeps and the refs.
+- While the state is *sweeping*, no writer refers to existing objects; see `wait_for_sweep`.
+- A sweep belongs to the process that changed the state, for `LEASE` from the date of its object.
+  That process renews the state in time and starts no deletion that might outlast the lease. Nobody
+  else takes the sweep over, or ends it, before the lease has ended. So a machine that was suspended
   deletes nothing after others have begun to use the objects again.
-- Whatever the state says, a sweep computes by itself what is reached, and waits by the dates of the
-  objects in the bucket.
+- Whatever the state says, a sweep computes reachability itself, and measures waiting times by the
+  dates of the objects in the bucket.
 
-An absent state is idle, epoch 0: there never was a collection, and nothing needs to be asked.
+An absent state means idle, epoch 0: no collection ever ran, and writers need no further check.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ __all__ = [
     "move",
     "read_expired",
     "read_state",
-    "settle",
     "store_now",
+    "wait_for_sweep",
     "write_keep",
 ]
 
@@ -103,14 +103,14 @@ CLOCK_KEY: Final = GC + "clock"
 KEEPS: Final = GC + "keep/"
 EXPIRED: Final = GC + "expired/"
 REFRESHING: Final = GC + "refresh/"
-"""Where an object is copied to and back, to get a new time."""
+"""Prefix that an object is copied to and back from, to renew its date."""
 
 STALE_AFTER: Final = timedelta(hours=1)
-"""How long a reading of the state is trusted; a sweep begins that much after the grace period."""
+"""How long a reading of the state is valid; a sweep begins this long after the grace period."""
 
 LEASE: Final = timedelta(minutes=30)
-"""How long after the state was last written, by the bucket's clock, a sweep belongs to whoever
-wrote it. Nobody else takes the sweep over, or ends it, earlier."""
+"""How long a sweep belongs to the process that last wrote the state, by the bucket's clock. Nobody
+else takes the sweep over, or ends it, earlier."""
 
 MAX_EXPIRED_SIZE: Final = 64 << 20
 """Bytes of one list of expired metaranges, at most."""
@@ -120,20 +120,20 @@ _KEYS_OF_A_KEEP: Final = 500_000
 
 
 class StateMoved(LostRace):
-    """Another collector moved the state first."""
+    """Another collector changed the state first."""
 
 
 class SweepRunning(Unreachable):
-    """Garbage is being deleted just now, so nothing that was there before may be referred to."""
+    """A sweep is running, so existing objects must not be referred to."""
 
 
 class Seen(NamedTuple):
-    """A state as it was read in order to move it.
+    """A state that was read in order to change it.
 
     Attributes:
-        state: what it says.
-        version: of its object; ``None``: there is none.
-        since: when it was written, by the store's clock; ``None``: there is none.
+        state: the state.
+        version: of its object; ``None`` if there is none.
+        since: when it was written, by the store's clock; ``None`` if there is none.
     """
 
     state: GcState
@@ -145,7 +145,7 @@ def read_state(store: ObjectStore) -> GcState:
     """Return the state of garbage collection, by one GET.
 
     Raises:
-        DamagedState: it makes no sense, or a newer lakecli wrote it.
+        DamagedState: it is not valid, or a newer lakecli wrote it.
     """
     try:
         return parse_state(_get_state(store))
@@ -158,9 +158,9 @@ def _get_state(store: ObjectStore) -> bytes:
 
 
 def may_have_swept(before: GcState, after: GcState) -> bool:
-    """Tell whether a sweep may have deleted anything from before one reading to after another.
+    """Return whether a sweep may have deleted objects between two readings of the state.
 
-    If so, everything that was found to be there must be looked for again.
+    If so, the existence of objects that were found must be checked again.
     """
     if Phase.SWEEPING in (before.phase, after.phase):
         return True
@@ -170,32 +170,32 @@ def may_have_swept(before: GcState, after: GcState) -> bool:
     return not (began and after.epoch == before.epoch + 1)
 
 
-def settle(store: ObjectStore, retries: Retries) -> GcState:
-    """Return the state once nothing is being deleted; wait for a running sweep to end.
+def wait_for_sweep(store: ObjectStore, retries: Retries) -> GcState:
+    """Wait for a running sweep to end, and return the state.
 
     Args:
         store: of the namespace.
         retries: how long to wait, usually `retry.SWEEPS`.
 
     Raises:
-        SweepRunning: it has not ended.
-        DamagedState: the state makes no sense.
+        SweepRunning: the sweep has not ended.
+        DamagedState: the state is not valid.
     """
     for _ in retries.attempts():
         if (state := read_state(store)).phase is not Phase.SWEEPING:
             return state
     raise SweepRunning(
-        f"garbage collection is sweeping {store.uri}, nothing can be written meanwhile",
-        hint="wait for it; if it was interrupted, finish it: lakecli gc run "
+        f"garbage collection is deleting objects in {store.uri}; nothing can be written meanwhile",
+        hint="wait until it ends; if it was interrupted, finish it: lakecli gc run "
         "lakefs://REPOSITORY (or end it: lakecli gc undo --force)",
     )
 
 
 def look(store: ObjectStore) -> Seen:
-    """Return the state as `move` wants it."""
+    """Return the state, its version and its date, for `move`."""
     try:
         info = store.head(STATE_KEY)
-        # Whoever moves the state between these two makes the version stale: then `move` fails.
+        # A change between these two requests makes the version stale: then `move` fails.
         state = parse_state(_get_state(store))
     except ObjectNotFound:
         return Seen(NEVER_RAN, None, None)
@@ -203,10 +203,10 @@ def look(store: ObjectStore) -> Seen:
 
 
 def look_at_damage(store: ObjectStore) -> Seen:
-    """Return an idle state for `move` to put in the place of one that is damaged.
+    """Return an idle state with which `move` can replace a damaged one.
 
-    Its epoch is beyond all that left anything beside the state, so that every writer who has read
-    an earlier state notices that it changed.
+    Its epoch is greater than any that left objects beside the state, so that every writer that read
+    an earlier state notices the change.
     """
     info = store.head(STATE_KEY)
     epochs = [0]
@@ -219,12 +219,12 @@ def look_at_damage(store: ObjectStore) -> Seen:
 
 
 def move(store: ObjectStore, seen: Seen, after: GcState) -> None:
-    """Move the state by compare-and-set; `after` must have a write ID of its own.
+    """Change the state by compare-and-set; `after` must have a new write ID.
 
     Raises:
-        StateMoved: it is not as it was seen.
-        Unreachable: the store does not answer, or refused the move though nobody else made one.
-        OutcomeUnknown: the answer was lost, and it cannot be found out what became of it.
+        StateMoved: the state has changed since it was seen.
+        Unreachable: the store does not answer, or refused although nobody else changed the state.
+        OutcomeUnknown: the answer was lost, and the outcome cannot be determined.
     """
     condition = ABSENT if seen.version is None else Match(seen.version)
     try:
@@ -235,7 +235,7 @@ def move(store: ObjectStore, seen: Seen, after: GcState) -> None:
         except Unreachable:
             raise OutcomeUnknown(
                 f"cannot find out whether garbage collection in {store.uri} is {after.phase} now",
-                hint="look again: lakecli gc status lakefs://REPOSITORY",
+                hint="check the state: lakecli gc status lakefs://REPOSITORY",
             ) from error
         if now.state.write_id == after.write_id:
             return
@@ -243,24 +243,24 @@ def move(store: ObjectStore, seen: Seen, after: GcState) -> None:
             if not isinstance(error, ConditionFailed):
                 raise
             raise Unreachable(  # S3 answers 409 where two conditional writes meet
-                f"{store.uri} refused to move the state of garbage collection, though nobody else "
-                "moved it",
+                f"{store.uri} refused to change the state of garbage collection, although nobody "
+                "else changed it",
                 hint="wait and repeat the command",
             ) from error
         raise StateMoved(
             f"another garbage collection runs in {store.uri}",
-            hint="look at it: lakecli gc status lakefs://REPOSITORY",
+            hint="see its state: lakecli gc status lakefs://REPOSITORY",
         ) from error
 
 
 def store_now(store: ObjectStore) -> datetime:
-    """Return the present by the store's clock, by writing a tiny object."""
+    """Return the current time by the store's clock, by writing a small object."""
     store.put(CLOCK_KEY, b"", ANY)
     return store.head(CLOCK_KEY).modified_at
 
 
 def keep_prefix(epoch: int) -> str:
-    """Return what the keys of an epoch's keeps begin with."""
+    """Return the key prefix of an epoch's keeps."""
     return f"{KEEPS}{epoch}/"
 
 
@@ -269,9 +269,9 @@ def write_keep(store: ObjectStore, epoch: int, keep_id: str, keys: Collection[st
 
     Args:
         store: of the namespace.
-        epoch: that condemned them.
-        keep_id: random, of its own.
-        keys: of data objects, ranges or metaranges; what these refer to is spared likewise.
+        epoch: the epoch in which they are condemned.
+        keep_id: a new random ID.
+        keys: of data objects, ranges or metaranges; objects that these refer to are spared too.
     """
     remaining = iter(sorted(keys))
     number = 0
@@ -282,43 +282,44 @@ def write_keep(store: ObjectStore, epoch: int, keep_id: str, keys: Collection[st
 
 
 def iter_keeps(store: ObjectStore, epoch: int | None = None) -> Iterator[str]:
-    """Yield the keys that a sweep has to spare, some maybe more than once.
+    """Yield the keys that a sweep must spare; some may come more than once.
 
     Args:
         store: of the namespace.
-        epoch: whose keeps; ``None``: all that are there. A sweep reads all: what the state says
-            about the epoch must not make it pass over a keep.
+        epoch: the epoch of the keeps; ``None`` for all. A sweep reads all, so that a false epoch in
+            the state cannot make it miss a keep.
 
     Raises:
-        IntegrityError: a list is too large to be one, so it is not known what has to be spared.
+        IntegrityError: a list exceeds the size limit, so the keys to spare are not known.
     """
     for info in store.list(KEEPS if epoch is None else keep_prefix(epoch)):
         if info.size > MAX_KEEP_SIZE:
             raise IntegrityError(
-                f"{info.key} has {info.size} bytes, a list of keys to spare at most "
+                f"{info.key} has {info.size} bytes, but a list of keys to spare has at most "
                 f"{MAX_KEEP_SIZE}",
-                hint="something else writes into this namespace: delete that object, and make sure "
-                "that nobody needs what it lists",
+                hint="another program writes into this namespace: delete that object if nobody "
+                "needs what it lists",
             )
         try:
             data = store.get(info.key, start=0, length=MAX_KEEP_SIZE)
         except ObjectNotFound:
-            continue  # of an epoch that ended, and cleaned up just now
+            continue  # its epoch ended, and it was deleted just now
         yield from data.decode("ascii", "replace").split("\n")[:-1]
 
 
 def iter_expired(store: ObjectStore) -> Iterator[str]:
-    """Yield the metaranges that were ever deleted because no commit kept them.
+    """Yield the metaranges that garbage collection ever deleted.
 
-    Some may have come back since. One that is missing is no damage if it is among them. A list
-    that is none is passed over: then what it should name counts as missing, and nothing is deleted.
+    Some may have been written again since. A missing metarange is no damage if it is among them. A
+    list that is not valid is skipped: the metaranges it should name count as missing then, and
+    nothing is deleted.
     """
     for info in store.list(EXPIRED):
         yield from read_expired(store, info.key)
 
 
 def read_expired(store: ObjectStore, key: str) -> list[str]:
-    """Return the metaranges of one list; none if it is no such list, or not there."""
+    """Return the metaranges of one list; none if the list is absent or not valid."""
     try:
         data = store.get(key, start=0, length=MAX_EXPIRED_SIZE + 1)
     except ObjectNotFound:

@@ -1,13 +1,13 @@
-"""The state of garbage collection as one small JSON object, validated whole before it is used.
+"""The state of garbage collection: one small JSON object, fully validated before it is used.
 
 ::
 
     {"format": 1, "phase": "condemned", "epoch": 3, "mark": "3-5f…", "grace": 1209600,
      "write_id": "0f…"}
 
-Anybody with write access to the bucket can write it. So a state says what was condemned, and never
-how long something is protected: a grace period outside of the bounds is refused, and a sweep waits
-by the dates that the bucket gives to the objects.
+Anyone with write access to the bucket can write it. So the state is not trusted to say how long an
+object is protected: a grace period outside the bounds is refused, and a sweep measures waiting
+times by the dates that the bucket gives to the objects.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MARK: Final = re.compile(r"[1-9][0-9]{0,15}-[0-9a-f]{32}")
 
 
 class Phase(StrEnum):
-    """Where a collection stands."""
+    """The phase of a collection."""
 
     IDLE = "idle"
     CONDEMNED = "condemned"
@@ -51,11 +51,11 @@ class GcState(NamedTuple):
     """The state of garbage collection in one namespace.
 
     Attributes:
-        phase: where it stands.
-        epoch: counts the condemnations; 0: there never was one.
-        mark: names the lists of what is condemned; ``""`` while idle.
+        phase: the current phase.
+        epoch: the number of condemnations so far.
+        mark: name of the lists of condemned objects; ``""`` while idle.
         grace: how long this epoch waits between condemning and sweeping.
-        write_id: random, of the move that led here.
+        write_id: random ID of the change that led here.
         extra: fields that this version does not know, as JSON; ``""`` if there are none.
     """
 
@@ -92,7 +92,7 @@ _RECORD: Final = Record(
 
 
 class DamagedState(IntegrityError):
-    """The state is not one that this lakecli understands."""
+    """The state is not valid, or not known to this version."""
 
 
 class NewerState(DamagedState):
@@ -100,11 +100,11 @@ class NewerState(DamagedState):
 
 
 def parse_state(data: bytes) -> GcState:
-    """Return the state that the bytes of its object describe.
+    """Parse the object of the state.
 
     Raises:
         NewerState: a newer lakecli wrote it.
-        DamagedState: a field is missing, or is not what it has to be.
+        DamagedState: a field is missing or not valid.
     """
     try:
         fields = parse_json_object(data, max_size=MAX_STATE_SIZE)
@@ -119,7 +119,7 @@ def parse_state(data: bytes) -> GcState:
     except (Invalid, Unparsable) as error:
         raise DamagedState(
             f"{STATE_KEY} is not a state that lakecli wrote: {error}",
-            hint="replace it by an idle one, which deletes nothing: "
+            hint="replace it with an idle state, which deletes nothing: "
             "lakecli gc undo --force lakefs://REPOSITORY",
         ) from error
     unknown = _RECORD.unknown(fields)
@@ -148,10 +148,10 @@ def dump_state(state: GcState) -> bytes:
 
 
 def _check_mark(values: Mapping[str, Any]) -> None:
-    """Raise `Invalid` unless there are lists just where the phase needs them, of this epoch."""
+    """Raise `Invalid` unless the mark fits the phase and the epoch."""
     mark = values["mark"]
     if values["phase"] == Phase.IDLE:
         if mark:
-            raise Invalid("mark: it is idle and has one")
+            raise Invalid("mark: an idle state has none")
     elif int(mark.partition("-")[0] or 0) != values["epoch"]:
         raise Invalid(f"mark: {mark!r} in epoch {values['epoch']}")

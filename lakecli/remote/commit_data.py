@@ -1,7 +1,7 @@
-"""Commits as lakeFS's dumps hold them: ``CommitData`` messages, framed behind the commit's ID.
+"""Commits as in lakeFS's dumps: ``CommitData`` messages, with the commit's ID as the identity.
 
-A record's key and its identity are the 64 hex digits of the ID. Version 1 says that the main parent
-is the first one.
+A record's key and its identity are the 64 hex digits of the ID. Version 1 means that the main
+parent is the first one.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ _SHOWN: Final = 64
 
 
 class TooLong(Refused):
-    """A commit that others would not read because it is too large."""
+    """A commit that exceeds the limits of what lakecli reads."""
 
 
 class NotText(Refused):
-    """A commit with bytes that are no text, which the format cannot hold."""
+    """A commit with text that is not UTF-8, which the format cannot hold."""
 
 
 def encode_commit(commit: Commit) -> bytes:
     """Return the value that records a commit under its ID.
 
     Raises:
-        TooLong: its message, or all of it, exceeds what is read.
+        TooLong: its message, or the whole commit, exceeds the limit.
         NotText: its message, committer or metadata are not UTF-8.
     """
     size = len(commit.message.encode("utf-8", "surrogateescape"))
     if size > MAX_MESSAGE_SIZE:
         raise TooLong(
             f"commit {commit.id} cannot be shared, its message has {size:,} bytes",
-            hint=f"commit anew with a message of {MAX_MESSAGE_SIZE:,} bytes at most",
+            hint=f"commit again with a message of at most {MAX_MESSAGE_SIZE:,} bytes",
         )
     try:
         data = COMMIT_DATA.encode(
@@ -63,23 +63,22 @@ def encode_commit(commit: Commit) -> bytes:
         )
     except UnicodeEncodeError as error:
         raise NotText(
-            f"commit {commit.id} cannot be shared, it holds bytes that are no text: "
-            f"{error.object!r}",
-            hint="commit anew with a message, committer and metadata in UTF-8",
+            f"commit {commit.id} cannot be shared, it has text that is not UTF-8: {error.object!r}",
+            hint="commit again with a message, committer and metadata in UTF-8",
         ) from None
     if len(data) > MAX_COMMIT_SIZE:
         raise TooLong(
             f"commit {commit.id} cannot be shared, it has {len(data):,} bytes",
-            hint=f"commit anew with metadata of less than {MAX_COMMIT_SIZE:,} bytes",
+            hint=f"commit again with metadata of less than {MAX_COMMIT_SIZE:,} bytes",
         )
     return encode_value(commit.id.encode("ascii"), data)
 
 
 def decode_commit(key: bytes, value: bytes) -> Commit:
-    """Return the commit that a record holds, its ID computed anew.
+    """Return the commit that a record holds, with its ID recomputed.
 
     Raises:
-        MalformedValue: there is none, its ID is another, or a field of it is no such field.
+        MalformedValue: it is not a commit, its ID does not match, or a field is not valid.
     """
     identity, data = decode_value(value)
     commit = decode_commit_data(key, data)
@@ -121,7 +120,7 @@ def _commit(fields: dict[str, Any]) -> Commit:
     generation, version, nanos = fields["generation"], fields["version"], date["nanos"]
     if generation < 0 or version not in (0, 1) or not 0 <= nanos < _SECOND:
         raise ValueError(f"generation {generation}, version {version}, {nanos} nanoseconds")
-    # Checked before anything is computed of them, or believed.
+    # Checked before anything is computed from them.
     if len(fields["message"].encode()) > MAX_MESSAGE_SIZE:
         raise ValueError("a message that is too long")
     parents = tuple([CommitId(parent) for parent in fields["parents"]])

@@ -1,4 +1,4 @@
-"""What of a bucket was left out because it cannot be believed; everything else is used."""
+"""Records in the bucket that were left out because they are not valid."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class Damage(NamedTuple):
-    """One thing in the bucket that was left out.
+    """One invalid record.
 
     Attributes:
         kind: ``branch``, ``tag``, ``pack`` or ``commit``.
         name: of the branch or tag, or the ID of the pack or commit.
         key: of the object.
-        what: is wrong with it, in one line.
+        what: the defect, in one line.
     """
 
     kind: str
@@ -28,15 +28,15 @@ class Damage(NamedTuple):
 
 
 def of_ref(bad: BadRef) -> Damage:
-    """Return the damage that a bad ref object is."""
+    """Describe an invalid ref object."""
     return Damage(bad.kind, bad.name, ref_key(bad.kind, bad.name), bad.what)
 
 
 def of_pack(error: DamagedPack) -> Damage:
-    """Return the damage that a bad pack is."""
+    """Describe a damaged pack."""
     return Damage("pack", error.pack_id, pack_key(error.pack_id), error.message)
 
 
 def of_commit(pack: Pack, bad: BadCommit) -> Damage:
-    """Return the damage that a record of a pack is which is no commit."""
+    """Describe a record of a pack that is not a commit."""
     return Damage("commit", bad.id, pack_key(pack.id), bad.what)

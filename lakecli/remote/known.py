@@ -1,4 +1,4 @@
-"""Moves as the local store keeps them: what this clone knows of refs without asking the bucket."""
+"""The moves of refs that this clone knows, kept in the local store."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _MOVE: Final = Record(
 def put_moves(
     txn: WriteTransaction, repository: bytes, kind: str, name: str, moves: Iterable[Move]
 ) -> None:
-    """Remember moves of a ref; those that are known stay as they are."""
+    """Store moves of a ref; moves that are known already stay unchanged."""
     ReflogStore(txn, repository).put_moves(kind, name, map(_to_fields, moves))
 
 
@@ -67,6 +67,6 @@ def _from_fields(fields: Mapping[str, Any]) -> Move:
         return Move(**{**found, "at": datetime.fromtimestamp(found["at"], UTC)})
     except Invalid as error:
         raise IntegrityError(
-            "a move of a ref makes no sense in the local store",
+            "the local store holds a move of a ref that is not valid",
             hint="the store may be damaged: move it away and start a new one",
         ) from error

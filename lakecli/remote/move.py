@@ -1,16 +1,16 @@
-"""Moving a ref in the bucket: one protocol, and the only code that writes ref objects.
+"""Moving a ref in the bucket; no other code writes ref objects.
 
-A move has a random write ID, which the caller writes down before the first request and every
-repetition keeps. The ref object holds its last moves and the reflog the older ones, each with its
+A move has a random write ID, which the caller records before the first request and which every
+repetition keeps. The ref object holds the last moves and the reflog the older ones, each with its
 write ID. The move itself is one conditional PUT that no SDK repeats: over exactly the version that
-was read, or create-only. Whatever the answer is, other than plain success, the ref is read back:
+was read, or create-only. After any answer but plain success, the ref is read back:
 
-- the write ID is among its moves: applied, whoever moved the ref since;
-- it stands elsewhere than where the move was to start: lost. Requests that are still under way
-  cannot change that, for the version they require is gone for good;
-- neither: it is tried again, after a random pause.
+- Its moves include the write ID: the move was applied, even if others moved the ref since.
+- It does not stand at the commit where the move starts: the move is lost. Requests still under way
+  cannot change that, because the version they require never comes back.
+- Otherwise the move is tried again, after a random pause.
 
-A ref object is never deleted, so neither a version nor its absence ever comes back.
+A ref object is never deleted, so neither a version nor the object's absence ever comes back.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ __all__ = ["Intent", "Outcome", "OutcomeUnknown", "Result", "apply", "look_up"]
 
 
 class Intent(NamedTuple):
-    """One move that shall be made, once; written down before `apply` sends anything.
+    """A move to make once; the caller records it before `apply` sends anything.
 
     Attributes:
         kind: ``branch`` or ``tag``.
         name: of the ref.
-        write_id: random, 32 hex digits; kept by every repetition of this very move.
-        before: where the ref has to stand; ``None``: nowhere, it is not there or deleted.
-        after: where it shall go; ``None``: it is deleted.
+        write_id: random, 32 hex digits; every repetition of this move keeps it.
+        before: the commit the ref must point at; ``None`` if it must be absent or deleted.
+        after: the new commit; ``None`` to delete the ref.
         who: ``Name <email>``.
         at: when, whole seconds.
-        why: what was done: ``push``, ``undo``, …
-        pack: the commit pack that was written for it; ``""`` if none was.
-        since: the ref's sequence number when this was decided, or any lower one: the move cannot
-            be among those up to it, so nobody needs to look there.
+        why: the command: ``push``, ``undo``, …
+        pack: the commit pack written for the move; ``""`` if none was.
+        since: the ref's sequence number when the move was decided, or any lower one; the move is
+            searched only among later ones.
     """
 
     kind: str
@@ -68,21 +68,21 @@ class Intent(NamedTuple):
 
 
 class Outcome(StrEnum):
-    """What became of a move."""
+    """The outcome of a move."""
 
     APPLIED = "applied"
     LOST = "lost"
 
 
 class Result(NamedTuple):
-    """What became of a move, and the ref as it stands now (``None``: there never was one)."""
+    """The outcome of a move, and the ref as it is now (``None`` if it never existed)."""
 
     outcome: Outcome
     ref: RemoteRef | None
 
 
 READS: Final = 8
-"""Reads in a row that may fail after a PUT was sent; then its outcome is unknown."""
+"""Failed reads in a row after a PUT was sent until its outcome counts as unknown."""
 
 
 def apply(
@@ -99,35 +99,35 @@ def apply(
         store: of the namespace.
         intent: the move.
         retries: how often to send the conditional PUT, and how long to wait before reads and PUTs.
-        reads: that fail in a row after a PUT was sent, until its outcome counts as unknown.
-        on_step: told the name of each step before it is taken: ``read``, ``spill``, ``put``,
+        reads: failed reads in a row after a PUT was sent until its outcome counts as unknown.
+        on_step: called with the name of each step before it begins: ``read``, ``spill``, ``put``,
             ``pause``.
 
     Returns:
-        ``APPLIED`` if the move is among the ref's, by this call or an earlier one, whatever moved
-        the ref since. ``LOST`` if the ref does not stand on `Intent.before` and this move can
-        never come to be; the ref may stand on `Intent.after` even so, moved there by others.
+        ``APPLIED`` if the ref's moves include this one, made by this call or an earlier one, even
+        if others moved the ref since. ``LOST`` if the ref does not point at `Intent.before` and
+        this move can never happen; others may have moved the ref to `Intent.after`.
 
     Raises:
-        OutcomeUnknown: something was sent, and it cannot be found out what became of it.
-        Unreachable: the store does not answer; this call has not made the move, nor will anything
-            that it sent. Of an earlier call with the same intent that says nothing.
-        PermissionDenied: likewise, it does not let us.
-        NotOurs: likewise, the object in the ref's place is no ref object of ours.
+        OutcomeUnknown: a request was sent, and its outcome cannot be determined.
+        Unreachable: the store does not answer. No request of this call has moved the ref or will
+            move it; nothing is known about earlier calls with the same intent.
+        PermissionDenied: the store refuses access; the rest is as for `Unreachable`.
+        NotOurs: the object is not a ref that lakecli wrote; the rest is as for `Unreachable`.
     """
     return _Attempt(store, intent, retries, reads, on_step).run()
 
 
 def look_up(store: ObjectStore, intent: Intent) -> Result | None:
-    """Find out what became of a move that an interrupted command had begun.
+    """Determine the outcome of a move that an interrupted command began.
 
     Returns:
-        ``APPLIED`` or ``LOST`` as `apply` does; ``None`` if the ref still stands where the move
-        was to start. A request that is still under way may yet make it: `apply` settles it.
+        ``APPLIED`` or ``LOST`` as `apply` does; ``None`` if the ref still is at `Intent.before`. A
+        request still under way may yet make the move; only `apply` decides it.
 
     Raises:
         Unreachable: the store does not answer.
-        NotOurs: the object in the ref's place is no ref object of ours.
+        NotOurs: the object is not a ref that lakecli wrote.
     """
     ref = find_ref(store, intent.kind, intent.name)
     return _judge(store, intent, ref, since=intent.since)
@@ -152,13 +152,13 @@ class _Attempt:
         self._since = intent.since
         self._seen = 0
         self._is_sent = False
-        # Versions over which a PUT was sent that nobody answered: it may take effect for as long
-        # as the ref has such a version, and never once it has another.
+        # Versions for which a PUT was sent and not answered: it may take effect as long as the ref
+        # has that version, and never afterwards.
         self._unanswered: set[Version | None] = set()
         self._error: LakeError | None = None
 
     def run(self) -> Result:
-        """Read, judge and write in turns."""
+        """Read the ref, judge the outcome and write, until the outcome is known."""
         for number in range(self._retries.policy.attempts):
             if number:
                 self._pause(number - 1)
@@ -177,14 +177,14 @@ class _Attempt:
             raise self._error
         raise Unreachable(
             f"the store refused {self._retries.policy.attempts} times to move {self._what}, "
-            "though nobody else moved it",
-            hint="wait and repeat the command; lakecli doctor tells what the store can do",
+            "although nobody else moved it",
+            hint="wait and repeat the command; lakecli doctor tests what the store can do",
         ) from self._error
 
     def _look(self) -> tuple[RemoteRef | None, Result | None]:
-        """Return the ref as it stands, and what that says about the move.
+        """Return the ref, and the outcome of the move if the ref determines it.
 
-        Before anything was sent, one try is enough: the store's adapter has made several.
+        Before anything was sent, one failure is enough: the store's adapter has retried already.
         """
         for number in range(self._reads):
             if number:
@@ -194,7 +194,7 @@ class _Attempt:
                 ref = find_ref(self._store, self._intent.kind, self._intent.name)
                 sequence = 0 if ref is None else ref.sequence
                 if sequence < self._seen:
-                    continue  # an older one than was read before: it says nothing
+                    continue  # an outdated answer: a newer state was read before
                 result = _judge(self._store, self._intent, ref, since=self._since)
             except LakeError as error:
                 if not self._is_sent:
@@ -204,12 +204,12 @@ class _Attempt:
                     break
                 continue
             self._seen = sequence
-            self._since = max(self._since, sequence)  # it is not among the moves up to here
+            self._since = max(self._since, sequence)  # the move is not among these
             return ref, result
         raise self._unknown() from self._error
 
     def _put(self, ref: RemoteRef | None) -> Result | None:
-        """Write the ref where it is to go; ``None``, and `_error`, if that may have failed."""
+        """Write the moved ref; return ``None`` and set `_error` if that may have failed."""
         intent = self._intent
         new = _moved(ref, intent)
         try:
@@ -252,15 +252,15 @@ class _Attempt:
     def _unknown(self) -> OutcomeUnknown:
         reason = f": {self._error.message}" if self._error else ""
         return OutcomeUnknown(
-            f"{self._what} may have moved in the bucket or not{reason}",
-            hint="the next command finds out: repeat it when the store answers again",
+            f"it is unknown whether {self._what} moved in the bucket{reason}",
+            hint="repeat the command when the store answers again",
         )
 
 
 def _judge(
     store: ObjectStore, intent: Intent, ref: RemoteRef | None, *, since: int
 ) -> Result | None:
-    """Return what became of a move, or ``None`` if the ref stands where it was to start."""
+    """Return the outcome of a move, or ``None`` if the ref still points at `Intent.before`."""
     if ref is not None and _is_among(store, intent, ref, since=since):
         return Result(Outcome.APPLIED, ref)
     position = None if ref is None else ref.commit_id
@@ -281,7 +281,7 @@ def _is_among(store: ObjectStore, intent: Intent, ref: RemoteRef, *, since: int)
 
 
 def _moved(ref: RemoteRef | None, intent: Intent) -> RemoteRef:
-    """Return the ref after a move, all its moves included; of no version yet."""
+    """Return the ref after a move, with all its moves and without a version."""
     sequence = (0 if ref is None else ref.sequence) + 1
     move = Move(
         sequence=sequence,

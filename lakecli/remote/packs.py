@@ -1,15 +1,15 @@
-"""Commit packs: the commits in the bucket, a few SSTables that pushes write.
+"""Commit packs: the commits in the bucket, in a few SSTables written by pushes.
 
-A pack is named by the BLAKE3 of its bytes and never changes. Its records are `commit_data`'s,
-its properties beside the format's own::
+A pack is named by the BLAKE3 of its bytes and never changes. Its records are those of
+`commit_data`, its properties besides those of the format are::
 
     type      commits
     entity    commit
     writer    lakecli
-    replaces  IDs of the packs whose commits it holds too, 32 bytes each, ascending
+    replaces  IDs of the packs whose commits it also holds, 32 bytes each, ascending
 
-Packs are merged by size: of eight whose sizes are about the same, one is made. So their number
-grows with the logarithm of the bytes in them, and each commit is rewritten a few times in all.
+Eight packs of similar size are merged into one. So the number of packs grows with the logarithm of
+their total size, and each commit is rewritten only a few times.
 """
 
 from __future__ import annotations
@@ -38,34 +38,34 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
 
 LEVEL_FACTOR: Final = 8
-"""Packs of one level become one of the next."""
+"""Packs of one level that are merged into one of the next."""
 
 SMALLEST_LEVEL: Final = 16 << 10
-"""Bytes of a pack below which all count as equal."""
+"""Packs smaller than this, in bytes, are all of the lowest level."""
 
 REPLACES: Final = "replaces"
 
 _ID_SIZE: Final = 32
 _SHOWN: Final = 64
 _MOST_BAD: Final = 100
-"""Records that are no commits, beyond which a pack is taken for damaged."""
+"""A pack with more invalid records than this counts as damaged."""
 _PROPERTIES: Final = {"type": b"commits", "entity": b"commit", "writer": b"lakecli"}
 
 
 class DamagedPack(IntegrityError):
-    """A commit pack that cannot be read, or does not hold what its name says; `pack_id` is that."""
+    """A commit pack that cannot be read, or whose bytes do not match its name."""
 
     def __init__(self, pack_id: PackId, what: str) -> None:
         self.pack_id = pack_id
         super().__init__(
             f"damaged commit pack {pack_key(pack_id)}: {what}",
-            hint="a clone that has its commits writes them anew: lakecli fsck --repair REPOSITORY; "
-            "else restore this object from a backup",
+            hint="write it again from a clone that has its commits: lakecli fsck --repair "
+            "REPOSITORY; or restore the object from a backup",
         )
 
 
 class PackInfo(NamedTuple):
-    """A pack as the listing knows it; `size` in bytes."""
+    """A pack in the listing; `size` is in bytes."""
 
     id: PackId
     size: int
@@ -73,7 +73,7 @@ class PackInfo(NamedTuple):
 
 
 class BadCommit(NamedTuple):
-    """A record of a pack that is no commit: what stands as its ID, and why it is none."""
+    """An invalid record of a pack: its key, and why it is not a commit."""
 
     id: str
     what: str
@@ -85,9 +85,9 @@ class Pack:
 
     Attributes:
         id: 64 hex digits.
-        replaces: IDs of the packs whose commits it holds too.
+        replaces: IDs of the packs whose commits it also holds.
         commits: ordered by ID.
-        bad: records that are no commits, and were left out; such a pack is replaced by none.
+        bad: invalid records, which were left out; no other pack may replace such a pack.
     """
 
     id: PackId
@@ -97,9 +97,9 @@ class Pack:
 
 
 def list_packs(store: ObjectStore) -> list[PackInfo]:
-    """Return the packs in the bucket, in the order of their keys; what is no pack is left out.
+    """Return the packs in the bucket, in the order of their keys; other objects are left out.
 
-    One LIST for each thousand. A store may list late: a pack that is missing here may be there.
+    It takes one LIST per thousand. A store may list late, so a pack missing here may exist.
     """
     return [
         PackInfo(PackId(pack_id), info.size, info.modified_at)
@@ -109,11 +109,11 @@ def list_packs(store: ObjectStore) -> list[PackInfo]:
 
 
 def read_pack(store: ObjectStore, pack_id: PackId) -> Pack:
-    """Read a pack whole, verify it, and compute the IDs of its commits anew; one GET.
+    """Read a pack by one GET, verify it, and recompute the IDs of its commits.
 
     Raises:
-        ObjectNotFound: there is no such pack.
-        DamagedPack: it is not what its name says.
+        ObjectNotFound: the pack does not exist.
+        DamagedPack: it cannot be read, or its bytes do not match its name.
     """
     from lakecli.identity import h
 
@@ -122,7 +122,7 @@ def read_pack(store: ObjectStore, pack_id: PackId) -> Pack:
     except TooLarge as error:
         raise DamagedPack(pack_id, f"it has more than {MAX_PACK_SIZE:,} bytes") from error
     if h(data).hex() != pack_id:
-        raise DamagedPack(pack_id, f"its {len(data)} bytes are not those it is named after")
+        raise DamagedPack(pack_id, f"its name is not the digest of its {len(data)} bytes")
     try:
         return _parse(pack_id, data)
     except IntegrityError as error:
@@ -138,19 +138,19 @@ def read_new_packs(
 ) -> Iterator[Pack]:
     """Yield the packs that are not known and not replaced by one that was read, largest first.
 
-    A pack that is deleted between its listing and its reading was replaced: the listing is asked
-    again for what replaced it.
+    A pack deleted between listing and reading was replaced by another, so the packs are then listed
+    again.
 
     Args:
         store: of the namespace.
         known: IDs of packs whose commits this clone has.
-        also: IDs that the moves of refs name: they are read though a late listing lacks them, and
-            passed over where they are gone, replaced by another.
-        on_damage: told of each that is not what its name says, which is then passed over; without
-            it that is raised.
+        also: IDs named by the moves of refs: they are read even if a late listing lacks them, and
+            skipped if another pack replaced them.
+        on_damage: called with each damaged pack, which is then skipped; without it, `DamagedPack`
+            is raised.
 
     Raises:
-        DamagedPack: one is not what its name says.
+        DamagedPack: a pack is damaged.
     """
     done = set(known)
     listed = True
@@ -163,17 +163,13 @@ def read_new_packs(
                 continue
             done.add(pack_id)
             try:
-                pack = read_pack(store, pack_id)
+                pack = _read_or_report(store, pack_id, on_damage)
             except ObjectNotFound:
                 listed |= pack_id not in late
                 continue
-            except DamagedPack as error:
-                if on_damage is None:
-                    raise
-                on_damage(error)
-                continue
-            done.update(pack.replaces)
-            yield pack
+            if pack is not None:
+                done.update(pack.replaces)
+                yield pack
 
 
 def read_named_packs(
@@ -182,15 +178,15 @@ def read_named_packs(
     *,
     on_damage: Callable[[DamagedPack], None] | None = None,
 ) -> Iterator[Pack]:
-    """Yield packs, without those that are gone or replaced by one that was read before them.
+    """Yield packs, except deleted ones and those replaced by one that was read before.
 
     Args:
         store: of the namespace.
         ids: of the packs, the newest first.
-        on_damage: as of `read_new_packs`.
+        on_damage: as in `read_new_packs`.
 
     Raises:
-        DamagedPack: one is not what its name says.
+        DamagedPack: a pack is damaged.
     """
     done: set[PackId] = set()
     for pack_id in ids:
@@ -198,16 +194,24 @@ def read_named_packs(
             continue
         done.add(pack_id)
         try:
-            pack = read_pack(store, pack_id)
+            pack = _read_or_report(store, pack_id, on_damage)
         except ObjectNotFound:
             continue
-        except DamagedPack as error:
-            if on_damage is None:
-                raise
-            on_damage(error)
-            continue
-        done.update(pack.replaces)
-        yield pack
+        if pack is not None:
+            done.update(pack.replaces)
+            yield pack
+
+
+def _read_or_report(
+    store: ObjectStore, pack_id: PackId, on_damage: Callable[[DamagedPack], None] | None
+) -> Pack | None:
+    try:
+        return read_pack(store, pack_id)
+    except DamagedPack as error:
+        if on_damage is None:
+            raise
+        on_damage(error)
+        return None
 
 
 def write_pack(
@@ -218,10 +222,10 @@ def write_pack(
     Args:
         store: of the namespace.
         commits: in any order, each once.
-        replaces: IDs of the packs whose commits are all among them.
+        replaces: IDs of the packs whose commits are all included.
 
     Raises:
-        NotText: a commit holds bytes that are no text.
+        NotText: a commit has text that is not UTF-8.
     """
     from lakecli.identity import h
     from lakecli.remote.commit_data import encode_commit
@@ -239,13 +243,13 @@ def write_pack(
 
 
 def choose_replaced(packs: Sequence[PackInfo], new_size: int) -> list[PackId]:
-    """Return the packs that a new one should replace, so that few are left; often none.
+    """Return the packs that a new pack should replace, to keep their number small; often none.
 
-    At most seven are left of each level, and a level ends at eight times the size of the last.
+    At most seven packs of each level remain. A level ends at eight times the size of the previous.
 
     Args:
-        packs: what is in the bucket and not replaced yet.
-        new_size: of the new pack, in bytes, about.
+        packs: the packs in the bucket that are not replaced yet.
+        new_size: approximate size of the new pack, in bytes.
     """
     levels: dict[int, list[PackInfo]] = {}
     for info in packs:
@@ -280,23 +284,23 @@ def _parse(pack_id: PackId, data: bytes) -> Pack:
     table = Table(BytesSource(pack_key(pack_id), data))
     entity = table.properties.get("entity", b"")
     if entity != _PROPERTIES["entity"]:
-        raise IntegrityError(f"it holds {entity!r} where commits should be")
+        raise IntegrityError(f"it holds {entity!r}, not commits")
     replaced = table.properties.get(REPLACES, b"")
     if len(replaced) % _ID_SIZE:
-        raise IntegrityError("a list of packs that ends within an ID")
+        raise IntegrityError("its list of replaced packs ends within an ID")
     room = PACK_ALLOWANCE + MAX_PACK_GROWTH * len(data)
     commits: list[Commit] = []
     bad: list[BadCommit] = []
     for key, value in table.records():
         room -= len(key) + len(value)
         if room < 0:
-            raise IntegrityError("its records are many times as large as it is")
+            raise IntegrityError("its records are many times larger than the pack")
         try:
             commits.append(decode_commit(key, value))
         except MalformedValue as error:
             bad.append(BadCommit(key[:_SHOWN].decode("ascii", "backslashreplace"), error.message))
             if len(bad) > _MOST_BAD:
-                raise IntegrityError("many of its records are no commits") from error
+                raise IntegrityError("many of its records are not commits") from error
     return Pack(
         id=pack_id,
         replaces=tuple(

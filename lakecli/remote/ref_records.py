@@ -1,4 +1,4 @@
-"""A ref as it stands in the bucket: one small JSON object with its last moves.
+"""A ref in the bucket: one small JSON object with its last moves.
 
 ::
 
@@ -7,9 +7,9 @@
      "moves": [{"sequence": 7, "write_id": "0f…", "from": "91…" or null, "to": "6a…" or null,
                 "who": "Name <email>", "at": "2026-11-20T15:00:00Z", "why": "push", "pack": "…"}]}
 
-``commit_id`` is null in the tombstone of a deleted ref. Moves are newest first, each numbered one
-less than the one before it. A rewrite keeps the fields that this version does not know, in the ref
-and in its moves. A ``format`` above ours is refused: only a newer lakecli knows what it means.
+``commit_id`` is null in the tombstone of a deleted ref. Moves are newest first, with consecutive
+sequence numbers. A rewrite keeps the fields that this version does not know, in the ref and in its
+moves. A greater ``format`` is refused: only a newer lakecli can read it.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 
 MAX_MOVES: Final = 32
-"""Moves in a ref object, at most; older ones lie in the reflog."""
+"""Moves in a ref object, at most; older ones are in the reflog."""
 
 MAX_WHO_SIZE: Final = 4096
 MAX_WHY_SIZE: Final = 256
 
 _MOST_MOVES: Final = 1024
-"""Moves in one object that is read, at most: another version may keep more than this one."""
+"""Moves in an object that is read, at most: other versions may keep more than `MAX_MOVES`."""
 
 _MOVE: Final = Record(
     {
@@ -69,7 +69,7 @@ _MOVE: Final = Record(
 
 
 def _move_of(value: object) -> Move:
-    """Return the move that an object of JSON is; raises `Invalid`."""
+    """Validate and return a move; raises `Invalid`."""
     fields = _MOVE.read(value)
     assert isinstance(value, dict)
     unknown = _MOVE.unknown(value)
@@ -102,11 +102,11 @@ _CHUNK: Final = Record({"format": whole(1, FORMAT), "moves": list_of(_move_of, _
 
 
 class NotOurs(IntegrityError):
-    """An object in the place of a ref or of its moves that this lakecli cannot have written."""
+    """An object at the key of a ref or of its moves that lakecli did not write."""
 
 
 class NewerRecord(NotOurs):
-    """A record of a format that only a newer lakecli knows."""
+    """A record that a newer lakecli wrote."""
 
 
 class Unwritable(Refused):
@@ -117,14 +117,14 @@ class Move(NamedTuple):
     """One move of a ref.
 
     Attributes:
-        sequence: counts the moves of a ref from 1.
-        write_id: random, of this one intended move; 32 hex digits.
-        before: where the ref stood; ``None``: there was none, or it was deleted.
-        after: where it went; ``None``: it was deleted.
+        sequence: number of the move, counted from 1 for each ref.
+        write_id: random ID of the intended move, 32 hex digits.
+        before: the old commit; ``None`` if the ref did not exist or was deleted.
+        after: the new commit; ``None`` if the move deletes the ref.
         who: the committer who moved it, ``Name <email>``.
-        at: when, by the mover's clock; whole seconds.
-        why: what was done: ``push``, ``undo``, …
-        pack: the commit pack that was written for it; ``""`` if none was.
+        at: when, by the clock of the machine that moved it; whole seconds.
+        why: the command: ``push``, ``undo``, …
+        pack: the commit pack written for the move; ``""`` if none was.
         extra: fields that this version does not know, as JSON; ``""`` if there are none.
     """
 
@@ -146,7 +146,7 @@ class RemoteRef:
     Attributes:
         kind: ``branch`` or ``tag``.
         name: of the ref.
-        commit_id: where it stands; ``None``: deleted.
+        commit_id: the commit it points at; ``None`` if it is deleted.
         sequence: of its last move.
         write_id: of its last move.
         moves: newest first, at most `MAX_MOVES`.
@@ -165,16 +165,16 @@ class RemoteRef:
 
 
 def parse_ref(kind: str, name: str, data: bytes, version: Version) -> RemoteRef:
-    """Return the ref that an object's bytes describe.
+    """Parse a ref object.
 
     Args:
-        kind: what the object's key says it is: ``branch`` or ``tag``.
-        name: likewise.
-        data: the bytes.
+        kind: from the object's key: ``branch`` or ``tag``.
+        name: from the object's key.
+        data: the bytes of the object.
         version: of the object.
 
     Raises:
-        NotOurs: they describe no ref, another one, or one of a newer format.
+        NotOurs: it is not a ref, is another ref, or is of a newer format.
     """
     what = ref_key(kind, name)
     found = _load(data, what)
@@ -185,7 +185,7 @@ def parse_ref(kind: str, name: str, data: bytes, version: Version) -> RemoteRef:
     if (fields["kind"], fields["name"]) != (kind, name):
         raise NotOurs(
             f"{what} says that it is {fields['kind']} {fields['name']!r}",
-            hint="it was copied or renamed in the bucket: put it back where it belongs",
+            hint="it was copied or renamed in the bucket: move it back to its own key",
         )
     ref = RemoteRef(
         kind=kind,
@@ -209,7 +209,7 @@ def dump_ref(ref: RemoteRef) -> bytes:
     """Return the bytes of a ref's object.
 
     Raises:
-        Unwritable: it would not be read back, by anybody.
+        Unwritable: `parse_ref` would refuse it.
     """
     fields = {
         **ref.extra,
@@ -225,14 +225,14 @@ def dump_ref(ref: RemoteRef) -> bytes:
 
 
 def parse_moves(what: str, data: bytes) -> tuple[Move, ...]:
-    """Return the moves that an object of the reflog holds, newest first.
+    """Parse an object of the reflog, and return its moves, newest first.
 
     Args:
-        what: its key, for the error.
-        data: its bytes.
+        what: the key of the object, for errors.
+        data: the bytes of the object.
 
     Raises:
-        NotOurs: it holds no moves, or is of a newer format.
+        NotOurs: it has no moves, is not valid, or is of a newer format.
     """
     found = _load(data, what)
     try:
@@ -248,7 +248,7 @@ def dump_moves(moves: tuple[Move, ...]) -> bytes:
     """Return the bytes of an object of the reflog.
 
     Raises:
-        Unwritable: it would not be read back, by anybody.
+        Unwritable: `parse_moves` would refuse it.
     """
     fields = {"format": FORMAT, "moves": [_move_fields(move) for move in moves]}
     return _dump(_CHUNK, fields)
@@ -259,14 +259,14 @@ def _dump(record: Record, fields: dict[str, Any]) -> bytes:
         record.read(fields)
     except Invalid as error:
         raise Unwritable(
-            f"a ref that nobody could read is not written: {error}",
-            hint="choose a shorter name or e-mail for who commits",
+            f"the ref cannot be written, because no lakecli could read it: {error}",
+            hint="choose a shorter user.name or user.email",
         ) from error
     data = json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
     if len(data) > MAX_REF_SIZE:
         raise Unwritable(
-            f"a ref of {len(data):,} bytes is not written, at most {MAX_REF_SIZE:,} are read",
-            hint="choose a shorter name or e-mail for who commits",
+            f"the ref cannot be written: it has {len(data):,} bytes, the limit is {MAX_REF_SIZE:,}",
+            hint="choose a shorter user.name or user.email",
         )
     return data
 
@@ -289,9 +289,9 @@ def _load(data: bytes, what: str) -> dict[str, Any]:
 
 def _not_ours(what: str, reason: ValueError) -> NotOurs:
     return NotOurs(
-        f"{what} is nothing that lakecli wrote: {reason}",
-        hint="something else writes into this namespace; a clone that saw it last writes it again: "
-        "lakecli fsck --repair lakefs://REPOSITORY; else restore the object from a backup",
+        f"{what} was not written by lakecli: {reason}",
+        hint="another program writes into this namespace; restore the object from a clone that has "
+        "seen it: lakecli fsck --repair lakefs://REPOSITORY; or from a backup",
     )
 
 
@@ -302,13 +302,13 @@ def _check_some(moves: tuple[Move, ...]) -> None:
 
 def _check_moves(moves: tuple[Move, ...], newest: int) -> None:
     if [move.sequence for move in moves] != list(range(newest, newest - len(moves), -1)):
-        raise Invalid("its moves are not numbered one after the other")
+        raise Invalid("its moves are not numbered consecutively")
 
 
 def _check_last_move(ref: RemoteRef) -> None:
     last = ref.moves[0] if ref.moves else None
     if last and (last.write_id, last.after) != (ref.write_id, ref.commit_id):
-        raise Invalid("it stands elsewhere than where its last move went")
+        raise Invalid("its commit is not that of its last move")
 
 
 def _move_fields(move: Move) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""The moves of a ref: the last ones in its object, the older ones in chunks beside it.
+"""The moves of a ref: the last ones in its object, older ones in chunks beside it.
 
-A full ref object gives up its oldest moves as one chunk, named by the newest of them and written
-before the PUT that drops them. Which moves these are follows from the ref object alone, so writers
-that race write the same chunk, and one that loses leaves nothing wrong behind. The name of the next
-older chunk follows from what was read so far: no listing is needed.
+A full ref object moves its oldest moves to a chunk, which is named by the newest of them and
+written before the PUT that drops them. The ref object alone determines the chunk, so racing writers
+write the same one, and a writer that loses leaves no harm. Each chunk determines the name of the
+next older one, so reading needs no listing.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ KEPT_MOVES: Final = MAX_MOVES // 2 + 1
 
 
 def spill(store: ObjectStore, kind: str, name: str, moves: tuple[Move, ...]) -> tuple[Move, ...]:
-    """Return what of a ref's moves shall stand in its object; write the others to the reflog.
+    """Return the moves that stay in the ref's object; write the others to the reflog.
 
     Args:
         store: of the namespace.
         kind: of the ref.
         name: of the ref.
-        moves: all that its object would hold, newest first.
+        moves: all moves, newest first.
 
     Raises:
-        Unreachable: they could not be written.
-        NotOurs: other moves stand in their place.
+        Unreachable: the chunk could not be written.
+        NotOurs: the chunk exists, with other moves.
     """
     if len(moves) <= MAX_MOVES:
         return moves
@@ -48,25 +48,25 @@ def spill(store: ObjectStore, kind: str, name: str, moves: tuple[Move, ...]) -> 
 
 
 def _check_spilled(store: ObjectStore, key: str, moves: tuple[Move, ...]) -> None:
-    """Make sure that a chunk is there: a store may also refuse because of a PUT that then fails."""
+    """Verify that a chunk exists: a store may also refuse because of a PUT that fails later."""
     try:
         found = parse_moves(key, get_bounded(store, key, MAX_REF_SIZE))
     except ObjectNotFound as error:
         raise Unreachable(
-            f"the store refuses to write {key}, though nothing is there",
+            f"the store refuses to write {key}, although it does not exist",
             hint="wait and repeat the command",
         ) from error
     if found != moves:
         raise NotOurs(
-            f"{key} holds other moves than those that belong there",
-            hint="something else writes into this namespace: restore the object from a backup",
+            f"{key} holds moves that do not belong there",
+            hint="another program writes into this namespace: restore the object from a backup",
         )
 
 
 def iter_moves(store: ObjectStore, ref: RemoteRef) -> Iterator[Move]:
     """Yield all moves of a ref, newest first; those in its object cost no request.
 
-    Older ones are read 16 by one GET. It ends early where somebody removed older chunks.
+    One GET reads 16 older moves. The result ends early where older chunks were deleted.
 
     Raises:
         NotOurs: an object of the reflog is not ours.
@@ -82,12 +82,12 @@ def iter_moves(store: ObjectStore, ref: RemoteRef) -> Iterator[Move]:
 
 
 def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[Move, ...]:
-    """Return older moves from number `newest` down; none where there are none any more."""
+    """Return older moves from number `newest` down, or none if there are no more."""
     key = reflog_key(ref.kind, ref.name, newest)
     try:
         data = get_bounded(store, key, MAX_REF_SIZE)
     except ObjectNotFound:
-        # Another lakecli may cut the chunks elsewhere: the next that reaches down to it holds it.
+        # Other versions may cut chunks elsewhere: the next one in the listing holds this move.
         found = next(store.list(reflog_prefix(ref.kind, ref.name), after=key), None)
         if found is None:
             return ()
@@ -100,6 +100,6 @@ def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[Move, 
     if key != reflog_key(ref.kind, ref.name, moves[0].sequence):
         raise NotOurs(
             f"{key} says that its newest move is number {moves[0].sequence}",
-            hint="it was copied or renamed in the bucket: put it back where it belongs",
+            hint="it was copied or renamed in the bucket: move it back to its own key",
         )
     return tuple([move for move in moves if move.sequence <= newest])

@@ -1,4 +1,4 @@
-"""Reading the refs of a bucket: one of them, their listing, or many in parallel."""
+"""Reading refs in the bucket: one ref, the listing, or many in parallel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARALLEL_READS: Final = 16
 
 
 class Listed(NamedTuple):
-    """A ref as the listing knows it: its version tells whether it moved since it was last read."""
+    """A ref in the listing; its version shows whether it has moved since it was last read."""
 
     kind: str
     name: str
@@ -26,7 +26,7 @@ class Listed(NamedTuple):
 
 
 class BadRef(NamedTuple):
-    """An object in the place of a ref that is none of ours, and why."""
+    """An object at the key of a ref that is not a valid ref, and why."""
 
     kind: str
     name: str
@@ -34,10 +34,10 @@ class BadRef(NamedTuple):
 
 
 def find_ref(store: ObjectStore, kind: str, name: str) -> RemoteRef | None:
-    """Return a ref, deleted or not, or ``None`` if there never was one.
+    """Return a ref, deleted or not, or ``None`` if it never existed.
 
     Raises:
-        NotOurs: the object in its place is no ref object of ours.
+        NotOurs: the object is not a ref that lakecli wrote.
     """
     try:
         data, version = store.get_versioned(ref_key(kind, name), length=MAX_REF_SIZE + 1)
@@ -47,9 +47,9 @@ def find_ref(store: ObjectStore, kind: str, name: str) -> RemoteRef | None:
 
 
 def iter_refs(store: ObjectStore) -> Iterator[Listed]:
-    """Yield the refs, deleted ones too, in the order of their keys; what is no ref is passed over.
+    """Yield the refs, deleted ones too, in the order of their keys; other objects are skipped.
 
-    One LIST for each thousand. A store may list late: a ref that is missing here may be there.
+    It takes one LIST per thousand. A store may list late, so a ref missing here may exist.
     """
     for info in store.list(REFS):
         ref = ref_of_key(info.key)
@@ -64,17 +64,17 @@ def read_refs(
     parallelism: int = PARALLEL_READS,
     on_bad: Callable[[BadRef], None] | None = None,
 ) -> Iterator[RemoteRef]:
-    """Yield refs in the order of `wanted`, one GET each; those that are not there are left out.
+    """Yield refs in the order of `wanted`, one GET each; absent refs are left out.
 
     Args:
         store: of the namespace.
         wanted: the refs.
         parallelism: requests at a time.
-        on_bad: told of each object that is no ref object of ours, which is then left out; without
-            it that is raised.
+        on_bad: called with each object that is not a valid ref, which is then left out; without it,
+            `NotOurs` is raised.
 
     Raises:
-        NotOurs: an object in the place of one is no ref object of ours.
+        NotOurs: an object is not a ref that lakecli wrote.
     """
     from collections import deque
     from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,8 +1,8 @@
-"""One block: sealing and opening its stored form, encoding and decoding its entries.
+"""One block: its stored form, and the encoding of its entries.
 
-Decoding trusts nothing: whatever the bytes, it ends in lists or in `Malformed`, having taken time
-and memory in proportion to the block. `decode_records` and `find_value` are where reading spends
-its time, hence their form: one loop, one call per header, no call per field.
+Decoding trusts nothing: for any bytes it returns lists or raises `Malformed`, in time and memory
+proportional to the block. Reading spends its time in `decode_records` and `find_value`, so these
+are one loop each, with one call per header and none per field.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     Codec = tuple[Callable[[bytes], int], Callable[[bytes], Buffer], Callable[[bytes], Buffer]]
 
 _SHARING_BUDGET = 64 << 20
-"""Bytes that shared prefixes of 128 bytes and more may add to the keys of one block, at most."""
+"""Bytes that shared prefixes of 128 bytes or more may add to the keys of a block, at most."""
 
 _header = Struct("4B").unpack_from
-"""The start of an entry; it cannot run out of the block, which ends in eight bytes of restarts."""
+"""The start of an entry; the eight bytes of restarts after the entries keep it inside the block."""
 
 _u32 = Struct("<I").unpack_from
 _pack_u32 = Struct("<I").pack
@@ -49,9 +49,9 @@ _SNAPPY = bytes((STORED_SNAPPY,))
 
 @cache
 def codec() -> Codec:
-    """Return CRC32C, Snappy and its inverse, in C.
+    """Return CRC32C, Snappy compression and Snappy decompression, in C.
 
-    Loaded on first use, for together they cost a start-up five milliseconds.
+    They are loaded on first use, because importing them takes five milliseconds.
     """
     from cramjam import snappy
     from google_crc32c import value
@@ -60,7 +60,7 @@ def codec() -> Codec:
 
 
 def seal(payload: bytes, *, compress: bool) -> bytes:
-    """Return the stored form of a block, compressed only where that saves more than an eighth."""
+    """Return the stored form of a block, compressed only if that saves more than an eighth."""
     crc32c, compressed, _ = codec()
     typed = b""
     if compress:
@@ -74,13 +74,13 @@ def seal(payload: bytes, *, compress: bool) -> bytes:
 
 
 def verify(stored: bytes, size: int) -> None:
-    """Check that a stored block has the size it should have, and the checksum it ends with.
+    """Verify the size and the checksum of a stored block.
 
     Raises:
-        Malformed: it has not.
+        Malformed: either is wrong.
     """
     if len(stored) != size or size < MIN_STORED_SIZE:
-        raise Malformed(f"{len(stored)} bytes where a block of {size} should be")
+        raise Malformed(f"{len(stored)} bytes, not a block of {size}")
     crc = codec()[0](stored[:-4])
     masked = ((crc >> 15 | crc << 17) + CHECKSUM_MASK_DELTA) & 0xFFFFFFFF
     if masked != _u32(stored, len(stored) - 4)[0]:
@@ -91,7 +91,7 @@ def payload_of(stored: bytes) -> bytes:
     """Return the uncompressed payload of a stored block whose checksum was verified.
 
     Raises:
-        Malformed: an unknown type, or not Snappy.
+        Malformed: the type is unknown, or the data is not Snappy.
     """
     if len(stored) < MIN_STORED_SIZE:
         raise Malformed("a block too short to be one")
@@ -102,7 +102,7 @@ def payload_of(stored: bytes) -> bytes:
     if kind != STORED_SNAPPY:
         raise Malformed(f"a block of unknown type {kind}")
     if stored[0] >= CONTINUES and stored[1] >= CONTINUES:
-        # The claimed size is allocated before anything is decompressed; up to 16 KiB it may lie.
+        # The claimed size is allocated before decompression; below 16 KiB a false one is harmless.
         size, _ = decode_canonical_varint(payload, 0)
         if size > MAX_BLOCK_SIZE or size > len(payload) * MAX_SNAPPY_RATIO:
             raise Malformed(f"a compressed block that claims {size} bytes")
@@ -120,7 +120,7 @@ def payload_size(stored: bytes) -> int:
 
 
 def entries_end(payload: bytes) -> int:
-    """Return where the entries of a block end and its restart points begin.
+    """Return the position where the entries of a block end and its restart points begin.
 
     Raises:
         Malformed: the restart points do not fit.
@@ -133,13 +133,13 @@ def entries_end(payload: bytes) -> int:
     return end
 
 
-def decode_records(  # noqa: C901, PLR0912 - one loop without calls is what makes it fast
+def decode_records(  # noqa: C901, PLR0912 - calls inside the loop would make it slower
     payload: bytes,
 ) -> tuple[list[bytes], list[bytes]]:
     """Decode a data block into its user keys and its values, both in key order.
 
     Raises:
-        Malformed: anything but plain records in strictly ascending order.
+        Malformed: it does not consist of plain records in strictly ascending order.
     """
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -188,7 +188,7 @@ def decode_records(  # noqa: C901, PLR0912 - one loop without calls is what make
     return keys, values
 
 
-def find_value(  # noqa: C901 - one loop without calls is what makes it fast
+def find_value(  # noqa: C901 - calls inside the loop would make it slower
     payload: bytes, wanted: bytes
 ) -> bytes | None:
     """Return the value of one user key of a data block, or ``None``.
@@ -202,7 +202,7 @@ def find_value(  # noqa: C901 - one loop without calls is what makes it fast
     one_byte = CONTINUES
     end = entries_end(payload)
     position = 0 if len(payload) - end == EMPTY_BLOCK_SIZE else _find_run(payload, end, wanted)
-    key = b""  # with its trailer, so that whatever the next one shares is there
+    key = b""  # with its trailer, because the next key may share that too
     budget = _SHARING_BUDGET
     for _ in repeat(None, MAX_BLOCK_ENTRIES):
         if position >= end:
@@ -237,7 +237,7 @@ def find_value(  # noqa: C901 - one loop without calls is what makes it fast
 def _find_run(payload: bytes, end: int, wanted: bytes) -> int:
     """Return the position of the last restart point whose key is not greater than `wanted`.
 
-    The first restart point where all are greater.
+    If all are greater, it is the first restart point.
     """
     low = found = 0
     high = (len(payload) - end) // 4 - 2
@@ -251,7 +251,7 @@ def _find_run(payload: bytes, end: int, wanted: bytes) -> int:
         if unshared >= CONTINUES or (size >= CONTINUES and more >= CONTINUES):
             shared, unshared, _, start = _wide_header(payload, position)
         if shared or unshared < KEY_TRAILER_SIZE:
-            raise Malformed("a restart point at a key that is not whole")
+            raise Malformed("a restart point at a key that is not complete")
         if payload[start : start + unshared - KEY_TRAILER_SIZE] <= wanted:
             low = middle
             found = position
@@ -261,12 +261,12 @@ def _find_run(payload: bytes, end: int, wanted: bytes) -> int:
 
 
 def _wide_header(payload: bytes, position: int) -> tuple[int, int, int, int]:
-    """Decode an entry's header whatever its width: three numbers and the position after them."""
+    """Decode an entry's header of any width: three numbers and the position after them."""
     shared, more, unshared, size = _header(payload, position)
     if shared >= CONTINUES > more | unshared and (
         size < CONTINUES or payload[position + 4] < CONTINUES
     ):
-        # A shared prefix of 128 bytes or more, as deep paths have, and all else short.
+        # A shared prefix of 128 bytes or more, as in deep paths, and the rest short.
         shared += (more - 1) << 7
         if size < CONTINUES:
             return shared, unshared, size, position + 4
@@ -278,7 +278,7 @@ def _wide_header(payload: bytes, position: int) -> tuple[int, int, int, int]:
 
 
 def decode_pairs(payload: bytes, *, limit: int) -> list[tuple[bytes, bytes]]:
-    """Decode a block of keys as they are: everything but data blocks.
+    """Decode a block other than a data block, of keys as they are.
 
     Raises:
         Malformed: it is not such a block, or has more than `limit` entries.
@@ -309,7 +309,7 @@ def decode_pairs(payload: bytes, *, limit: int) -> list[tuple[bytes, bytes]]:
 
 
 def encode_pairs(pairs: Iterable[tuple[bytes, bytes]], *, restart_interval: int) -> bytes:
-    """Encode a block of keys as they are, already sorted: everything but data blocks."""
+    """Encode a block other than a data block, of sorted keys as they are."""
     parts: list[bytes] = []
     restarts: list[int] = []
     size = 0
@@ -343,7 +343,7 @@ def encode_restarts(restarts: list[int]) -> bytes:
 
 
 def shared_prefix_size(left: bytes, right: bytes) -> int:
-    """Return how many first bytes two keys have in common."""
+    """Return the number of leading bytes that two keys share."""
     size = min(len(left), len(right))
     difference = int.from_bytes(left[:size]) ^ int.from_bytes(right[:size])
     return size - (difference.bit_length() + 7 >> 3)

@@ -1,6 +1,6 @@
-"""Finding one's way in a file: from its end to the properties and the handles of all data blocks.
+"""The directory of a table: its properties and the handles of all data blocks, found from its end.
 
-One read of the file's tail, and a second one only where the index is larger than that.
+It takes one read of the file's tail, and a second one only if the index does not fit into that.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from lakecli.sstable.source import Source
 
 _TAIL_SIZE_MIN = 4096
-"""Enough for the properties, of which the largest are two keys, and for all that follows them."""
+"""Enough for the properties, the largest of which are two keys, and everything after them."""
 
 
 class Directory:
-    """What is known of a file once it is open; a dataclass would cost each start a millisecond.
+    """What is known of an open file. No dataclass: defining one takes a millisecond at start-up.
 
     Attributes:
         size: of the file, in bytes.
         properties: RocksDB's and the user's, by name.
         count: records.
-        separators: of each data block, a key no less than its last and less than the next one's
-            first; ascending.
+        separators: for each data block a key, no less than its last and less than the first of the
+            next block; ascending.
         offsets: of each data block.
         sizes: of each data block, trailer included.
     """
@@ -76,7 +76,7 @@ class _Tail:
         self._offset = self.size - len(self._data)
 
     def reach(self, offset: int) -> None:
-        """Make sure that everything from `offset` on is held."""
+        """Read everything from `offset` on, if not held yet."""
         if 0 <= offset < self._offset:
             self._data = self._source.read(offset, self._offset - offset) + self._data
             self._offset = self.size - len(self._data)
@@ -85,7 +85,7 @@ class _Tail:
         return self._data[-FOOTER_SIZE:]
 
     def payload(self, offset: int, size: int) -> bytes:
-        """Return the verified payload of a block; the caller names the offset if it is damaged."""
+        """Return the verified payload of a block; the caller adds the offset to errors."""
         size += BLOCK_TRAILER_SIZE
         if offset >= self._offset:
             start = offset - self._offset
@@ -97,7 +97,7 @@ class _Tail:
 
 
 def read_directory(source: Source, *, tail_size: int) -> Directory:
-    """Read footer, properties and the whole index of a file, every checksum verified.
+    """Read and verify the footer, the properties and the whole index of a file.
 
     Raises:
         CorruptTable: the file is damaged.
@@ -115,7 +115,7 @@ def read_directory(source: Source, *, tail_size: int) -> Directory:
         two_levels = _has_two_levels(properties)
         tail.reach(data_size)
         at, size = index
-        # The handles of an index are those of data blocks, or those of its partitions.
+        # The top index holds handles of data blocks, or of index partitions.
         blocks = decode_index(tail.payload(at, size), start=0, end=at if two_levels else data_size)
         if two_levels:
             partitions, blocks, start = blocks, [], 0
@@ -161,7 +161,7 @@ def _decode_handle(data: bytes, position: int, *, end: int) -> tuple[tuple[int, 
 
 
 def _number(properties: dict[str, bytes], name: str) -> int:
-    """Return a property that is a uvarint and must be there."""
+    """Return a required property that is a varint."""
     value = properties.get(name)
     if value is None:
         raise Malformed(f"no property {name}")
@@ -172,7 +172,7 @@ def _number(properties: dict[str, bytes], name: str) -> int:
 
 
 def _has_two_levels(properties: dict[str, bytes]) -> bool:
-    """Tell the type of the index."""
+    """Return whether the index has two levels."""
     kind = int.from_bytes(properties.get(INDEX_TYPE, b"\xff"), "little")
     if kind not in {INDEX_SINGLE_LEVEL, INDEX_TWO_LEVEL}:
         raise Malformed(f"an index of unknown type {kind}")

@@ -1,4 +1,4 @@
-"""What can be wrong with an SSTable."""
+"""Errors of SSTables."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from lakecli.errors import IntegrityError
 
 
 class CorruptTable(IntegrityError):
-    """A file that is not the SSTable it should be.
+    """A damaged SSTable.
 
     Attributes:
         name: of the file.
-        offset: in the file, of the part that is wrong.
+        offset: of the damaged part in the file.
     """
 
     def __init__(self, name: str, offset: int, what: str) -> None:
@@ -22,12 +22,10 @@ class CorruptTable(IntegrityError):
 
 
 class UnknownTableFormat(CorruptTable):
-    """A file whose footer is not of the one format that is read here: newer, or another's."""
+    """A file whose footer is of another format: a newer one, or another program's."""
 
     def __init__(self, name: str, offset: int, what: str) -> None:
         super().__init__(name, offset, what)
-        self.message = f"{name} is not an SSTable this lakecli reads, at offset {offset}: {what}"
+        self.message = f"{name} is not an SSTable that this lakecli reads, offset {offset}: {what}"
         self.args = (self.message,)
-        self.hint = (
-            "it is damaged, or a newer program wrote it: update lakecli, or run lakecli fsck"
-        )
+        self.hint = "update lakecli if a newer program wrote it, else run lakecli fsck"

@@ -9,31 +9,31 @@ A file is a run of blocks and a footer::
     metaindex                   never compressed; names the properties block
     footer, 53 bytes
 
-**A stored block** is its payload and a trailer of 5 bytes: the type of the payload (0: as it is,
-1: raw Snappy), and the masked CRC32C of payload and type, 4 bytes, little-endian. A *handle* of a
-block is two uvarints, offset and size; the size excludes the trailer. Snappy is kept only where
-it saves more than an eighth.
+**A stored block** is its payload and a trailer of 5 bytes: the type of the payload (0: plain, 1:
+raw Snappy), and the masked CRC32C of payload and type, 4 bytes, little-endian. The *handle* of a
+block is two varints, offset and size; the size excludes the trailer. Snappy is used only if it
+saves more than an eighth.
 
 **A block** is entries, then the offsets of its restart points (u32 little-endian each), then
-their number (u32). An entry is three uvarints — ``shared``, ``unshared``, ``value size`` — the
-unshared bytes of the key, and the value. A key is the first ``shared`` bytes of the key before it
-and then its own; at a restart point ``shared`` is 0. Data blocks have a restart point every 16
-entries, index blocks at every entry, the properties block one.
+their number (u32). An entry is three varints (``shared``, ``unshared``, ``value size``), the
+unshared bytes of the key, and the value. A key is the first ``shared`` bytes of the previous key
+followed by its unshared bytes; at a restart point ``shared`` is 0. Data blocks have a restart point
+every 16 entries, index blocks at every entry, the properties block one.
 
 **Keys** of records and of index entries are followed by 8 bytes, little-endian: ``sequence number
 << 8 | kind``. Ours are always (0, SET); shortened keys of the index carry (2**56 - 1, SEPARATOR).
-Only the bytes before them ("user keys") are shared by our writer; RocksDB's own may share into
-the 8 bytes too. Keys of the metaindex and of the properties block are bare.
+Our writer shares only the bytes before them, the "user key"; RocksDB's may share these 8 bytes
+too. Keys of the metaindex and of the properties block have no such trailer.
 
 **Index.** The key of an entry is at least the last key of its block and less than the first key of
-the next; the value is the handle. An index of more than about 4 KiB is cut into partitions, and
-the index block then holds the handles of those. An empty table has one empty data block.
+the next; the value is the handle. An index of more than about 4 KiB is cut into partitions; the
+index block then holds their handles. An empty table has one empty data block.
 
 **Footer**: checksum type (1: CRC32C), handle of the metaindex, handle of the index, zeros up to
 byte 41, version (u32 little-endian, 2), magic (8 bytes).
 
-**Where a data block ends** is ours, decided by content so that two files that hold the same
-records in the same order hold the same blocks: after a record when the entries of the block
+**The end of a data block** follows a rule of our own that depends on the content alone, so that two
+files with the same records have the same blocks: a block ends after a record if its entries
 (without the restart points) take at least `BLOCK_SIZE_MIN` bytes and
 ``crc32c(user key) & BLOCK_CUT_MASK == 0``, or at least `BLOCK_SIZE_MAX` bytes.
 """
@@ -66,7 +66,7 @@ BLOCK_CUT_MASK: Final = 7
 
 INDEX_PARTITION_SIZE: Final = 4096
 INDEX_PARTITION_THRESHOLD: Final = 3687  # 90 % of it, rounded up
-INDEX_HANDLE_GUESS: Final = 20  # what an index entry's value counts before its handle is known
+INDEX_HANDLE_GUESS: Final = 20  # assumed size of an index entry's value, not known yet
 INDEX_SINGLE_LEVEL: Final = 0
 INDEX_TWO_LEVEL: Final = 2
 
@@ -74,7 +74,7 @@ MAX_BLOCK_SIZE: Final = 128 << 20
 """Bytes in an uncompressed block, at most; lakeFS's own limit for a value is 80 MiB."""
 
 MAX_BLOCK_ENTRIES: Final = 1 << 18
-"""Entries in a data block, at most; a block as we cut them has fewer than 750."""
+"""Entries in a data block, at most; our blocks have fewer than 750."""
 
 MAX_PROPERTIES: Final = 4096
 """Properties in a table, at most; lakeFS writes 31."""
@@ -83,7 +83,7 @@ MIN_STORED_SIZE: Final = BLOCK_TRAILER_SIZE + 2
 """Bytes in a stored block, at least: the shortest payload is eight bytes, compressed."""
 
 MAX_SNAPPY_RATIO: Final = 22
-"""No Snappy stream grows more than this: three bytes make at most 64."""
+"""The largest ratio of Snappy's output to its input: three bytes give at most 64."""
 
 PROPERTIES_BLOCK: Final = b"rocksdb.properties"
 """The name of the properties block in the metaindex."""
@@ -94,4 +94,4 @@ DATA_SIZE: Final = "rocksdb.data.size"
 NUM_DATA_BLOCKS: Final = "rocksdb.num.data.blocks"
 NUM_ENTRIES: Final = "rocksdb.num.entries"
 RESERVED_PREFIX: Final = "rocksdb."
-"""Names of properties that the format owns; every other name is a user property."""
+"""Prefix of the format's own properties; every other name is a user property."""

@@ -1,4 +1,4 @@
-"""The index of a table: where each data block lies, and up to which key it reaches."""
+"""The index of a table: the position and the last key of each data block."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from lakecli.sstable.format import (
 
 
 def separator(last: bytes, following: bytes | None) -> bytes:
-    """Return the index key of a block: at least its last key, less than the one following it.
+    """Return the index key of a block: at least its last key, and less than the key after it.
 
-    The key is shortened where that is possible and then carries its own trailer.
+    The key is shortened if possible, and then has its own trailer.
 
     Args:
         last: user key of the block's last record.
@@ -38,7 +38,7 @@ def separator(last: bytes, following: bytes | None) -> bytes:
 
 
 def _between(last: bytes, following: bytes) -> bytes:
-    """Shorten `last` to a key still less than `following`, if one byte can be raised."""
+    """Shorten `last` to a key still less than `following`, if one byte can be incremented."""
     at = shared_prefix_size(last, following)
     if at == len(last):
         return last
@@ -46,15 +46,15 @@ def _between(last: bytes, following: bytes) -> bytes:
     if at < len(following) - 1 or byte + 1 < following[at]:
         return last[:at] + bytes((byte + 1,))
     for position in range(at + 1, len(last)):
-        if last[position] != 0xFF:  # noqa: PLR2004 - a byte that cannot be raised
+        if last[position] != 0xFF:  # noqa: PLR2004 - a byte that cannot be incremented
             return last[:position] + bytes((last[position] + 1,))
     return last
 
 
 def _successor(last: bytes) -> bytes:
-    """Shorten `last` to a key that is greater than every key it starts."""
+    """Shorten `last` to a key that is greater than every key starting with `last`."""
     for position, byte in enumerate(last):
-        if byte != 0xFF:  # noqa: PLR2004 - a byte that cannot be raised
+        if byte != 0xFF:  # noqa: PLR2004 - a byte that cannot be incremented
             return last[:position] + bytes((byte + 1,))
     return last
 
@@ -65,7 +65,7 @@ def encode_handle(offset: int, size: int) -> bytes:
 
 
 class _Level:
-    """One index block being filled: every entry is a restart point, so nothing is shared.
+    """An index block being filled; every entry is a restart point, so keys share no prefix.
 
     Attributes:
         entries: encoded.
@@ -87,7 +87,7 @@ class _Level:
         self.size_estimate += len(entry) + 4
 
     def is_full(self, key: bytes) -> bool:
-        """Tell whether an entry of this key belongs to the next block: Pebble's rule."""
+        """Return whether an entry of this key starts the next block, by Pebble's rule."""
         estimate = self.size_estimate
         if estimate <= INDEX_PARTITION_THRESHOLD or not self.entries:
             return False
@@ -107,9 +107,9 @@ class WrittenIndex(NamedTuple):
     """An index ready to be written.
 
     Attributes:
-        stored: all its blocks.
-        handle: encoded, of the block that readers start at.
-        sizes: properties about it, by name.
+        stored: the bytes of all its blocks.
+        handle: encoded handle of the top block.
+        sizes: properties of the table that describe it, by name.
     """
 
     stored: bytes
@@ -118,7 +118,7 @@ class WrittenIndex(NamedTuple):
 
 
 class IndexWriter:
-    """Collects the handles of data blocks and lays the index out in one or two levels."""
+    """Collects the handles of data blocks, and encodes them as an index of one or two levels."""
 
     def __init__(self) -> None:
         self._level = _Level()
@@ -126,7 +126,7 @@ class IndexWriter:
 
     @property
     def size_estimate(self) -> int:
-        """Bytes of the partition being filled, as lakeFS counts them."""
+        """Size of the partition being filled in bytes, as lakeFS counts it."""
         return self._level.size_estimate
 
     def add(self, key: bytes, offset: int, size: int) -> None:
@@ -140,7 +140,7 @@ class IndexWriter:
         """Encode the index.
 
         Args:
-            offset: of the file where the index will lie.
+            offset: position of the index in the file.
         """
         if not self._level.entries:
             self._level.add(EMPTY_TABLE_TRAILER, 0, EMPTY_BLOCK_SIZE)
@@ -173,7 +173,7 @@ class IndexWriter:
 
 
 def decode_index(payload: bytes, *, start: int, end: int) -> list[tuple[bytes, int, int]]:
-    """Decode an index block into (user key, offset, size) of the blocks it points at.
+    """Decode an index block into (user key, offset, size) of the blocks it refers to.
 
     Args:
         payload: uncompressed.
@@ -181,8 +181,8 @@ def decode_index(payload: bytes, *, start: int, end: int) -> list[tuple[bytes, i
         end: no block may end after it.
 
     Raises:
-        Malformed: it is not an index of blocks that follow each other inside these limits, which
-            also bounds what a small file can claim to hold.
+        Malformed: it is not an index of consecutive blocks within these limits, which also bound
+            the number of blocks that a small file can claim.
     """
     entries: list[tuple[bytes, int, int]] = []
     for key, handle in decode_pairs(payload, limit=(end - start) // MIN_STORED_SIZE):

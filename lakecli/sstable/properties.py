@@ -1,4 +1,4 @@
-"""The properties block: what a table says of itself, to us, to lakeFS and to RocksDB's tools."""
+"""The properties block, read by lakecli, lakeFS and RocksDB's tools."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _FIXED = {
     "rocksdb.prefix.extractor.name": b"nullptr",
     "rocksdb.property.collectors": b"[static]",
 }
-"""What lakeFS's writer says of every table, and its readers expect."""
+"""Properties that lakeFS's writer gives every table, and its readers expect."""
 
 
 def encode_properties(user: Mapping[str, bytes], numbers: Mapping[str, int]) -> bytes:

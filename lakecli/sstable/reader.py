@@ -1,6 +1,6 @@
-"""Reading a table: its end once, then one block a point read.
+"""Reading a table: its tail once, then one block for each point read.
 
-Whatever is wrong with a file ends in `CorruptTable`, which names the file and the offset.
+Every defect of a file raises `CorruptTable`, which names the file and the offset.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TAIL_SIZE = 64 << 10
 
 
 class Block(NamedTuple):
-    """A data block, decoded.
+    """A decoded data block.
 
     Attributes:
         stored: as the file holds it, trailer included.
@@ -134,14 +134,11 @@ class Table:
         return records
 
     def find_block(self, key: bytes) -> int:
-        """Return the first block that may hold a key no less than `key`.
-
-        `block_count` where there is none.
-        """
+        """Return the first block that may hold a key no less than `key`, else `block_count`."""
         return bisect_left(self._separators, key)
 
     def stored_block(self, number: int) -> bytes:
-        """Return a block as stored, trailer included, its checksum verified, not decoded.
+        """Return a block as stored, trailer included; its checksum is verified.
 
         Raises:
             CorruptTable: the block is damaged.
@@ -155,10 +152,10 @@ class Table:
         return stored
 
     def block(self, number: int) -> Block:
-        """Return a block, its checksum verified, decoded.
+        """Return a decoded block, its checksum verified.
 
         Raises:
-            CorruptTable: the block is damaged, or holds keys that the index has elsewhere.
+            CorruptTable: the block is damaged, or has keys outside the bounds of its index entry.
         """
         block = decode_block(
             self.stored_block(number), name=self.name, offset=self._offsets[number]
@@ -170,15 +167,15 @@ class Table:
         elif keys[-1] > self._separators[number] or (
             number and keys[0] <= self._separators[number - 1]
         ):
-            raise self._corrupt(number, "a block with keys that the index has elsewhere")
+            raise self._corrupt(number, "a block with keys outside the bounds of its index entry")
         return block
 
     def records(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys and values in key order, from the first key no less than `start`.
 
         Raises:
-            CorruptTable: a block is damaged, or all of them hold more or less records than the
-                table claims.
+            CorruptTable: a block is damaged, or the number of records is not that of the
+                properties.
         """
         seen = 0
         for number in range(self.find_block(start), self.block_count):
@@ -190,7 +187,7 @@ class Table:
             else:
                 yield from zip(block.keys, block.values, strict=True)
         if not start and seen != self.count:
-            what = f"{seen} records where the properties say {self.count}"
+            what = f"{seen} records, but the properties say {self.count}"
             raise CorruptTable(self.name, self._offsets[-1], what)
 
     def read_all(self) -> tuple[list[bytes], list[bytes]]:

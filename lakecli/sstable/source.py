@@ -1,4 +1,4 @@
-"""Where the bytes of an SSTable come from: memory, or a file read at offsets."""
+"""Sources of an SSTable's bytes: memory, or a file read at offsets."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Source(Protocol):
     """For error messages."""
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset`, less where the file ends earlier."""
+        """Return `length` bytes from `offset`, fewer if the file ends earlier."""
 
     def read_tail(self, length: int) -> tuple[bytes, int]:
-        """Return the last `length` bytes, less where the file is shorter, and the file's size."""
+        """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
 
 
 class BytesSource:
@@ -32,11 +32,11 @@ class BytesSource:
         self._data = data
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset`, less where the file ends earlier."""
+        """Return `length` bytes from `offset`, fewer if the file ends earlier."""
         return self._data[offset : offset + length]
 
     def read_tail(self, length: int) -> tuple[bytes, int]:
-        """Return the last `length` bytes, less where the file is shorter, and the file's size."""
+        """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
         return self._data[max(0, len(self._data) - length) :], len(self._data)
 
 
@@ -45,10 +45,10 @@ class FileSource:
 
     Args:
         path: of the file.
-        name: for error messages; the path where not given.
+        name: for error messages; the path by default.
 
     Raises:
-        OSError: the file cannot be opened. Reads raise it too where the disk fails.
+        OSError: the file cannot be opened. Reads raise it if the disk fails.
     """
 
     def __init__(self, path: str | Path, name: str = "") -> None:
@@ -56,11 +56,11 @@ class FileSource:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset`, less where the file ends earlier."""
+        """Return `length` bytes from `offset`, fewer if the file ends earlier."""
         return os.pread(self._descriptor, length, offset)
 
     def read_tail(self, length: int) -> tuple[bytes, int]:
-        """Return the last `length` bytes, less where the file is shorter, and the file's size."""
+        """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
         size = os.fstat(self._descriptor).st_size
         offset = max(0, size - length)
         return self.read(offset, size - offset), size

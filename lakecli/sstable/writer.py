@@ -1,6 +1,6 @@
-"""Writing a table: records in ascending order, or whole blocks of other tables, become one file.
+"""Writing a table from records in ascending order, or from whole blocks of other tables.
 
-The bytes are a function of the records and the properties alone, however the records were added.
+The bytes depend on the records and the properties alone, not on how the records were added.
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ class TableWriter:
         max_key: the last key; ``b""`` while there is none.
 
     Raises:
-        ValueError: a property that is not the caller's to set.
+        ValueError: a property is one that only the writer sets.
     """
 
     def __init__(self, *, properties: Mapping[str, bytes]) -> None:
         for name in properties:
             if name in _COMPUTED or name.startswith(RESERVED_PREFIX):
-                raise ValueError(f"the property {name} is the writer's own")
+                raise ValueError(f"only the writer sets the property {name}")
         self.count = 0
         self.min_key = b""
         self.max_key = b""
         self._properties = dict(properties)
         self._waiting_keys: list[bytes] = []
         self._waiting_values: list[bytes] = []
-        # The block being filled: its encoded records, their bytes, where its runs start.
+        # The block being filled: its encoded records, their size, and its restart points.
         self._records: list[bytes] = []
         self._records_size = 0
         self._restarts: list[int] = []
         self._last_key = b""
-        # What is behind it.
+        # The finished blocks.
         self._blocks: list[bytes] = []
         self._data_size = 0
         self._key_size = 0
@@ -105,11 +105,11 @@ class TableWriter:
             self._encode_waiting()
 
     def add_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Add records, in ascending order of their keys; the fast way.
+        """Add records in ascending order of their keys; faster than `add`.
 
         Raises:
-            ValueError: the keys do not ascend, or are not as many as the values; nothing was
-                added.
+            ValueError: the keys do not ascend, or their number is not that of the values; nothing
+                was added.
         """
         if len(keys) != len(values):
             raise ValueError(f"{len(keys)} keys and {len(values)} values")
@@ -121,14 +121,15 @@ class TableWriter:
     def copy_block(self, block: Block) -> None:
         """Add the records of a block of another table, as it is stored there.
 
-        The last block of a table ends where its records did, not where the cut rule says; such a
-        one is added record by record, so that the bytes still depend on the records alone.
+        The last block of a table may end where the cut rule does not cut. Its records are added one
+        by one, so that the bytes still depend on the records alone.
 
         Raises:
-            ValueError: a block is half filled here, or the keys do not ascend; nothing was added.
+            ValueError: the current block is not finished, or the keys do not ascend; nothing was
+                added.
         """
         if not self.at_block_boundary:
-            raise ValueError("a block can only be copied where the last one ended")
+            raise ValueError("a block can only be copied after a finished one")
         if not block.keys:
             return
         self._take(block.keys)
@@ -141,7 +142,7 @@ class TableWriter:
         self._measure(block.keys, block.values)
 
     def finish(self) -> bytes:
-        """Return the whole file. The writer is of no use afterwards."""
+        """Return the whole file. The writer must not be used afterwards."""
         self._encode_waiting()
         restarts_size = 4 * len(self._restarts) + 4
         estimate = self._data_size + self._records_size + restarts_size + self._index.size_estimate
@@ -181,7 +182,7 @@ class TableWriter:
         return b"".join((*self._blocks, index.stored, properties, metaindex, footer))
 
     def _take(self, keys: Sequence[bytes]) -> None:
-        """Count keys that are about to be encoded, once they are known to ascend."""
+        """Check the order of keys that are about to be encoded, and count them."""
         if (self.count and keys[0] <= self.max_key) or not all(
             map(lt, keys, islice(keys, 1, None))
         ):
@@ -192,7 +193,7 @@ class TableWriter:
         self.count += len(keys)
 
     def _encode_waiting(self) -> None:
-        """Encode what `add` left waiting, for a batch costs a record less than a call each."""
+        """Encode the records that `add` collected: a batch is faster than one call per record."""
         if self._waiting_keys:
             self._encode(self._waiting_keys, self._waiting_values)
             self._waiting_keys = []
@@ -268,7 +269,7 @@ class TableWriter:
         self._records_size = 0
 
     def _append(self, stored: bytes, last: bytes) -> None:
-        """Add a finished block; it is indexed when the key after it is known."""
+        """Add a finished block; it is indexed once the key after it is known."""
         self._unindexed = (self._data_size, len(stored) - BLOCK_TRAILER_SIZE)
         self._last_key = last
         self._blocks.append(stored)
@@ -287,7 +288,7 @@ class TableWriter:
 
 
 def _ends_at_cut(block: Block) -> bool:
-    """Tell whether the cut rule ends a block where this one ends."""
+    """Return whether the cut rule ends a block where this one ends."""
     crc32c, _, _ = codec()
     restarts = -(-len(block.keys) // RESTART_INTERVAL)
     size = payload_size(block.stored) - 4 * restarts - 4

@@ -242,10 +242,10 @@ def test_a_range_where_a_metarange_should_be_and_the_other_way_round() -> None:
     tree = build(trees, MODEL)
     record = next(iter_ranges(trees, tree))
     _, problems = check_metarange(trees, MetarangeId(record.id))
-    assert "is no metarange" in problems[0].what
+    assert "is not a metarange" in problems[0].what
     (problem,) = check_range(trees, replace(record, id=RangeId(tree)))
     assert isinstance(problem, Problem)
-    assert "is no range" in problem.what
+    assert "is not a range" in problem.what
 
 
 def test_trees_after_many_commits_are_sound() -> None:

@@ -128,7 +128,7 @@ def test_a_range_where_a_metarange_should_be(
     trees = new_trees()
     tree = build(trees, MODEL)
     record = next(iter_ranges(trees, tree))
-    with pytest.raises(WrongTable, match="no metarange"):
+    with pytest.raises(WrongTable, match="not a metarange"):
         read(reopened(trees), MetarangeId(record.id))
 
 
@@ -140,7 +140,7 @@ def test_a_metarange_where_a_range_should_be(
     tree = build(trees, MODEL)
     wrong = object_key(trees, tree, MIDDLE)
     trees.store.put(wrong, trees.store.get(f"_lakefs/{tree}"), ANY)
-    with pytest.raises(WrongTable, match="no range"):
+    with pytest.raises(WrongTable, match="not a range"):
         read(reopened(trees), tree)
 
 

@@ -30,7 +30,7 @@ def test_a_conflict_of_two_requests_is_no_move(monkeypatch: pytest.MonkeyPatch) 
 
     with monkeypatch.context() as patch:
         patch.setattr(store, "put", conflict)
-        with pytest.raises(Unreachable, match="nobody else moved it"):
+        with pytest.raises(Unreachable, match="nobody else changed it"):
             move(store, seen, SECOND)
     assert look(store) == seen
     move(store, seen, SECOND)

@@ -193,7 +193,9 @@ def test_nobody_answers_any_more(bucket: Bucket, effect: str) -> None:
     faults = [("put", Fault("timeout", effect)), *[("get", Fault("timeout"))] * 100]
     store = bucket.troubled(("get", None), *faults)
     wanted = intent("w", commit(1), commit(2))
-    with pytest.raises(OutcomeUnknown, match=r"branch main may have moved .*: no answer"):
+    with pytest.raises(
+        OutcomeUnknown, match=r"it is unknown whether branch main moved .*: no answer"
+    ):
         apply(store, wanted, retries=PATIENT)
     bucket.wire.deliver()
     found = look_up(bucket.store, wanted)

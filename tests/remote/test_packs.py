@@ -187,7 +187,7 @@ def test_damage_is_seen() -> None:
 @pytest.mark.parametrize(
     ("entity", "key", "value", "what"),
     [
-        (b"branch", make("a").id, encode_commit(make("a")), "where commits should be"),
+        (b"branch", make("a").id, encode_commit(make("a")), "not commits"),
         (b"commit", make("b").id, encode_commit(make("a")), f"is {make('a').id}"),
         (b"commit", make("a").id, b"\x02a\x02\xff", "no commit at"),
         (b"commit", make("a").id, b"\x7f", "damaged record"),
@@ -251,7 +251,7 @@ def test_records_that_are_many_times_as_large_as_their_pack(
     monkeypatch.setattr(packs, "PACK_ALLOWANCE", 10_000)
     store = MemoryStore()
     pack_id = packs.write_pack(store, [make(f"{number}" + "x" * 60_000) for number in range(20)])
-    with pytest.raises(DamagedPack, match="many times as large"):
+    with pytest.raises(DamagedPack, match="many times larger"):
         packs.read_pack(store, pack_id)
 
 

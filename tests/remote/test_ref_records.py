@@ -152,7 +152,7 @@ def with_move(**fields: object) -> bytes:
     ],
 )
 def test_what_is_no_ref(data: bytes) -> None:
-    with pytest.raises(NotOurs, match=r"_lakecli/refs/branches/main is nothing that lakecli wrote"):
+    with pytest.raises(NotOurs, match=r"_lakecli/refs/branches/main was not written by lakecli"):
         parse_ref("branch", "main", data, V)
 
 
@@ -220,7 +220,7 @@ def test_what_nobody_could_read_is_not_written() -> None:
 
 
 def test_what_is_no_json() -> None:
-    with pytest.raises(NotOurs, match=r"wrote: it is no JSON$"):
+    with pytest.raises(NotOurs, match=r"by lakecli: it is no JSON$"):
         parse_ref("branch", "main", b"", V)
 
 
@@ -236,5 +236,5 @@ def test_a_ref_of_another_name_or_format() -> None:
     "data", [b"", b"{}", b'{"format":1}', b'{"format":1,"moves":[]}', b'{"format":1,"moves":{}}']
 )
 def test_what_is_no_reflog(data: bytes) -> None:
-    with pytest.raises(NotOurs, match="some/key is nothing"):
+    with pytest.raises(NotOurs, match="some/key was not written"):
         parse_moves("some/key", data)

@@ -88,7 +88,7 @@ def test_moves_are_not_dropped_for_others_in_their_place() -> None:
     other = parse_moves("x", dump_moves(tuple(checked_moves(store)[15::-1])))
     key = reflog_key("branch", "main", 16)
     store.put(key, dump_moves(tuple(move._replace(who="Eve") for move in other)), ANY)
-    with pytest.raises(NotOurs, match="holds other moves"):
+    with pytest.raises(NotOurs, match="moves that do not belong"):
         apply(store, intent("w", commit(32), commit(33)), retries=PATIENT)
     store.put(key, dump_moves(other), ANY)
     apply(store, intent("w", commit(32), commit(33)), retries=PATIENT)

@@ -104,7 +104,7 @@ def test_a_block_is_only_copied_where_the_last_one_ended() -> None:
     writer = TableWriter(properties={})
     writer.add(b"", b"")
     assert not writer.at_block_boundary
-    with pytest.raises(ValueError, match="where the last one ended"):
+    with pytest.raises(ValueError, match="only be copied after a finished one"):
         writer.copy_block(block)
     assert list(open_bytes(writer.finish()).records()) == [(b"", b"")]
 
@@ -127,7 +127,7 @@ def test_keys_that_do_not_ascend_are_refused_and_nothing_added() -> None:
             writer.add(key, b"")
     with pytest.raises(ValueError, match="2 keys and 1 values"):
         writer.add_many([b"x", b"y"], [b""])
-    with pytest.raises(ValueError, match="where the last one ended"):
+    with pytest.raises(ValueError, match="only be copied after a finished one"):
         writer.copy_block(block)
     writer.add_many([], [])
     assert (writer.count, writer.min_key, writer.max_key) == (2, b"b", b"d")

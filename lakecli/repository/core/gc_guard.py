@@ -228,10 +228,12 @@ class GcGuard:
         ) from error
 
     def _settle(self) -> None:
-        from lakecli.remote.collection import Phase, settle
+        from lakecli.remote.collection import Phase, wait_for_sweep
 
         if self._read().phase is Phase.SWEEPING:
-            settle(self._store, Retries(SWEEPS, sleep=self.sleep, monotonic=self._monotonic))
+            wait_for_sweep(
+                self._store, Retries(SWEEPS, sleep=self.sleep, monotonic=self._monotonic)
+            )
             self._read()
 
     def _keep(self, state: GcState, keys: set[str]) -> bool:

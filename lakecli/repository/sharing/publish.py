@@ -238,9 +238,9 @@ def _is_lost(
 
 
 def _settled(repository: Repository) -> GcState:
-    from lakecli.remote.collection import settle
+    from lakecli.remote.collection import wait_for_sweep
 
-    return settle(repository.store, Retries(SWEEPS, sleep=repository.guard.sleep))
+    return wait_for_sweep(repository.store, Retries(SWEEPS, sleep=repository.guard.sleep))
 
 
 def _new_commits(
