@@ -1,16 +1,16 @@
-"""The operation log: what each command changed in a repository, and how to take it back.
+"""The operation log: what each command changed in a repository, and what undoing it needs.
 
-Every command that changes refs or staging appends one operation, in the transaction that makes
-the change. It holds the refs before and after. Of staged records it holds what each path had
-before (its image), written at the latest together with the first change of that path. The staging
-tokens that it sealed are kept for as long as the operation is.
+Every command that changes refs or staging appends one operation, in the transaction that makes the
+change. An operation has the refs before and after, and the previous staged record of each path (its
+image), which is written no later than the first change of that path. The staging tokens that it
+sealed are kept as long as the operation.
 
 ::
 
     OPERATIONS  n ‖ repository              -> the last sequence number given out
                 s ‖ repository ‖ sequence   -> the operation as JSON, times as unix seconds
                 i ‖ repository ‖ id         -> its sequence number
-    IMAGES      paths under h(id ‖ token)   -> 00, nothing was staged | 01 ‖ what was staged
+    IMAGES      paths under h(id ‖ token)   -> 00, nothing was staged | 01 ‖ the staged record
 
     sequence numbers: 8 bytes, big-endian
 """
@@ -47,10 +47,10 @@ class RefChange:
 
     Attributes:
         kind: ``branch``, ``tag`` or ``repository``.
-        name: of the ref or repository.
-        before: its fields as JSON takes them; ``None`` where it was not there.
-        after: likewise, ``None`` where it is gone.
-        is_local: it takes back, or does again, what came from the bucket: never sent there.
+        name: the name of the ref or repository.
+        before: its fields before, as JSON; ``None`` if it did not exist.
+        after: its fields after, as JSON; ``None`` if it was deleted.
+        is_local: whether it undoes or redoes what came from the bucket, so is never sent there.
     """
 
     kind: str
@@ -62,11 +62,11 @@ class RefChange:
 
 @dataclass(frozen=True, slots=True)
 class StagingChange:
-    """One staging area that an operation wrote to; its images tell the paths.
+    """One staging area that an operation wrote to; the paths are those of its images.
 
     Attributes:
-        branch: whose area it was.
-        token: of the area.
+        branch: the name of the branch of the area.
+        token: the token of the area.
     """
 
     branch: str
@@ -83,11 +83,11 @@ class Operation:
         at: when it was appended, whole seconds.
         command: what the user typed, without secrets; may be empty.
         kind: what was done: ``commit``, ``branch create``, …
-        refs: what it changed, in the order of changing.
-        staging: the staging areas it wrote to.
-        sealed: staging tokens it closed, committed or thrown away: kept to take it back.
-        metadata: whatever else the log should show.
-        sequence: counts the operations of a repository from 1; given by `append`.
+        refs: the refs that it changed, in that order.
+        staging: the staging areas that it wrote to.
+        sealed: staging tokens that it committed or discarded, kept for undo.
+        metadata: what else the log should show.
+        sequence: its number in the repository, from 1; set by `append`.
     """
 
     id: bytes
@@ -108,26 +108,20 @@ def append(txn: WriteTransaction, operation: Operation) -> Operation:
     numbered = replace(operation, sequence=last_sequence(txn, repository) + 1)
     sequence = numbered.sequence.to_bytes(_SEQUENCE_SIZE)
     txn.put(Table.OPERATIONS, _COUNTER + owner_key(repository), sequence)
-    txn.put(Table.OPERATIONS, _BY_SEQUENCE + owner_key(repository) + sequence, _dump(numbered))
     txn.put(Table.OPERATIONS, _BY_ID + owner_key(repository) + operation.id, sequence)
+    rewrite(txn, numbered)
     return numbered
 
 
 def key_of(operation: Operation) -> bytes:
-    """Return the key of an appended operation: those of newer ones are greater."""
-    return (
-        _BY_SEQUENCE + owner_key(operation.repository) + operation.sequence.to_bytes(_SEQUENCE_SIZE)
-    )
+    """Return the key of an appended operation; keys of newer operations are greater."""
+    sequence = operation.sequence.to_bytes(_SEQUENCE_SIZE)
+    return _BY_SEQUENCE + owner_key(operation.repository) + sequence
 
 
 def rewrite(txn: WriteTransaction, operation: Operation) -> None:
-    """Write an appended operation anew: a command that stages in several parts adds to its own."""
-    sequence = operation.sequence.to_bytes(_SEQUENCE_SIZE)
-    txn.put(
-        Table.OPERATIONS,
-        _BY_SEQUENCE + owner_key(operation.repository) + sequence,
-        _dump(operation),
-    )
+    """Write an operation under its number: a command that stages in parts extends its own."""
+    txn.put(Table.OPERATIONS, key_of(operation), _dump(operation))
 
 
 def last_sequence(txn: ReadTransaction, repository: bytes) -> int:
@@ -143,9 +137,7 @@ def iter_oldest_first(txn: ReadTransaction, repository: bytes) -> Iterator[Opera
 
 def find_oldest(txn: ReadTransaction, repository: bytes) -> Operation | None:
     """Return the oldest operation still in a repository's log, or ``None``."""
-    for _, data in txn.scan(Table.OPERATIONS, prefix=_BY_SEQUENCE + owner_key(repository)):
-        return _load(repository, data)
-    return None
+    return next(iter_oldest_first(txn, repository), None)
 
 
 def find(txn: ReadTransaction, repository: bytes, id: bytes) -> Operation | None:
@@ -170,7 +162,7 @@ def get(txn: ReadTransaction, repository: bytes, id: bytes) -> Operation:
 
 
 def iter_ids(txn: ReadTransaction, repository: bytes, prefix: str) -> Iterator[bytes]:
-    """Yield the IDs of operations that start with `prefix`, lowercase hex digits, ascending."""
+    """Yield the IDs that start with `prefix`, which is lowercase hex digits, ascending."""
     lead = _BY_ID + owner_key(repository)
     whole = lead + bytes.fromhex(prefix[: len(prefix) & ~1])
     for key in txn.scan_keys(Table.OPERATIONS, prefix=whole):
@@ -186,14 +178,14 @@ def iter_operations(txn: ReadTransaction, repository: bytes) -> Iterator[Operati
 
 
 def save_images(txn: WriteTransaction, id: bytes, token: bytes, changed: Iterable[bytes]) -> None:
-    """Remember what paths have staged, before an operation writes to them.
+    """Save what is staged at paths, before an operation writes to them.
 
-    Only the first image of a path counts, so that one operation may write in several parts.
+    Only the first image of a path is kept, so that one operation may write in several parts.
 
     Args:
-        txn: the transaction that will write to them.
-        id: of the operation.
-        token: of the staging area.
+        txn: the transaction that will write to the paths.
+        id: the ID of the operation.
+        token: the token of the staging area.
         changed: the paths, ascending.
     """
     owner = _image_owner(id, token)
@@ -212,16 +204,13 @@ def save_images(txn: WriteTransaction, id: bytes, token: bytes, changed: Iterabl
 
 
 class Image(NamedTuple):
-    """What was staged at a path before an operation; ``None``: nothing."""
+    """What was staged at a path before an operation; `staged` is ``None`` if nothing was."""
 
     staged: bytes | None
 
 
 def find_image(txn: ReadTransaction, id: bytes, token: bytes, path: bytes) -> Image | None:
-    """Return what was staged at a path before an operation wrote to it, or ``None`` if it did not.
-
-    The staged record is itself ``None`` where nothing was.
-    """
+    """Return the image of a path; ``None`` if the operation did not write to it."""
     image = paths.get(txn, Table.IMAGES, _image_owner(id, token), path)
     return None if image is None else Image(_staged_of(image))
 
@@ -229,7 +218,7 @@ def find_image(txn: ReadTransaction, id: bytes, token: bytes, path: bytes) -> Im
 def iter_images(
     txn: ReadTransaction, id: bytes, token: bytes, *, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield (path, what was staged before the operation; ``None``: nothing) in path order."""
+    """Yield (path, record staged before the operation; ``None``: nothing was) in path order."""
     owner = _image_owner(id, token)
     for path, image in paths.scan(txn, Table.IMAGES, owner, start=start, prefix=prefix):
         yield path, _staged_of(image)
@@ -242,8 +231,8 @@ def _staged_of(image: bytes) -> bytes | None:
 def remove(txn: WriteTransaction, operation: Operation, *, limit: int | None = None) -> int:
     """Delete an operation with its images, at most `limit` records, and return how many.
 
-    Fewer than `limit` means that it is gone; otherwise call it again. What its `sealed` tokens
-    hold is left to the caller, who knows which of them are in use again.
+    If that is `limit`, call it again for the rest. What its `sealed` tokens hold is left to the
+    caller, who knows which of them are in use again.
     """
     deleted = 0
     for change in operation.staging:
@@ -252,12 +241,8 @@ def remove(txn: WriteTransaction, operation: Operation, *, limit: int | None = N
         deleted += paths.drop(txn, Table.IMAGES, owner, limit=room)
         if deleted == limit:
             return deleted
-    sequence = operation.sequence.to_bytes(_SEQUENCE_SIZE)
     txn.delete(Table.OPERATIONS, _BY_ID + owner_key(operation.repository) + operation.id)
-    deleted += txn.delete(
-        Table.OPERATIONS, _BY_SEQUENCE + owner_key(operation.repository) + sequence
-    )
-    return deleted
+    return deleted + txn.delete(Table.OPERATIONS, key_of(operation))
 
 
 def _image_owner(id: bytes, token: bytes) -> bytes:
@@ -318,6 +303,6 @@ def _load(repository: bytes, data: bytes) -> Operation:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise IntegrityError(
-            "an operation in the local store makes no sense",
+            "an operation in the local store is malformed",
             hint="the store may be damaged: move it away and start a new one",
         ) from error

@@ -1,7 +1,7 @@
-"""How a clone's branches differ from the bucket's, and what is not committed on them.
+"""Compare a clone's branches with the bucket's, and count their uncommitted changes.
 
-Nothing is asked of the bucket: it is compared with where it stood when this clone last looked.
-Uncommitted changes are this clone's own, nobody else sees them.
+The bucket is not read: branches are compared with its state at the last fetch. Uncommitted changes
+exist in this clone only.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 class Distance(NamedTuple):
-    """How far a branch is from where it stood in the bucket.
+    """How far a branch is from its position in the bucket.
 
     Attributes:
-        upstream: where that was; ``None``: not there, never pushed or deleted.
+        upstream: that position; ``None``: never pushed, or deleted there.
         ahead: how many commits are only here; 0 without an upstream.
-        behind: how many are only there.
-        is_deleted: whether it was there once.
+        behind: how many commits are only there.
+        is_deleted: whether it was deleted there.
     """
 
     upstream: CommitId | None
@@ -42,15 +42,15 @@ class Distance(NamedTuple):
 
 
 class BranchStatus(NamedTuple):
-    """How a branch stands.
+    """The state of a branch.
 
     Attributes:
-        name: of the branch.
+        name: the name of the branch.
         commit_id: its head.
-        distance: from the bucket's.
-        added: uncommitted objects that are new.
-        changed: likewise, that are other ones.
-        removed: likewise, that are gone.
+        distance: how far it is from the bucket's branch.
+        added: how many uncommitted objects are new.
+        changed: how many objects have uncommitted changes.
+        removed: how many uncommitted removals there are.
     """
 
     name: str
@@ -62,7 +62,7 @@ class BranchStatus(NamedTuple):
 
 
 def status(repository: Repository, branch: str | None = None) -> Iterator[BranchStatus]:
-    """Yield how one branch stands, or each of them, ordered by name.
+    """Yield the state of one branch, or of each, ordered by name.
 
     Raises:
         NotFound: no such branch.
@@ -76,7 +76,7 @@ def status(repository: Repository, branch: str | None = None) -> Iterator[Branch
 
 
 def last_fetched(repository: Repository) -> datetime | None:
-    """Return when this clone last looked at all refs in the bucket, or ``None``: never."""
+    """Return when this clone last read all refs of the bucket; ``None``: never."""
     with repository.lake.kv.read() as txn:
         fetched = tracking.find_fetched(txn, repository)
     return None if fetched is None else fetched.at
@@ -95,7 +95,7 @@ def went_back(repository: Repository) -> list[tuple[str, str]]:
 
 
 def only_in_bucket(repository: Repository) -> Iterator[tuple[str, CommitId]]:
-    """Yield name and commit of the branches of the bucket that are not here, ordered by name."""
+    """Yield name and commit of the branches that only the bucket has, ordered by name."""
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
         for tracked in TrackingStore(txn, repository.key).iter("branch"):
@@ -106,14 +106,14 @@ def only_in_bucket(repository: Repository) -> Iterator[tuple[str, CommitId]]:
 def with_distances(
     repository: Repository, branches: Iterable[Branch]
 ) -> Iterator[tuple[Branch, Distance]]:
-    """Yield branches, each with how far it is from where it stood in the bucket."""
+    """Yield branches, each with its distance from the bucket."""
     with repository.lake.kv.read() as txn:
         for branch in branches:
             yield branch, distance(txn, repository, branch)
 
 
 def distance(txn: ReadTransaction, repository: Repository, branch: Branch) -> Distance:
-    """Return how far a branch is from where it stood in the bucket."""
+    """Return the distance of a branch from the bucket."""
     tracked = TrackingStore(txn, repository.key).find("branch", branch.name)
     if tracked is None or tracked.commit_id is None:
         return Distance(None, 0, 0, is_deleted=tracked is not None)

@@ -1,8 +1,7 @@
-"""Commits on their way into the bucket: what is not in a pack yet, in one, with small ones merged.
+"""Write the commits that are in no pack yet into the bucket, as one pack that merges small ones.
 
-Packs are merged geometrically, so that a clone reads few of them whatever the number of pushes.
-A pack that was replaced a day ago is deleted; until then, somebody may be reading what an earlier
-listing showed.
+Packs are merged geometrically, so that a clone reads few of them whatever the number of pushes. A
+replaced pack is deleted after a day: until then, another clone may read what it has listed before.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 KEPT_FOR: Final = timedelta(days=1)
-"""How long a replaced pack stays."""
+"""How long a replaced pack is kept."""
 
 _COMMIT_SIZE: Final = 400
-"""Bytes of a commit in a pack, about, without its texts."""
+"""Approximate bytes of a commit in a pack, without its message."""
 
 
 class Packed(NamedTuple):
-    """A pack that was written: its ID, what is in it, and the packs that it replaces."""
+    """A pack that was written: its ID, its commits, and the packs that it replaces."""
 
     id: PackId
     commit_ids: tuple[CommitId, ...]
@@ -44,7 +43,7 @@ class Packed(NamedTuple):
 def unpacked_commits(txn: ReadTransaction, repository: Repository, start: CommitId) -> list[Commit]:
     """Return the commits that `start` reaches and that are in no pack, in no order.
 
-    Whatever a packed commit reaches is in a pack too.
+    All commits that a packed commit reaches are in packs, too.
 
     Raises:
         DamagedHistory: one of them is missing here.
@@ -85,9 +84,9 @@ def write(repository: Repository, commits: Sequence[Commit]) -> Packed | None:
         try:
             pack = packs.read_pack(store, pack_id)
         except LakeError:
-            continue  # gone or damaged: this pack need not be merged for a push to succeed
+            continue  # missing or damaged: a push does not need to merge this pack
         if pack.bad:
-            continue  # what is no commit for this version might be one for a later one
+            continue  # records that this version cannot read may be commits of a later version
         everything |= {commit.id: commit for commit in pack.commits}
         older = [each for each in pack.replaces if each in listed]
         replaced += [pack_id, *older]
@@ -102,7 +101,7 @@ def write(repository: Repository, commits: Sequence[Commit]) -> Packed | None:
 
 
 def note(txn: WriteTransaction, repository: Repository, packed: Packed) -> None:
-    """Remember which commits a pack has."""
+    """Record which commits a pack has."""
     PackedStore(txn, repository.key).add(packed.id, packed.commit_ids, replaces=packed.replaces)
 
 
@@ -112,7 +111,7 @@ class _Choice(NamedTuple):
 
 
 def _choose(repository: Repository, commits: Sequence[Commit]) -> _Choice:
-    """List the packs, and choose those that a new one should replace."""
+    """List the packs, and choose those that the new one replaces."""
     from lakecli.remote import packs
 
     listed = packs.list_packs(repository.store)

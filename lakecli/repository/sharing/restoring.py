@@ -1,7 +1,7 @@
-"""Sending again what the bucket has lost and this machine still has, before a ref is moved.
+"""Upload again what the bucket has lost and this machine still has, before a ref is moved.
 
-Ranges and metaranges come from the cache, data from large files that were uploaded from here and
-have not changed; each is verified by its digest before and after it is sent.
+Ranges and metaranges come from the cache. Data come from large files that were uploaded from here
+and have not changed. Each object is verified by its digest before and after it is uploaded.
 """
 
 from __future__ import annotations
@@ -18,18 +18,14 @@ if TYPE_CHECKING:
 
 
 class Restoring:
-    """Sends objects again, each once, and remembers how many.
-
-    Args:
-        repository: whose.
-    """
+    """Uploads objects again, each once, and counts them."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
         self._done: set[str] = set()
 
     def tables(self, keys: Sequence[str]) -> list[str]:
-        """Send ranges and metaranges again; return the keys of those that could not be."""
+        """Upload ranges and metaranges again; return the keys for which that was impossible."""
         from lakecli.repository.repair.objects import mend_tables
         from lakecli.repository.repair.records import Damage
 
@@ -39,7 +35,7 @@ class Restoring:
         return [key for key in keys if key not in sent]
 
     def data(self, sizes: Mapping[str, int]) -> set[str]:
-        """Send data objects again, given by key and size; return the keys of those that were."""
+        """Upload data objects again, given by key and size; return the keys that were."""
         from lakecli.repository.repair.objects import mend_data
         from lakecli.repository.repair.records import Damage
 
@@ -53,7 +49,7 @@ class Restoring:
         return sent
 
     def notify(self) -> None:
-        """Leave a notice of what was sent again."""
+        """Leave a notice of what was uploaded again."""
         if not self._done:
             return
         tables = sum(key.startswith(SSTABLES) for key in self._done)

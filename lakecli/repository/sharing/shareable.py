@@ -1,13 +1,13 @@
-"""Whether a storage namespace can be shared: looked at once, before this clone first writes a ref.
+"""Test once whether a storage namespace can be shared, before this clone first writes a ref.
 
-Everything that several machines do rests on compare-and-set, and a store that ignores conditions
-answers like one that honours them. So the promises are put to the test, and what came of it is
-remembered in the local store: a namespace that passed is never asked again, one that failed when
-a day has passed or by ``lakecli doctor``, since stores are upgraded and replaced.
+Sharing rests on compare-and-set, and a store that ignores conditions answers like one that honours
+them. So the store is tested, and the result is recorded in the local store. A namespace that passed
+is not tested again. One that failed is tested again after a day or by ``lakecli doctor``, since
+stores are upgraded and replaced.
 
 ::
 
-    META  sharing/ ‖ repository  -> what was found, as JSON, its time as unix seconds
+    META  sharing/ ‖ repository  -> the finding as JSON, its time as unix seconds
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 VERSION: Final = 1
-"""Of what is put to the test; a namespace that passed an older version is looked at anew."""
+"""The version of the tests; a namespace that passed an older version is tested again."""
 
 REFUSED_FOR: Final = timedelta(days=1)
-"""How long a store that failed is refused without being asked again."""
+"""How long a store that failed is refused without another test."""
 
 PROMISES: Final = ("read-after-write", "create-only", "compare-and-set", "race")
-"""The checks of `lakecli.objectstore.probe.run` that sharing rests on."""
+"""The checks of `lakecli.objectstore.probe.run` that sharing needs."""
 
 
 class CannotShare(Unsupported):
-    """The store does not keep the promises that writing from several machines rests on."""
+    """The store lacks what writing from several machines needs."""
 
 
 class ClockOff(Refused):
-    """This machine's clock is far from the store's: what it dates would mislead everybody else."""
+    """This machine's clock is far from the store's: its dates would mislead other clones."""
 
 
 class Finding(NamedTuple):
-    """What is remembered of a namespace.
+    """The result of testing a namespace.
 
     Attributes:
-        reason: why it cannot be shared, ``""`` if it can.
-        at: when it was looked at.
-        version: of the look, see `VERSION`.
+        reason: why it cannot be shared; ``""`` if it can.
+        at: when it was tested.
+        version: the version of the tests, see `VERSION`.
         namespace: its URI.
     """
 
@@ -65,16 +65,16 @@ class Finding(NamedTuple):
 
 
 def ensure_shareable(repository: Repository) -> None:
-    """Try out, once, whether several machines may write to this repository's namespace.
+    """Test, once, whether several machines may write to this repository's namespace.
 
-    Asks the store nothing once it has passed. At the first time it sends about 100 small requests
-    under a prefix of their own, which is removed in the end where deleting is allowed.
+    The test sends about 100 small requests below a prefix that nothing else uses, and removes the
+    prefix afterwards if deleting is allowed. A namespace that has passed is sent no request.
 
     Raises:
-        CannotShare: the store ignores conditions, or does not show what was written; saying which.
+        CannotShare: the store ignores conditions, or does not show what was written.
         ClockOff: this machine's clock is more than `CLOCK_LIMIT` from the store's.
         PermissionDenied: reading or writing is not allowed there.
-        Unreachable: the store does not answer; nothing is remembered then.
+        Unreachable: the store does not answer; nothing is recorded then.
     """
     with repository.lake.kv.read() as txn:
         known = find_finding(txn, repository)
@@ -83,15 +83,12 @@ def ensure_shareable(repository: Repository) -> None:
     if known.reason:
         raise CannotShare(
             f"{known.namespace} cannot be shared: {known.reason}",
-            hint=f"{conditions.FIX}; to have it looked at again: lakecli doctor {repository.uri}",
+            hint=f"{conditions.FIX}; to test it again: lakecli doctor {repository.uri}",
         )
 
 
 def find_finding(txn: ReadTransaction, repository: Repository) -> Finding | None:
-    """Return what is remembered of a repository's namespace, or ``None`` if it tells nothing now.
-
-    What an older version of the look found tells nothing, nor what was found elsewhere.
-    """
+    """Return the recorded finding; ``None`` if there is none of this namespace and `VERSION`."""
     data = txn.get(Table.META, _key(repository))
     if data is None:
         return None
@@ -103,7 +100,7 @@ def find_finding(txn: ReadTransaction, repository: Repository) -> Finding | None
 
 
 def remember(repository: Repository, reason: str) -> Finding:
-    """Write down what a look at the namespace came to; `reason` is ``""`` if it can be shared."""
+    """Record the result of a test; `reason` is ``""`` if the namespace can be shared."""
     found = Finding(reason, repository.lake.now(), VERSION, _namespace(repository))
     fields = {**found._asdict(), "at": int(found.at.timestamp())}
     with repository.lake.kv.write() as txn:
@@ -118,7 +115,7 @@ def check_clock(ahead: timedelta) -> None:
         ahead: how far the store's clock is ahead of this machine's.
 
     Raises:
-        ClockOff: more than `CLOCK_LIMIT`, either way.
+        ClockOff: it differs by more than `CLOCK_LIMIT`, in either direction.
     """
     if abs(ahead) > CLOCK_LIMIT:
         raise ClockOff(wrong_by(ahead), hint=CLOCK_FIX)
@@ -133,7 +130,7 @@ def _try_out(repository: Repository) -> str:
         before = clock()
         objects.check_write(scratch)
         after = clock()
-        # A store that nobody signs in to is of this machine, and so is its clock.
+        # A store without credentials is on this machine, and has its clock.
         if not is_local(store.uri) and access_of(store) is not None:
             told = store.head(prefix + objects.OBJECT).modified_at
             check_clock(distance(told, before, after))
@@ -146,7 +143,7 @@ def _try_out(repository: Repository) -> str:
             return error.message
         return ""
     finally:
-        scratch.remove_after_failure()  # who may write and not delete can share all the same
+        scratch.remove_after_failure()  # sharing needs no permission to delete
 
 
 def _is_recent(repository: Repository, found: Finding) -> bool:
