@@ -1,4 +1,4 @@
-"""Learning where the refs in the bucket stand: Git's ``fetch``."""
+"""Read the positions of the refs in the bucket, and their commits: Git's ``fetch``."""
 
 from __future__ import annotations
 

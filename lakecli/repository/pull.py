@@ -1,8 +1,8 @@
-"""Bringing a branch up to where it stands in the bucket: Git's ``pull``, a fetch and a merge.
+"""Bring a branch up to date with the bucket: Git's ``pull``, a fetch and a merge.
 
-A branch that has nothing of its own is moved forward, with what is staged on it, unless a staged
-path is among those that come in. One that has commits of its own is merged, which needs a clean
-branch, as every merge does.
+A branch without commits of its own is fast-forwarded, and keeps what is staged on it, unless the
+new commits change a staged path. A branch with commits of its own is merged, which needs a branch
+without uncommitted changes, as every merge does.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MAX_LISTED: Final = 1_000
 
 
 class IncomingConflict(ConflictError):
-    """Staged paths are among those that the commits coming in have changed."""
+    """The commits to pull have changed staged paths."""
 
 
 class Pulling(StrEnum):
@@ -54,9 +54,9 @@ class Pulling(StrEnum):
     MERGED = "merged"
     UP_TO_DATE = "up to date"
     AHEAD = "ahead"
-    """It has what the bucket has, and more: there is nothing to pull."""
+    """It has what the bucket has and more, so there is nothing to pull."""
     TAG = "tag"
-    """It is a tag; fetching it is all there is to do."""
+    """It is a tag, which needs fetching only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class PullOptions:
     """How to pull.
 
     Attributes:
-        committer: of a merge commit.
-        message: of a merge commit; ``None`` for ``Merge remote B``.
+        committer: the committer of a merge commit.
+        message: the message of a merge commit; ``None``: ``Merge remote B``.
         strategy: decides paths that both sides changed differently; the bucket is the source.
-        ff_only: refuse what would need a merge.
+        ff_only: refuse a pull that needs a merge.
         dry_run: fetch, and find out what would be done.
     """
 
@@ -79,15 +79,15 @@ class PullOptions:
 
 
 class PullReport(NamedTuple):
-    """What became of a branch.
+    """What a pull did to a branch.
 
     Attributes:
         fetched: what came from the bucket, of all refs.
-        name: of the branch.
-        before: where it stood; ``None``: it was not here.
-        after: where it stands, or with `PullOptions.dry_run` would; of a merge that was not made,
-            the commit in the bucket.
-        state: in one word.
+        name: the name of the branch.
+        before: its position before; ``None``: it did not exist here.
+        after: its position now, or the one it would have with `PullOptions.dry_run`; of a merge
+            that was not made, the commit in the bucket.
+        state: what was done.
     """
 
     fetched: FetchReport
@@ -104,22 +104,22 @@ def pull(
     *,
     progress: Progress = NO_PROGRESS,
 ) -> PullReport:
-    """Fetch, then bring a branch up to where it stands in the bucket.
+    """Fetch, then bring a branch up to date with the bucket.
 
-    A branch or a tag that is only there is made here.
+    A branch or tag that only the bucket has is made here.
 
     Args:
-        repository: whose.
-        name: of the branch or tag.
-        options: how.
+        repository: the repository of the branch.
+        name: the name of the branch or tag.
+        options: how to pull.
         progress: counts the refs and commits that were read.
 
     Raises:
         NotFound: there is no such ref in the bucket, or it was deleted there.
-        IncomingConflict: staged paths were changed by what comes in; nothing moved.
+        IncomingConflict: the new commits change staged paths; nothing moved.
         DirtyBranch: a merge is needed, and the branch has uncommitted changes.
         MergeConflict: both sides changed the same paths differently, and no strategy decides.
-        NonFastForward: a merge is needed, and only moving forward is wanted.
+        NonFastForward: a merge is needed, and `PullOptions.ff_only` is set.
         Unreachable, PermissionDenied, …: as `fetch` does.
     """
     finish_pending(repository)
@@ -138,7 +138,7 @@ def pull(
 def _pull_branch(
     repository: Repository, fetched: FetchReport, name: str, options: PullOptions
 ) -> PullReport | None:
-    """Bring a branch up to the bucket's once; return ``None`` where it moved meanwhile."""
+    """Bring a branch up to date once; return ``None`` if it moved meanwhile."""
     with repository.lake.kv.read() as txn:
         plan = _plan(txn, repository, name, _tracked(txn, repository, name).commit_id)
     report = PullReport(fetched, name, plan.before, plan.there, plan.state)
@@ -159,7 +159,7 @@ def _pull_branch(
 def _pull_tag(
     repository: Repository, fetched: FetchReport, there: Tracked, *, dry_run: bool
 ) -> PullReport:
-    """Make a tag here that a fetch had brought and somebody has deleted since."""
+    """Make a tag here that was fetched and has been deleted since."""
     assert there.commit_id is not None
     with repository.lake.kv.read() as txn:
         tag = RefStore(txn, repository.key).find_tag(there.name)
@@ -188,7 +188,7 @@ def _take_tag(repository: Repository, tag: Tag) -> None:
 
 
 class _Plan(NamedTuple):
-    """What has to be done: where the branch stands here and there."""
+    """What has to be done, and the positions of the branch here and in the bucket."""
 
     before: CommitId | None
     there: CommitId
@@ -196,7 +196,7 @@ class _Plan(NamedTuple):
 
 
 def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked:
-    """Return the branch, or else the tag, of a name in the bucket."""
+    """Return the branch of a name in the bucket, or else the tag."""
     positions = TrackingStore(txn, repository.key)
     found = [positions.find(kind, name) for kind in ("branch", "tag")]
     for tracked in found:
@@ -206,7 +206,7 @@ def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked
     if any(found):
         raise NotFound(
             f"{name} was deleted in the bucket",
-            hint=f"what is here stays; bring it back there: lakecli push {uri}",
+            hint=f"it is kept on this machine; restore it in the bucket: lakecli push {uri}",
         )
     refs = RefStore(txn, repository.key)
     is_here = refs.find_branch(name) is not None or refs.find_tag(name) is not None
@@ -234,7 +234,7 @@ def _plan(txn: ReadTransaction, repository: Repository, name: str, there: Commit
 
 
 def _follow(repository: Repository, name: str, plan: _Plan) -> bool:
-    """Make a branch or move it forward; return whether it still was as planned."""
+    """Make or fast-forward a branch; return ``False`` if it is no longer as planned."""
     lake = repository.lake
     if plan.before is not None:
         unstage_unchanged(repository, name, plan.there)
@@ -264,13 +264,13 @@ def _follow(repository: Repository, name: str, plan: _Plan) -> bool:
 def _check_staged(
     repository: Repository, name: str, plan: _Plan, *, ignores_unchanged: bool = False
 ) -> bytes:
-    """Refuse to move under staged changes of paths that come in; return what is staged, hashed.
+    """Refuse a move that changes staged paths; return a digest of what is staged.
 
     Args:
-        repository: whose branch.
-        name: of the branch.
+        repository: the repository of the branch.
+        name: the name of the branch.
         plan: where it is to move.
-        ignores_unchanged: let pass what is staged as it is committed; a pull unstages that first.
+        ignores_unchanged: ignore paths staged identically to the head; a pull unstages them first.
     """
     from lakecli.committed.diff import diff
     from lakecli.repository.core.staged_conflicts import iter_crossing
@@ -288,15 +288,15 @@ def _check_staged(
             uri = f"{repository.uri}/{name}"
             raise IncomingConflict(
                 f"{count} of {name} {was} changed in the bucket too",
-                hint=f"commit first, then pull merges: lakecli commit {uri}; or throw what is "
-                f"staged away: lakecli branch reset {uri}",
+                hint=f"commit first, then pull merges: lakecli commit {uri}; or discard what is "
+                f"staged: lakecli branch reset {uri}",
                 paths=paths,
             )
         return _fingerprint(view)
 
 
 def _fingerprint(view: View) -> bytes:
-    """Return a digest of what is staged, to notice a change of it."""
+    """Return a digest of what is staged, to detect changes."""
     digest = blake2b(digest_size=16)
     for path, value in view.staged():
         digest.update(b"%d %d " % (len(path), len(value)))
@@ -306,14 +306,14 @@ def _fingerprint(view: View) -> bytes:
 
 
 def _merge(repository: Repository, report: PullReport, options: PullOptions) -> PullReport:
-    """Merge what is in the bucket into a branch that has commits of its own."""
+    """Merge the bucket's branch into one that has commits of its own."""
     from lakecli.committed.merge import MergeConflict
     from lakecli.repository.merge import MergeOptions, merge
 
     uri = f"{repository.uri}/{report.name}"
     if options.ff_only:
         raise NonFastForward(
-            f"branch {report.name} and the bucket's have parted: moving forward is not enough",
+            f"branch {report.name} and the bucket's have diverged, so it cannot fast-forward",
             hint=f"merge them: lakecli pull {uri}",
         )
     merging = MergeOptions(
@@ -338,7 +338,7 @@ def _merge(repository: Repository, report: PullReport, options: PullOptions) -> 
 
 
 def _check_merge(repository: Repository, report: PullReport, options: MergeOptions) -> None:
-    """Raise what a merge would."""
+    """Raise the errors that a merge would raise."""
     from lakecli.committed.merge import MAX_CONFLICTS_LISTED, MergeConflict
     from lakecli.model import ChangeType
     from lakecli.repository.merge import preview

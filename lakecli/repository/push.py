@@ -1,9 +1,8 @@
-"""Moving refs in the bucket to where they stand here: Git's ``push``.
+"""Move refs in the bucket to where they stand here: Git's ``push``.
 
-A branch moves forward only: to a commit that reaches what the bucket has. Anything else is refused,
-and `pull` merges. With a lease, a ref is moved or deleted whatever it is, provided that it still
-stands where this clone last saw it, or where the caller says. A tag is made once, and moved only
-by a lease.
+A branch moves forward only, to a commit that reaches what the bucket has. Anything else is refused,
+and `pull` merges. With a lease, a ref is moved or deleted if it still stands where this clone last
+saw it, or where the caller says. A tag is made once, and moved with a lease only.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 MAX_ATTEMPTS: Final = 8
-"""Times that others may move a ref, each time to what is pushed here too, while it is pushed."""
+"""How often others may move a ref while it is pushed, each time to an ancestor of it."""
 
 
 class Pushing(StrEnum):
@@ -42,7 +41,7 @@ class Pushing(StrEnum):
     DELETED = "deleted"
     UP_TO_DATE = "up to date"
     BEHIND = "behind"
-    """The bucket has it, and more: there is nothing to push."""
+    """The bucket has it and more, so there is nothing to push."""
 
 
 _WHY: Final = {Pushing.FORCED: "force", Pushing.DELETED: "delete"}
@@ -50,10 +49,10 @@ _WHY: Final = {Pushing.FORCED: "force", Pushing.DELETED: "delete"}
 
 
 class Lease(NamedTuple):
-    """A ref may be moved whatever it points to, if it stands on this commit.
+    """Where a ref has to stand in the bucket for a forced move.
 
     Attributes:
-        commit_id: ``None``: where this clone last saw it.
+        commit_id: the commit; ``None``: where this clone last saw the ref.
     """
 
     commit_id: CommitId | None = None
@@ -65,7 +64,7 @@ class PushOptions:
 
     Attributes:
         who: ``Name <email>``, for the shared reflog.
-        lease: what a move that is no fast-forward needs; ``None``: it is refused.
+        lease: allows moves that are not fast-forwards; ``None``: they are refused.
         dry_run: only find out what would be done.
     """
 
@@ -75,14 +74,14 @@ class PushOptions:
 
 
 class Pushed(NamedTuple):
-    """What became of one ref.
+    """What a push did to one ref.
 
     Attributes:
         kind: ``branch`` or ``tag``.
-        name: of the ref.
-        before: where it stood in the bucket; ``None``: nowhere.
-        after: where it stands there now; ``None``: it is deleted.
-        state: in one word.
+        name: the name of the ref.
+        before: its position in the bucket before; ``None``: it did not exist there.
+        after: its position there now; ``None``: it was deleted.
+        state: what was done.
     """
 
     kind: str
@@ -101,7 +100,7 @@ class Failed(NamedTuple):
 
 
 class PushReport(NamedTuple):
-    """What became of all refs."""
+    """What a push did to all refs."""
 
     pushed: tuple[Pushed, ...]
     failed: tuple[Failed, ...]
@@ -113,16 +112,16 @@ def push(
     """Move a branch or a tag in the bucket to where it stands here.
 
     Args:
-        repository: whose.
-        name: of the ref.
-        kind: ``branch`` or ``tag``; ``None``: whichever there is, a branch first.
-        options: how.
+        repository: the repository of the ref.
+        name: the name of the ref.
+        kind: ``branch`` or ``tag``; ``None``: whichever exists, a branch first.
+        options: how to push.
 
     Raises:
         NotFound: no such ref here.
-        NonFastForward: the bucket has commits that it does not reach.
-        StaleLease: with a lease, the ref does not stand where that says.
-        AlreadyExists: the tag is in the bucket already, elsewhere.
+        NonFastForward: the bucket has commits that the branch does not reach.
+        StaleLease: the ref does not stand where the lease says.
+        AlreadyExists: the tag is in the bucket already, on another commit.
         CannotShare, NewerRepository, NotInBucket, OutcomeUnknown, …: as `publish` does.
     """
     from lakecli.repository.sharing.publish import check_readable
@@ -143,15 +142,15 @@ def push_all(
 ) -> PushReport:
     """Move every branch and every tag in the bucket to where it stands here.
 
-    One that is refused does not keep the others; each moves by itself.
+    Each ref moves independently: one that is refused does not stop the others.
 
     Args:
-        repository: whose.
-        options: how; a lease is where this clone last saw each ref.
+        repository: the repository of the refs.
+        options: how to push; a lease is where this clone last saw each ref.
         progress: counts the refs that were pushed.
 
     Raises:
-        OutcomeUnknown, Unreachable, PermissionDenied, …: what concerns the store as a whole.
+        OutcomeUnknown, Unreachable, PermissionDenied, …: the store failed.
     """
     finish_pending(repository)
     expected = _all_tracked(repository)
@@ -183,12 +182,12 @@ def push_deletion(
 ) -> Pushed:
     """Delete a branch or a tag in the bucket, if it stands where this clone last saw it.
 
-    What is here stays.
+    The ref on this machine stays.
 
     Raises:
         NotFound: no such ref in the bucket.
         Refused: it is the default branch.
-        StaleLease: somebody else has moved it since, or it stands not where the lease says.
+        StaleLease: somebody else has moved it since, or it does not stand where the lease says.
         OutcomeUnknown, Unreachable, …: as `publish` does.
     """
     from lakecli.repository.sharing.publish import check_readable
@@ -214,7 +213,7 @@ def _delete(
     if remote.kind == "branch" and remote.name == repository.record.default_branch:
         raise Refused(
             f"cannot delete the default branch {remote.name}",
-            hint=f"take commits back by: lakecli branch revert {repository.uri}/{remote.name} REF",
+            hint=f"undo commits on it: lakecli branch revert {repository.uri}/{remote.name} REF",
         )
     _check_lease(repository, remote.name, remote.commit_id, options.lease or Lease(), expected)
     done = Pushed(remote.kind, remote.name, remote.commit_id, None, Pushing.DELETED)
@@ -231,14 +230,14 @@ def _push(
     expected: CommitId | None,
     options: PushOptions,
 ) -> Pushed:
-    """Move a ref; again where others moved it meanwhile to what reaches less than ours.
+    """Move a ref; try again if others moved it meanwhile and ours still is a fast-forward.
 
     Args:
-        repository: whose.
-        kind: of the ref.
-        name: of the ref.
+        repository: the repository of the ref.
+        kind: the kind of the ref.
+        name: the name of the ref.
         expected: where it was last seen before this command, for a lease.
-        options: how.
+        options: how to push.
     """
     for _ in range(MAX_ATTEMPTS):
         remote = _look(repository, kind, name)
@@ -286,10 +285,10 @@ def _move(repository: Repository, wanted: Pushed, *, options: PushOptions, since
 
 
 def _look(repository: Repository, kind: str, name: str) -> RemoteRef | None:
-    """Return a ref as it stands in the bucket, with its commits here.
+    """Read a ref in the bucket, bring its commits here, and return it.
 
-    It is not tracked yet: after a push that was refused, a lease still means what was fetched.
-    Where it shows that the bucket went back in time, all refs are fetched.
+    It is not tracked yet: after a refused push, a lease still means what was fetched. If it shows
+    that the bucket went back in time, all refs are fetched.
     """
     from lakecli.remote.refs import find_ref
 
@@ -318,7 +317,7 @@ def _compare(
     before: CommitId | None,
     after: CommitId,
 ) -> Pushing | None:
-    """Return what pushing would do to a ref; ``None``: it needs force."""
+    """Return what a push would do to a ref; ``None`` if it needs force."""
     refs = RefStore(txn, repository.key)
     if before == after:
         return Pushing.UP_TO_DATE
@@ -338,7 +337,7 @@ def _check_lease(
     lease: Lease,
     expected: CommitId | None,
 ) -> None:
-    """Refuse to force a ref that does not stand where it is expected."""
+    """Refuse to force a ref that does not stand where the lease says."""
     if present != (expected if lease.commit_id is None else lease.commit_id):
         raise stale(repository, name, present)
 

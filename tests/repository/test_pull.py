@@ -202,7 +202,7 @@ def test_only_forward(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     share(one, b"a")
     make_commit(two, b"b")
-    with pytest.raises(NonFastForward, match="have parted"):
+    with pytest.raises(NonFastForward, match="have diverged"):
         pull(two, "main", replace(PULL, ff_only=True))
 
 

@@ -246,7 +246,7 @@ def test_a_branch_that_has_parted_says_so(clones: tuple[Repository, ...]) -> Non
     put(bob, {b"b": b"2"}, "bob's")
     with command(ada) as synced_ada:
         stage(synced_ada, "main", {b"c": b"3"})
-        with pytest.raises(LostRace, match="parted") as caught:
+        with pytest.raises(LostRace, match="diverged") as caught:
             commit(synced_ada, "main", message="more", committer="me")
     assert caught.value.hint is not None
     assert "lakecli pull" in caught.value.hint

@@ -1,8 +1,8 @@
-"""Learning where the refs in the bucket stand: Git's ``fetch``.
+"""Read the positions of the refs in the bucket, and their commits: Git's ``fetch``.
 
-One listing of refs, and one of packs where much is new; read are the refs that moved since they
-were last seen and the packs that have their commits. Local branches never move. Tags that are new
-are made here too, where their name is free; one that differs is reported and stays.
+A fetch lists the refs, and the packs if much is new. It reads the refs that moved since they were
+last seen, and the packs that have their commits. Local branches never move. New tags are made here
+if their name is free; a tag that differs is reported and stays.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 MAX_NAMED: Final = 16
-"""Packs that are read by the names that refs have for them, without a look at the others."""
+"""Packs that are read by the names that refs have for them, without listing the others."""
 
 
 class Change(StrEnum):
@@ -52,9 +52,9 @@ class Change(StrEnum):
     """It no longer reaches what it pointed to."""
     DELETED = "deleted"
     WENT_BACK = "went back"
-    """It is from before it was last seen: the bucket went back in time."""
+    """It is older than when it was last seen: the bucket went back in time."""
     INCOMPLETE = "incomplete"
-    """Its commits are not listed yet: it counts as standing where it was."""
+    """Its commits are not listed yet, so its old position is kept."""
     DIFFERS = "differs"
     """A tag of this name points elsewhere here, or a branch has its name."""
 
@@ -64,10 +64,10 @@ class RefUpdate(NamedTuple):
 
     Attributes:
         kind: ``branch`` or ``tag``.
-        name: of the ref.
-        before: where it was last seen; ``None``: nowhere.
-        after: where it stands now; ``None``: it was deleted.
-        change: in one word.
+        name: the name of the ref.
+        before: where it was last seen; ``None``: it was never seen.
+        after: its position now; ``None``: it was deleted.
+        change: what happened to it.
     """
 
     kind: str
@@ -82,11 +82,11 @@ class FetchReport(NamedTuple):
 
     Attributes:
         updated: the refs that moved, branches first, by name.
-        commits: how many were new here.
-        packs: how many were read.
-        refs: how many there are in the bucket, deleted ones too.
-        damaged: what was left out because it cannot be believed; of its refs this clone knows what
-            it knew before.
+        commits: how many commits were new here.
+        packs: how many packs were read.
+        refs: how many refs the bucket has, deleted ones included.
+        damaged: malformed objects, which were left out; refs among them keep their last known
+            position.
     """
 
     updated: tuple[RefUpdate, ...]
@@ -100,10 +100,10 @@ class Remote(NamedTuple):
     """The refs of a bucket as they were read.
 
     Attributes:
-        listed: how many there are, deleted ones too.
-        refs: those that are not as they were known.
-        gone: known ones that are not there any more.
-        damaged: objects in the place of refs that are none.
+        listed: how many there are, deleted ones included.
+        refs: the refs that have changed since they were last seen.
+        gone: refs that were seen before and no longer exist.
+        damaged: objects in the place of refs that are not valid refs.
     """
 
     listed: int
@@ -113,14 +113,14 @@ class Remote(NamedTuple):
 
 
 def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchReport:
-    """Bring what the bucket has and this clone lacks, and remember where its refs stand.
+    """Bring the commits that this clone lacks, and record the positions of the bucket's refs.
 
     Args:
-        repository: whose.
+        repository: the repository to fetch.
         progress: counts the refs and commits that were read.
 
     Raises:
-        NewerRepository: it may be read by newer versions only.
+        NewerRepository: only newer versions may read it.
         OtherRepository: the namespace is no longer this repository's.
         Unreachable: the store does not answer.
         PermissionDenied: reading or listing is not allowed.
@@ -149,19 +149,19 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
 
 
 def notify(repository: Repository, damaged: Sequence[Damage]) -> None:
-    """Leave a notice of each thing in the bucket that was left out."""
+    """Leave a notice of each malformed object that was left out."""
     for each in damaged:
         repository.notify(
             Notice(
                 f"left out {each.kind} {each.name!r}: {each.what}",
-                hint="what this clone knew of it stays; look, and repair what it can: "
+                hint="what this clone knew of it is kept; examine and repair it: "
                 f"lakecli fsck --repair {repository.uri}",
             )
         )
 
 
 class _Back(NamedTuple):
-    """Refs that went back since they were seen, and the packs that are in the bucket now."""
+    """Refs that went back since they were seen, and the packs that the bucket has now."""
 
     seen: tuple[Tracked, ...]
     packs: frozenset[str]
@@ -170,7 +170,7 @@ class _Back(NamedTuple):
 def _find_back(
     repository: Repository, known: Mapping[tuple[str, str], Tracked], remote: Remote
 ) -> _Back:
-    """Find refs that are from before they were last seen; packs are listed where there are any."""
+    """Find refs that are older than when they were last seen; if there are any, list the packs."""
     from lakecli.remote.packs import list_packs
 
     seen = list(remote.gone)
@@ -186,7 +186,7 @@ def _find_back(
 def _accept(
     txn: WriteTransaction, repository: Repository, back: _Back
 ) -> dict[tuple[str, str], Tracked]:
-    """Forget what was known of refs that went back, unless another process has looked since."""
+    """Forget what was known of refs that went back, unless another process fetched since."""
     positions = TrackingStore(txn, repository.key)
     seen = [each for each in back.seen if positions.find(each.kind, each.name) == each]
     if seen:
@@ -202,9 +202,9 @@ def read_remote(
 ) -> Remote:
     """Return the refs that moved since they were seen as `known` has them.
 
-    A ref that the listing lacks is asked for by itself, since a store may list late: refs are
-    never deleted by us, only replaced by a tombstone. An object that is no ref is left out and
-    named: it says nothing about where the ref stands.
+    A ref that the listing lacks is read by its key, since a store may list late: lakecli never
+    deletes a ref object, but replaces it by a tombstone. An object that is no valid ref is left out
+    and reported: it says nothing about the position of the ref.
     """
     from lakecli.remote.refs import BadRef, Listed, iter_refs, read_refs
 
@@ -239,13 +239,13 @@ def take_packs(
     *,
     progress: Progress = NO_PROGRESS,
 ) -> Unpacked:
-    """Take in the packs that bring the commits of refs.
+    """Read the packs that have the commits of refs.
 
-    A ref names the packs of its last moves. Where they are few, as in a fetch every now and then,
-    they are all that is read: packs of those who lost a race are nobody's business. Else, or if
-    that is not enough, packs are listed and all new ones are read, the largest first. A store may
-    list a pack late, so those that moves name are asked for in the end; not before, since most
-    were merged into larger ones long ago. A pack that is damaged is left out and named.
+    A ref names the packs of its last moves. If they are few, only these are read, which leaves out
+    packs of lost races. Otherwise, or if they lack a commit, packs are listed and all new ones are
+    read, the largest first. A store may list a pack late, so packs that moves name are read by key
+    last; not earlier, since most were merged into larger ones long ago. A damaged pack is left out
+    and reported.
     """
     from lakecli.remote.packs import read_named_packs
 
@@ -281,7 +281,7 @@ def take_packs(
 
 
 def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[PackId]:
-    """Yield the packs of a ref's moves, newest first, back to one whose commit is here."""
+    """Yield the packs of a ref's moves, newest first, back to a move whose commit is here."""
     for move in ref.moves:
         if move.after is not None and packed.find_pack(move.after) is not None:
             return
@@ -321,7 +321,7 @@ def _track(
     unpacked: Unpacked,
     went_back: Mapping[tuple[str, str], Tracked],
 ) -> tuple[RefUpdate, ...]:
-    """Write down where refs stand, make tags that are new, and return what changed."""
+    """Record the positions of refs, make new tags, and return what changed."""
     positions = TrackingStore(txn, repository.key)
     updated: list[RefUpdate] = []
     tags: list[RefChange] = []
@@ -333,7 +333,7 @@ def _track(
     for ref in remote.refs:
         found = positions.find(ref.kind, ref.name)
         if found is not None and found.sequence > ref.sequence:
-            continue  # another process has looked since
+            continue  # another process has fetched since
         before = None if found is None else found.commit_id
         if ref.commit_id is not None and not unpacked.has(txn, repository, ref.commit_id):
             update = RefUpdate(ref.kind, ref.name, before, ref.commit_id, Change.INCOMPLETE)
@@ -349,7 +349,7 @@ def _track(
         if change is not None:
             updated.append(RefUpdate(ref.kind, ref.name, before, ref.commit_id, change))
     if tags:
-        # What nobody asked for is not theirs to undo.
+        # Undo passes over what the user did not ask for.
         kind = ref_changes.FOLLOWED if repository.syncs else "fetch"
         operations.append(txn, repository, kind=kind, refs=tags, is_shared=True)
     return tuple(updated)
@@ -376,7 +376,7 @@ def _change(
 def _take_tag(
     txn: WriteTransaction, repository: Repository, tag: Tag, changes: list[RefChange]
 ) -> Change | None:
-    """Make a tag here; where its name is taken by something else, say so."""
+    """Make a tag here; if its name is taken, return that it differs."""
     refs = RefStore(txn, repository.key)
     present = refs.find_tag(tag.name)
     if present is not None or refs.find_branch(tag.name) is not None:

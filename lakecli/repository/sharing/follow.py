@@ -1,10 +1,10 @@
-"""Local refs that go by themselves where the bucket's are, where sharing is automatic.
+"""Move local refs to the positions of the bucket's, where sharing is automatic.
 
-A branch follows where it has nothing of its own: where it stands at an ancestor of the bucket's
-position, or where the bucket itself once stood. Uncommitted changes stay on it; those that others
-have overtaken are found when they are committed. A tag follows where the bucket's once stood. A ref
-that `undo` or `op restore` took back to before a clone, fetch, pull or sync stays there until it
-moves in the bucket again, or until a pull.
+A branch follows the bucket if it has no commits of its own: it stands on an ancestor of the
+bucket's position, or where the bucket itself once stood. Uncommitted changes stay on it; committing
+them finds conflicts. A tag follows if it stands where the bucket's once stood. A ref that `undo` or
+`op restore` moved back to before a clone, fetch, pull or sync stays there until it moves in the
+bucket again, or until a pull.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 def follow(repository: Repository) -> int:
-    """Let local refs that have nothing of their own go where the bucket's are.
+    """Move local refs that have nothing of their own to the positions of the bucket's.
 
-    New ones appear, deleted ones go, but no branch that something is staged on. What is still to
-    be sent does not follow, nor what was taken back and has not moved in the bucket since.
+    New refs are made here. Refs that were deleted in the bucket are deleted here, except branches
+    with staged changes. Refs whose moves are still to be sent, and refs that are held, stay.
 
     Returns:
-        How many moved.
+        How many refs moved.
     """
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
@@ -65,10 +65,10 @@ def follow(repository: Repository) -> int:
 
 
 def _is_ready(repository: Repository, tracked: Tracked) -> bool:
-    """Take off a branch that is to follow what is staged as it is committed.
+    """Unstage what equals the head on a branch that is to follow.
 
     Returns:
-        Whether it may follow; not if what is to be taken off cannot be told, or not be taken.
+        Whether it may follow; not if that cannot be found out, or is being committed.
     """
     if tracked.kind != "branch" or tracked.commit_id is None:
         return True
@@ -84,7 +84,7 @@ def _is_ready(repository: Repository, tracked: Tracked) -> bool:
 
 
 def _stays(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bool:
-    """Whether a ref does not follow: a move of it is to be sent, or it was taken back."""
+    """Return whether a ref does not follow: a move of it is still to be sent, or it is held."""
     key = (tracked.kind, tracked.name)
     return (
         unsent.find_unsent(txn, repository, *key) is not None
@@ -99,7 +99,7 @@ def _stays(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bo
 def _follow_branch(
     txn: WriteTransaction, repository: Repository, tracked: Tracked
 ) -> RefChange | None:
-    """Let a branch follow; return what changed, or ``None`` where it stays as it is."""
+    """Let a branch follow; return the change, or ``None`` if it stays as it is."""
     from lakecli.staging import area
 
     refs = RefStore(txn, repository.key)
@@ -129,7 +129,7 @@ def _follow_branch(
 def _follow_tag(
     txn: WriteTransaction, repository: Repository, tracked: Tracked
 ) -> RefChange | None:
-    """Let a tag follow; return what changed, or ``None`` where it stays as it is."""
+    """Let a tag follow; return the change, or ``None`` if it stays as it is."""
     refs = RefStore(txn, repository.key)
     before = refs.find_tag(tracked.name)
     if before is None:
@@ -151,20 +151,20 @@ _FOLLOW: Final = {"branch": _follow_branch, "tag": _follow_tag}
 def _has_nothing_of_its_own(
     txn: ReadTransaction, repository: Repository, local: Branch, tracked: Tracked
 ) -> bool:
-    """Whether the bucket has had all that a local branch has."""
+    """Return whether the bucket has or had all that a local branch has."""
     refs = RefStore(txn, repository.key)
     if tracked.commit_id is not None:
         if refs.find_commit(tracked.commit_id) is None:
-            return False  # its pack was not there yet
+            return False  # its pack is not listed yet
         if is_ancestor(refs, local.commit_id, tracked.commit_id):
             return True
-    # Somebody took a move back, or deleted the branch.
+    # Somebody moved it back or deleted it.
     return _was_in_bucket(txn, repository, "branch", local)
 
 
 def _was_in_bucket(
     txn: ReadTransaction, repository: Repository, kind: str, local: Branch | Tag
 ) -> bool:
-    """Whether the bucket's ref once stood where the one here does, as far as is known."""
+    """Return whether the bucket's ref once stood where the local one does, as far as is known."""
     moves = iter_moves(txn, repository.key, kind, local.name)
     return any(local.commit_id in (move.before, move.after) for move in moves)

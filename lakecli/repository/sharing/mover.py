@@ -137,7 +137,7 @@ def _check_ahead(
     refs = RefStore(txn, repository.key)
     if before is not None and not is_ancestor(refs, before, branch.commit_id):
         raise LostRace(
-            f"branch {branch.name} and its counterpart in the bucket have parted",
+            f"branch {branch.name} here and in the bucket have diverged",
             hint=f"merge them: lakecli pull {repository.uri}/{branch.name}",
         )
 

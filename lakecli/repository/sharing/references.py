@@ -1,8 +1,9 @@
-"""Whether all that a ref shall make reachable lies in the bucket.
+"""Verify that all that a ref is to make reachable is in the bucket.
 
-A ref is never moved to a commit whose tree or objects are not there: a cache, a restored disk or a
-garbage collection may have made what this clone believes untrue. Looked at are the tables that the
-new commits have and their parents lack, and the data objects of the entries that they changed.
+A ref never moves to a commit whose tree or objects are missing in the bucket: a cache, a restored
+disk or garbage collection may have falsified what this clone knows. This module looks for the
+tables that the new commits have and their parents lack, and for the data objects of the entries
+that they changed.
 """
 
 from __future__ import annotations
@@ -30,27 +31,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PARALLELISM: Final = 16
-"""Objects looked for at a time."""
+"""How many objects are looked for at a time."""
 
 SAMPLE: Final = 16
-"""Young data objects looked for before others of their age are trusted."""
+"""How many young data objects are looked for before others of their age are trusted."""
 
 BATCH: Final = 10_000
-"""Data objects looked for one by one, at most; for more the namespace is listed."""
+"""How many data objects are looked for one by one, at most; for more the namespace is listed."""
 
 LISTED_FROM: Final = 2_000
-"""Ranges and metaranges from which listing them all is quicker than asking for each."""
+"""The number of ranges and metaranges from which listing all is faster than asking for each."""
 
 MAX_LISTED: Final = 1_000
 """Paths that an error lists, at most."""
 
 
 class NotInBucket(IntegrityError):
-    """What a ref shall make reachable is not in the storage namespace."""
+    """What a ref is to make reachable is not in the storage namespace."""
 
 
 class _Wanted(NamedTuple):
-    """A data object that has to be there."""
+    """A data object that has to exist."""
 
     key: str
     size: int
@@ -60,18 +61,18 @@ class _Wanted(NamedTuple):
 def check_references(
     repository: Repository, commits: Sequence[Commit], *, older_than: datetime | None
 ) -> None:
-    """Refuse commits that refer to what is not in the bucket and cannot be sent again.
+    """Refuse commits that refer to objects that the bucket lacks and this machine cannot restore.
 
-    What is missing is sent again where this machine has it: tables from the cache, data from large
-    files that were uploaded from here and have not changed. A missing table says that the bucket
-    lost what was there, so no data is trusted then.
+    Missing objects are uploaded again if this machine has them: tables from the cache, data from
+    large files that were uploaded from here and have not changed. A missing table shows that the
+    bucket lost objects, so no data is trusted then.
 
     Args:
-        repository: whose.
-        commits: new ones, which the bucket's refs do not reach; their parents are trusted where
-            they are not among them.
-        older_than: data objects of entries made later are trusted too, but for a sample, since
-            nobody collects what is that young; ``None``: none is.
+        repository: the repository of the commits.
+        commits: new commits, which the bucket's refs do not reach; parents that are not among them
+            are trusted.
+        older_than: data objects of entries made later are trusted except for a sample, since
+            garbage collection spares what is that young; ``None``: none are trusted.
 
     Raises:
         NotInBucket: listing the paths whose objects are missing.
@@ -104,14 +105,14 @@ def check_references(
 
 
 def _missing_tables(repository: Repository, commits: Sequence[Commit]) -> list[str]:
-    """Return the keys of ranges and metaranges that are not there."""
+    """Return the keys of the ranges and metaranges that are missing."""
     trees = repository.trees
     new = {
         commit.metarange_id: parents
         for commit, parents in _with_parents(repository, commits)
         if commit.metarange_id and commit.metarange_id not in parents
     }
-    # Before they are read: they may be in the cache alone.
+    # They are looked for before they are read, which may find them in the cache only.
     missing = _absent(repository.store, map(sstable_key, new))
     if missing:
         return missing
@@ -125,7 +126,7 @@ def _missing_tables(repository: Repository, commits: Sequence[Commit]) -> list[s
 
 
 def _absent(store: ObjectStore, keys: Iterable[str]) -> list[str]:
-    """Return the keys that no object has."""
+    """Return the keys without an object."""
     wanted = set(keys)
     if len(wanted) >= LISTED_FROM:
         for info in store.list(SSTABLES):
@@ -138,7 +139,7 @@ def _with_parents(
 ) -> Iterator[tuple[Commit, list[MetarangeId]]]:
     """Yield commits, each with the trees of its parents."""
     for commit in commits:
-        # One read for each: the bucket is asked in between, and what reads long bloats the store.
+        # One transaction for each: a long one would bloat the local store while the bucket is read.
         with repository.lake.kv.read() as txn:
             refs = RefStore(txn, repository.key)
             trees = [refs.get_commit(parent).metarange_id for parent in commit.parents]
@@ -148,7 +149,7 @@ def _with_parents(
 def _wanted(
     repository: Repository, commits: Sequence[Commit], older_than: datetime | None
 ) -> Iterator[_Wanted]:
-    """Yield the data objects that commits brought in, some maybe more than once."""
+    """Yield the data objects that commits brought in; some may come more than once."""
     for entry, path in _entries(repository, commits):
         if older_than is None or entry.modified_at < older_than:
             yield _Wanted(entry.physical_address, entry.size, path)
@@ -178,7 +179,7 @@ def _entries(repository: Repository, commits: Sequence[Commit]) -> Iterator[tupl
 def _brought(
     repository: Repository, parents: Sequence[MetarangeId], tree: MetarangeId
 ) -> Iterator[Difference]:
-    """Yield what a tree has that none of its parents' has, in path order."""
+    """Yield what a tree has that none of its parents' trees has, in path order."""
     from lakecli.committed.diff import diff
     from lakecli.model import EMPTY_TREE
 
@@ -214,9 +215,9 @@ def _missing_from_listing(
     missing: dict[bytes, _Wanted] = {}
     with DataIndex() as index:
         for _ in index.fill(repository.store, hash_data=False):
-            pass  # nothing is hashed, so nothing is found damaged
+            pass  # without hashing, no damage is found
         for item in chain(first, wanted):
-            # What the listing does not show yet may be there all the same.
+            # An object that is not listed yet may exist nevertheless.
             if not _is_listed(index, item) and _lost(repository.store, [item]):
                 missing[item.path] = item
                 if len(missing) >= MAX_LISTED:
@@ -238,7 +239,7 @@ def _is_data_there(store: ObjectStore, item: _Wanted) -> bool:
     try:
         check_key(item.key)
     except IntegrityError:
-        return False  # an entry that leads out of the namespace has no data
+        return False  # an address outside the namespace has no data in it
     return _is_there(store, item.key, size=item.size)
 
 
@@ -251,7 +252,7 @@ def _is_there(store: ObjectStore, key: str, *, size: int | None = None) -> bool:
 
 
 def _keep(items: Sequence[T], test: Callable[[T], bool]) -> list[T]:
-    """Return the items that pass a test, which is made for several at a time."""
+    """Return the items that pass a test, several of which run at a time."""
     from lakecli.repository.transfer.parallel import Workers
 
     kept: list[tuple[int, T]] = []

@@ -24,21 +24,21 @@ def stale(repository: Repository, name: str, commit_id: CommitId | None) -> Stal
     where = "was deleted" if commit_id is None else f"stands on {commit_id}"
     return StaleLease(
         f"{name} is not where it was expected in the bucket: it {where}",
-        hint=f"look at what is there: lakecli fetch {repository.uri}, then decide again",
+        hint=f"fetch what is there, then decide again: lakecli fetch {repository.uri}",
     )
 
 
 def refused(
     repository: Repository, kind: str, name: str, *, before: CommitId | None, after: CommitId | None
 ) -> LakeError:
-    """Return the error for a move that would take back or delete what others did.
+    """Return the error for a move that would undo or delete what others did.
 
     Args:
-        repository: whose.
+        repository: the repository of the ref.
         kind: ``branch`` or ``tag``.
-        name: of the ref.
-        before: where it stands in the bucket; ``None``: nowhere, it was deleted there.
-        after: where it should go; ``None``: it should be deleted.
+        name: the name of the ref.
+        before: its position in the bucket; ``None``: it was deleted there.
+        after: the position it should have; ``None``: it should be deleted.
     """
     if after is None:
         return stale(repository, name, before)
@@ -46,12 +46,12 @@ def refused(
     if before is None:
         return NonFastForward(
             f"{kind} {name} was deleted in the bucket",
-            hint=f"what is here stays; bring it back there: lakecli push {uri}",
+            hint=f"it is kept on this machine; restore it in the bucket: lakecli push {uri}",
         )
     if kind == "tag":
         return AlreadyExists(
             f"tag {name} is in the bucket already, at {before}",
-            hint="a tag stays where it is; push with --force-with-lease moves it for everybody",
+            hint="push with --force-with-lease moves the tag for everybody",
         )
     return NonFastForward(
         f"the bucket has commits on {name} that are not here; it stands on {before}",

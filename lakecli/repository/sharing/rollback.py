@@ -1,10 +1,10 @@
-"""A bucket that went back in time: a restored backup, or a replica that lags behind.
+"""Notice that a bucket went back in time: a restored backup, or a replica that lags behind.
 
-The sequence number of a ref only grows, and a ref object is never deleted. A ref with a lower
-number than this clone has seen, with another move under a number that it has seen, or none at all
-says that the bucket went back. Then nothing that is remembered about it is believed: positions and
-moves of such refs are replaced by what is there now, packs that are not listed are forgotten, and
-data that was uploaded before is looked for by the next push, however young it is.
+The sequence number of a ref only grows, and a ref object is never deleted. So the bucket went back
+if a ref has a lower number than this clone has seen, another move under a number that it has seen,
+or is missing. Then nothing recorded about it is believed: positions and moves of such refs are
+replaced by the present ones, packs that are not listed are forgotten, and the next push looks for
+data that was uploaded before, however young it is.
 
 ::
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 
 class Rollback(NamedTuple):
-    """The last time that the bucket was found to have gone back.
+    """The last time that the bucket was noticed to have gone back.
 
     Attributes:
         at: when it was noticed, by this machine's clock.
-        refs: kind and name of each ref, and the commit on which it stood before.
+        refs: kind, name and earlier commit of each ref.
     """
 
     at: datetime
@@ -49,24 +49,24 @@ class Rollback(NamedTuple):
 
 
 def went_back(seen: Tracked, ref: RemoteRef | None) -> bool:
-    """Tell whether a ref is from before it was last seen.
+    """Return whether a ref is older than when it was last seen.
 
     Args:
-        seen: as it was last seen.
-        ref: as it is now; ``None``: there is none.
+        seen: the ref as it was last seen.
+        ref: the ref as it is now; ``None``: it is missing.
     """
     if ref is None or ref.sequence < seen.sequence:
         return True
     if ref.sequence == seen.sequence:
         return ref.write_id != seen.write_id
-    # It went back and has moved on since, past the number that was seen.
+    # It went back, and has moved past the number that was seen since.
     return any(
         move.sequence == seen.sequence and move.write_id != seen.write_id for move in ref.moves
     )
 
 
 def is_new(repository: Repository, kind: str, name: str, ref: RemoteRef | None) -> bool:
-    """Tell whether a ref that was just read shows that the bucket went back since it was seen."""
+    """Return whether a ref that was just read shows that the bucket went back."""
     with repository.lake.kv.read() as txn:
         seen = TrackingStore(txn, repository.key).find(kind, name)
     return seen is not None and went_back(seen, ref)
@@ -79,12 +79,12 @@ def accept(
     *,
     packs: Collection[str],
 ) -> None:
-    """Forget what was remembered of refs that went back; they are tracked anew by the caller.
+    """Forget what was recorded of refs that went back; the caller tracks them again.
 
     Args:
         txn: the transaction that tracks them.
-        repository: whose.
-        seen: the refs as they were seen before.
+        repository: the repository of the refs.
+        seen: the refs as they were last seen.
         packs: the IDs of all packs in the bucket.
     """
     refs = {(each.kind, each.name): each.commit_id for each in seen}
@@ -102,7 +102,7 @@ def accept(
 
 
 def find_last(txn: ReadTransaction, repository: Repository) -> Rollback | None:
-    """Return the last time that the bucket was found to have gone back, or ``None``."""
+    """Return the last time that the bucket went back, or ``None``."""
     data = txn.get(Table.META, _key(repository))
     if data is None:
         return None
@@ -124,14 +124,14 @@ def iter_behind(txn: ReadTransaction, repository: Repository) -> Iterator[tuple[
 
 
 def notify(repository: Repository, refs: Iterable[tuple[str, str]]) -> None:
-    """Leave a notice that the bucket went back."""
+    """Leave a notice that the bucket went back in time."""
     names = [f"{kind} {name}" for kind, name in refs]
     more = f" and {len(names) - 3} more" if names[3:] else ""
     repository.notify(
         Notice(
             f"the bucket went back in time: {', '.join(names[:3])}{more}; a backup may have been "
             "restored, or this is a replica that lags behind",
-            hint="commits that only clones have now are sent again, with what they need, by: "
+            hint="push the commits that only clones have now, with what they need: "
             f"lakecli push --all {repository.uri}",
         )
     )

@@ -1,8 +1,8 @@
-"""Commits that come from the bucket's packs into the local store, closed under ancestry.
+"""Write the commits of the bucket's packs into the local store, closed under ancestry.
 
-A pack is noted as known once all ancestors of its commits are here. One that a store lists late
-therefore leaves nothing behind that looks complete: packs that build on it are read again by the
-next fetch, and until then the refs that need it stay where they were last seen.
+A pack is recorded as known once all ancestors of its commits are here. If a store lists a pack
+late, packs that build on it are read again by the next fetch, and the refs that need it keep their
+last known positions until then.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BATCH: Final = 8_192
 
 
 class _Read(NamedTuple):
-    """A pack that was read, and the parents of its commits that were not here then."""
+    """A pack that was read, and the parents of its commits that were missing here then."""
 
     id: PackId
     replaces: tuple[PackId, ...]
@@ -40,12 +40,12 @@ class _Read(NamedTuple):
 
 @dataclass(slots=True)
 class Unpacked:
-    """What came.
+    """What unpacking brought.
 
     Attributes:
-        packs: how many were read.
-        commits: how many were new here.
-        incomplete: commits that are here and cannot be used: an ancestor of theirs is not.
+        packs: how many packs were read.
+        commits: how many commits were new here.
+        incomplete: commits that are here and cannot be used, since an ancestor is missing.
         damaged: packs, and records of packs, that were left out.
     """
 
@@ -55,7 +55,7 @@ class Unpacked:
     damaged: list[Damage] = field(default_factory=list)
 
     def has(self, txn: ReadTransaction, repository: Repository, commit_id: CommitId) -> bool:
-        """Tell whether a commit is here, with its whole history."""
+        """Return whether a commit is here with its whole history."""
         if commit_id in self.incomplete:
             return False
         return RefStore(txn, repository.key).find_commit(commit_id) is not None
@@ -70,12 +70,12 @@ def unpack(
     """Write the commits of packs into the local store, in batches.
 
     Args:
-        repository: whose.
-        packs: as they are read.
+        repository: the repository of the commits.
+        packs: the packs, as they are read.
         progress: counts the commits that were written.
 
     Raises:
-        DamagedPack: one of them; what came before stays, and is of no consequence.
+        DamagedPack: one of them is damaged; commits written before stay, unused.
     """
     unpacked = Unpacked()
     waiting: list[_Read] = []
@@ -124,7 +124,7 @@ def _missing_parents(repository: Repository, commits: list[Commit]) -> frozenset
 
 
 def _note(repository: Repository, packs: Iterable[_Read]) -> None:
-    """Note packs as known, together: each may need what is in another one."""
+    """Record packs as known, together: each may need commits of another."""
     with repository.lake.kv.write() as txn:
         packed = PackedStore(txn, repository.key)
         for pack in packs:
@@ -132,7 +132,7 @@ def _note(repository: Repository, packs: Iterable[_Read]) -> None:
 
 
 def _note_complete(repository: Repository, waiting: Sequence[_Read], unpacked: Unpacked) -> None:
-    """Note the packs all of whose needs came with others; tell the commits of the rest."""
+    """Record the packs whose needs came with others; add the commits of the rest to `unpacked`."""
     pack_of = {commit_id: pack.id for pack in waiting for commit_id in pack.commit_ids}
     with repository.lake.kv.read() as txn:
         packed = PackedStore(txn, repository.key)
