@@ -1,17 +1,17 @@
-"""Lakes as Spark DataFrames; the public functions are imported from here.
+"""Repositories as Spark DataFrames; import the public functions from here.
 
 ::
 
     source, types      the data source and its columns; filters: pushed down
-    snapshot           what a ref reads as, pinned on the driver
-    entries, decode    entries on executors; history: commits, refs, differences
-    table, layout      reading tables, from directories; remote and fetch: from buckets
-    files              the files of a table
-    write, sink        writing tables: the driver, the executors; shape: of the files
+    snapshot           a ref pinned on the driver: a tree and staged changes
+    entries, decode    read entries on executors; history: commits, refs, differences
+    table, layout      read tables from directories; remote and fetch: from buckets
+    files              lists the files of a table
+    write, sink        write tables: the driver, the executors; shape: of the files
     options            formats and options that reading and writing share
 
-`register` makes the data source ``lakefs`` known to a session, `read_table` gives the data of a
-table at any ref, `write_table` commits a DataFrame to a branch.
+`register` registers the data source ``lakefs`` with a session, `read_table` returns the data of a
+table at any ref, and `write_table` commits a DataFrame to a branch.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ __all__ = ["Written", "read_table", "register", "write_table"]
 
 
 def register(spark: SparkSession, *, home: str | Path | None = None) -> None:
-    """Make ``spark.read.format("lakefs")`` known to a session; once more changes the home.
+    """Register ``spark.read.format("lakefs")`` with a session; a second call changes the home.
 
-    It also allows Spark to hand filters to data sources written in Python, for the option
-    ``pushdown``.
+    This also has Spark pass filters to data sources written in Python, for the option ``pushdown``.
 
     Args:
         spark: the session.
-        home: where lakecli keeps things, as ``LAKECLI_HOME``; by default that variable, or the
-            platform's directories. The option of the same name goes before it.
+        home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
+            platform's directories. The option of the same name overrides it.
     """
     from lakecli.spark.snapshot import home_of
     from lakecli.spark.source import source_class

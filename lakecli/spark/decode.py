@@ -1,10 +1,10 @@
-"""Entries in columns: many records of a range decoded at once, into Arrow arrays.
+"""Decode many records of a range at once, into Arrow columns.
 
-The values of a batch are joined into one buffer and walked in step by numpy: what is the third
-field of one message is nearly always the third of them all. A batch with a message in any other
-form, though it be sound, is decoded one by one, which also decides what is damaged.
+numpy walks all values of a batch in step, in one buffer: the third field of one message is nearly
+always the third field of all. If any message has another form, even a valid one, the messages of
+the batch are decoded one by one, which also finds damaged ones.
 
-Paths are bytes; as Spark's strings are too, they pass through unchanged, UTF-8 or not.
+Paths are bytes, as are Spark's strings, so they pass unchanged even if they are not UTF-8.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
     Flags = npt.NDArray[np.bool_]
     Span = tuple[Numbers, Numbers]
-    """Where each text begins in the buffer, and its bytes."""
+    """The position of each text in the buffer, and its size in bytes."""
 
 PATH: Final = "path"
 ADDRESS: Final = "physical_address"
@@ -50,10 +50,10 @@ _MAX_SECONDS = 1 << 38
 def decode_batch(
     keys: Sequence[bytes], values: Sequence[bytes], wanted: Collection[str]
 ) -> dict[str, pa.Array]:
-    """Return the wanted columns of some records, all but the range ID, which they do not hold.
+    """Return the wanted columns of records, except the range ID, which is not part of records.
 
     Raises:
-        MalformedValue: one of the values records no entry.
+        MalformedValue: a value is not an entry.
     """
     columns: dict[str, pa.Array] = {}
     if PATH in wanted:
@@ -70,8 +70,8 @@ class _Walk:
     """All messages of a batch, read field by field in step.
 
     Attributes:
-        position: of each message's next byte.
-        odd: messages that are not in the form expected.
+        position: position of each message's next byte.
+        odd: the messages that do not have the expected form.
     """
 
     def __init__(self, buffer: npt.NDArray[np.uint8], position: Numbers, end: Numbers) -> None:
@@ -81,14 +81,14 @@ class _Walk:
         self._end = end
 
     def number(self, tag: int) -> Numbers:
-        """Return a field that is an integer, 0 where it is absent, and step over it."""
+        """Return an integer field, 0 if absent, and step past it."""
         present = self.is_next(tag)
         value, after = self.varint(self.position + 1, present)
         self.position = np.where(present, after, self.position)
         return np.where(present, value, 0)
 
     def span(self, tag: int) -> Span:
-        """Return where a field of bytes lies, empty where it is absent, and step over it."""
+        """Return the span of a field of bytes, empty if absent, and step past it."""
         present = self.is_next(tag)
         size, start = self.varint(self.position + 1, present)
         fits = present & (start + size <= self._end)
@@ -99,7 +99,7 @@ class _Walk:
         return start, size
 
     def is_next(self, tag: int) -> Flags:
-        """Return which messages go on with a field."""
+        """Return the messages whose next field has a tag."""
         last = len(self.buffer) - 1
         is_next: Flags = (self.position < self._end) & (
             self.buffer[np.minimum(self.position, last)] == tag
@@ -107,7 +107,7 @@ class _Walk:
         return is_next
 
     def varint(self, at: Numbers, present: Flags) -> Span:
-        """Return the integers that begin somewhere, where they are `present`, and their ends."""
+        """Return the integers at some positions, where `present`, and the positions after them."""
         last = len(self.buffer) - 1
         byte = self.buffer[np.minimum(at, last)].astype(np.int64)
         value = byte & 0x7F
@@ -126,12 +126,12 @@ class _Walk:
         return value, at
 
     def finish(self) -> bool:
-        """Whether every message was read to its end, and nothing in it was odd."""
+        """Return whether all messages were read to their end and have the expected form."""
         return not (self.odd.any() or (self.position != self._end).any())
 
 
 def _in_step(values: Sequence[bytes], wanted: Collection[str]) -> dict[str, pa.Array] | None:
-    """Decode messages that all look as lakecli or lakeFS writes them, or return ``None``."""
+    """Decode messages in the form that lakecli and lakeFS write; ``None`` if one has another."""
     data = b"".join((*values, _PADDING))
     buffer = np.frombuffer(data, np.uint8)
     ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
@@ -177,11 +177,11 @@ def _in_step(values: Sequence[bytes], wanted: Collection[str]) -> dict[str, pa.A
 
 
 def _texts(data: bytes, span: Span) -> pa.Array | None:
-    """Return texts by where they lie, ``None`` if they are not UTF-8; they do not overlap."""
+    """Return texts by their spans, which do not overlap; ``None`` if one is not UTF-8."""
     start, size = span
     if not len(start):
         return pa.array([], pa.string())
-    # Every second element is what lies between two texts.
+    # Every second element is the gap between two texts.
     offsets = np.empty(2 * len(start), np.int32)
     offsets[0::2] = start
     offsets[1::2] = start + size
@@ -199,7 +199,7 @@ def _moments(buffer: npt.NDArray[np.uint8], span: Span) -> pa.Array | None:
     start, size = span
     walk = _Walk(buffer, start, start + size)
     seconds = walk.number(0x08)
-    walk.number(0x10)  # nanoseconds, which entries are read without
+    walk.number(0x10)  # nanoseconds, which are ignored
     if not walk.finish() or (seconds > _MAX_SECONDS).any():
         return None
     return pa.array(seconds * _MICROSECONDS).view(TIMESTAMP)
@@ -211,7 +211,7 @@ def _maps(
     rounds: Sequence[tuple[Numbers, Span]],
     count: int,
 ) -> pa.Array | None:
-    """Return a map a message; round `n` says which have an n-th pair, and where."""
+    """Return a map per message; round `n` has the messages with an n-th pair, and its span."""
     none = np.zeros(0, np.int64)
     rows = np.concatenate((none, *(row for row, _ in rounds)))
     starts = np.concatenate((none, *(start for _, (start, _) in rounds)))

@@ -1,4 +1,4 @@
-"""Reading entries on executors: a partition is a group of ranges, or some staged records."""
+"""Read entries on executors: a partition is a group of ranges, or some staged records."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ BATCH: Final = 16_384
 """Entries decoded together, at most."""
 
 STAGED_BATCH: Final = 8_192
-"""Staged records in one partition: they travel with it."""
+"""Staged records in one partition, which contains them."""
 
 
 class RangesPartition(InputPartition):
     """Consecutive ranges of a tree.
 
     Args:
-        ranges: their records in the metarange, encoded.
-        hidden: paths in them that a staged record replaces or deletes, ascending.
+        ranges: encoded records of the ranges in the metarange.
+        hidden: paths in them that a staged record replaces or deletes, in ascending order.
     """
 
     def __init__(self, ranges: list[bytes], hidden: list[bytes]) -> None:
@@ -60,9 +60,9 @@ class EntriesReader(DataSourceReader):
     """Reads the entries of a snapshot.
 
     Args:
-        snapshot: the moment.
-        schema: of the rows: any of the columns, in any order.
-        entries_per_partition: of committed ranges, about.
+        snapshot: the state of the repository.
+        schema: schema of the rows: any of the columns, in any order.
+        entries_per_partition: approximate number of committed entries in a partition.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class EntriesReader(DataSourceReader):
             return [*self._committed(window, [path for path, _ in staged]), *_batches(staged)]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what executors do not need: staged records go with their partition."""
+        """Leave out staged records, which the partitions contain."""
         return {**self.__dict__, "_snapshot": self._snapshot._replace(staged=b"")}
 
     def _staged(self) -> list[tuple[bytes, bytes]]:

@@ -1,7 +1,7 @@
-"""Reading a table's files on executors, through lakecli's stores: batches out of names.
+"""Read a table's files on executors, through lakecli's stores.
 
-Everything here travels to executors and gets strings. Rows carry the number of the directory that
-their file is in, by which the driver joins the partition columns to them.
+Everything here is pickled for executors. Rows contain the number of their file's directory, by
+which the driver joins the partition columns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakecli.pipeline.store_location import StoreLocation
 
 DIRECTORY: Final = "__lakecli_directory"
-"""The column that says which directory a row's file is in."""
+"""The column with the number of the directory of a row's file."""
 
 VALUE: Final = "value"
 """The column of lines."""
@@ -39,13 +39,13 @@ LINES: Final = 10_000
 """Lines in a batch, at most."""
 
 READ_AHEAD: Final = 1 << 20
-"""Bytes fetched at a time at least: a request costs about as much as they do."""
+"""Bytes fetched at a time, at least: a request alone takes about as long."""
 
 WHOLE: Final = 4 << 20
-"""Files up to this size are fetched by one request, whatever is read of them."""
+"""Files up to this size are fetched by one request, however little is read of them."""
 
 AT_ONCE: Final = 8
-"""Small files that a task fetches at one time: a bucket takes its time for each."""
+"""Small files that a task fetches at the same time, as each request takes a while."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -56,8 +56,8 @@ class Remote(NamedTuple):
     Attributes:
         name: below the table's path.
         address: relative to the storage namespace, or a full URI.
-        size: in bytes.
-        directory: its number.
+        size: size in bytes.
+        directory: number of the file's directory.
     """
 
     name: str
@@ -67,16 +67,16 @@ class Remote(NamedTuple):
 
 
 def gone(location: StoreLocation, file: Remote) -> NotFound:
-    """Return the error of a file whose bytes are not there."""
+    """Return the error of a file whose data object is missing."""
     where = file.address if "://" in file.address else f"{location.uri}/{file.address}"
     return NotFound(
-        f"the data object is gone: {where}, which is {file.name}",
-        hint="see what else is missing: lakecli fsck",
+        f"the data object of {file.name} is missing: {where}",
+        hint="check the repository: lakecli fsck",
     )
 
 
 class ObjectFile(Seekable):
-    """An object as a file that can be read anywhere, in pieces of `READ_AHEAD` and more."""
+    """An object as a seekable file, fetched in pieces of at least `READ_AHEAD` bytes."""
 
     def __init__(self, location: StoreLocation, file: Remote, data: bytes = b"") -> None:
         super().__init__(file.size)
@@ -87,7 +87,7 @@ class ObjectFile(Seekable):
         self._ahead_at = 0
 
     def read(self, size: int = -1) -> bytes:
-        """Return `size` bytes from the position on, less where the object ends."""
+        """Return `size` bytes from the position, or fewer at the end of the object."""
         left = max(0, self._file.size - self._position)
         size = left if size < 0 else min(size, left)
         if self._file.size <= WHOLE and not self._ahead:
@@ -101,7 +101,7 @@ class ObjectFile(Seekable):
         return piece
 
     def readinto(self, buffer: Buffer) -> int:
-        """Fill a buffer as far as there is something to read."""
+        """Fill a buffer, or less of it at the end of the object."""
         view = memoryview(buffer).cast("B")
         piece = self.read(len(view))
         view[: len(piece)] = piece
@@ -115,7 +115,7 @@ class ObjectFile(Seekable):
 
 
 def fetched(location: StoreLocation, files: Sequence[Remote]) -> Iterator[ObjectFile]:
-    """Yield files in order; the small ones among the next few are on their way meanwhile."""
+    """Yield files in order, while the small ones among the next few are fetched."""
 
     def fetch(file: Remote) -> ObjectFile:
         data = b""
@@ -137,9 +137,9 @@ def fetched(location: StoreLocation, files: Sequence[Remote]) -> Iterator[Object
 def parquet_batches(
     source: ObjectFile, file: Remote, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a Parquet file's rows with the columns of a schema; those it lacks are null.
+    """Yield a Parquet file's rows with the columns of a schema; missing columns are null.
 
-    Columns are found by name, whatever their case, as Spark does it.
+    Column names are case-insensitive, as in Spark.
     """
     with source:
         table = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
@@ -169,9 +169,9 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema, file: Remote) -> pa.Rec
                 columns.append(pc.cast(column, options=options))
             except pa.ArrowException as error:
                 raise Unsupported(
-                    f"column {field.name} of {file.name} is {column.type}, and not {field.type} "
+                    f"column {field.name} of {file.name} is {column.type}, not {field.type} "
                     f"as in the table: {error}",
-                    hint="give a schema that all files have, or read them apart",
+                    hint="give a schema that fits all files, or read the files separately",
                 ) from None
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -179,7 +179,7 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema, file: Remote) -> pa.Rec
 def line_batches(
     location: StoreLocation, file: Remote, schema: pa.Schema, *, skip: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the lines of a text file that are not blank, without the first if `skip`."""
+    """Yield the lines of a text file that are not blank, except the first if `skip`."""
     waiting: list[bytes] = []
     for line in iter_lines(location, file):
         if not line.strip():
@@ -204,10 +204,10 @@ def _lines(lines: list[bytes], schema: pa.Schema, file: Remote) -> pa.RecordBatc
 
 
 def iter_lines(location: StoreLocation, file: Remote) -> Iterator[bytes]:
-    """Yield the lines of a text file, which is unpacked if its name says that it is packed.
+    """Yield the lines of a text file, decompressed by the suffix of its name.
 
     Raises:
-        Unsupported: it is packed in a way that is not known here.
+        Unsupported: the compression is not supported.
     """
     store, key = location.addresses().locate(file.address)
     try:
@@ -219,7 +219,7 @@ def iter_lines(location: StoreLocation, file: Remote) -> Iterator[bytes]:
         rest = source.read(len(_BOM)).removeprefix(_BOM)
         while piece := source.read(PIECE):
             rest += piece
-            # What ends in a carriage return may go on with a line feed.
+            # After a carriage return at the end a line feed may follow.
             *lines, rest = rest.splitlines(keepends=True)
             yield from (line.rstrip(b"\r\n") for line in lines)
         yield from rest.splitlines()
@@ -233,21 +233,21 @@ def _unpacked(source: BinaryIO, name: str) -> BinaryIO:
         return cast("BinaryIO", bz2.open(source))
     if suffix in {"snappy", "lz4", "zst", "zstd", "deflate"}:
         raise Unsupported(
-            f"{name} is packed by {suffix}, which cannot be unpacked from a bucket",
-            hint="gz and bz2 can; or: lakecli fs download",
+            f"{name} is compressed by {suffix}, which is not supported in a bucket",
+            hint="use gz or bz2, or download the files: lakecli fs download",
         )
     return source
 
 
 class Reader:
-    """What ``mapInArrow`` runs: numbers of tasks in, rows out.
+    """The function for ``mapInArrow``: takes numbers of tasks, and yields rows.
 
     Args:
-        location: of the repository.
+        location: the repository's namespace.
         tasks: the files of each task.
-        format: ``parquet``, or anything else for lines.
-        schema: of the rows, serialised: Arrow's own does not travel everywhere.
-        skip: pass over the first line of each file.
+        format: ``parquet``; all others are read as lines.
+        schema: schema of the rows, serialised, as Arrow's own cannot always be pickled.
+        skip: skip the first line of each file.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class Reader:
         self._skip = skip
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the tasks that are numbered in some batches."""
+        """Yield the rows of the tasks whose numbers are in some batches."""
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
         for batch in batches:
             for number in batch.column(0).to_pylist():

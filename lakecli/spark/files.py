@@ -1,4 +1,4 @@
-"""The files of a table at a ref: logical names below its path, and where their bytes are."""
+"""List the files of a table at a ref: their names below its path, and their addresses."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class TableFile(NamedTuple):
     """A file of a table.
 
     Attributes:
-        name: below the table's path, with slashes; UTF-8.
+        name: path below the table's path, in UTF-8.
         address: relative to the storage namespace, or a full URI.
-        size: in bytes.
+        size: size in bytes.
     """
 
     name: str
@@ -37,12 +37,12 @@ class TableFile(NamedTuple):
 def table_files(repository: Repository, uri: str) -> list[TableFile]:
     """Return the files that Spark would read below a path, ordered by name.
 
-    A ref is resolved once, here. A path that is an object is a table of one file.
+    The ref is resolved here, once. A path that names an object is a table of one file.
 
     Raises:
-        UsageError: a name that no directory could hold, or that is not UTF-8.
-        NotFound: no such ref, or nothing to read there.
-        LakeError: the address of a file cannot be followed; see `address.Resolver`.
+        UsageError: a name is not valid in a directory, or not UTF-8.
+        NotFound: the ref does not exist, or there is nothing to read.
+        LakeError: the address of a file may not or cannot be read; see `address.Resolver`.
     """
     from lakecli.committed.values import decode_entry
     from lakecli.uri import as_directory
@@ -67,13 +67,13 @@ def table_files(repository: Repository, uri: str) -> list[TableFile]:
     if not files:
         raise NotFound(
             f"nothing to read at {uri}",
-            hint="Spark passes over names that begin with '_' or '.', and there are no others",
+            hint="all names begin with '_' or '.', which Spark ignores",
         )
     return files
 
 
 def is_read(name: str) -> bool:
-    """Tell whether Spark reads a file: it passes over hidden ones and its own markers."""
+    """Return whether Spark reads a file: it ignores hidden files and its own markers."""
     return not any(
         part.startswith(".") or (part.startswith("_") and "=" not in part) or part.endswith(COPYING)
         for part in name.split("/")
@@ -84,13 +84,13 @@ def _checked(key: bytes, uri: str) -> str:
     name = os.fsdecode(key)
     if not all(name.split("/")) or "\0" in name:
         raise UsageError(
-            f"not a table, no directory could hold one of its objects: {key!r} at {uri}",
-            hint="name a path further down, or move that object away: lakecli fs mv",
+            f"not a table: an object has a path that is not valid in a directory: {key!r} at {uri}",
+            hint="name a path below it, or move the object: lakecli fs mv",
         )
     try:
         return key.decode()
     except UnicodeDecodeError:
         raise UsageError(
-            f"not a table, a name in it is not UTF-8: {key!r} at {uri}",
-            hint="move that object away: lakecli fs mv",
+            f"not a table: a path in it is not UTF-8: {key!r} at {uri}",
+            hint="move the object: lakecli fs mv",
         ) from None

@@ -1,4 +1,4 @@
-"""What filters say about the path: the interval of keys that can pass them."""
+"""Filters on the path: the interval of keys that can pass them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _COLUMN = ("path",)
 
 
 class Window(NamedTuple):
-    """Keys from `start` to before `stop`; ``None``: to the end."""
+    """Keys from `start` to before `stop`; ``None``: there is no end."""
 
     start: bytes = b""
     stop: bytes | None = None
 
     def narrowed(self, other: Window) -> Window:
-        """Return what both have."""
+        """Return the intersection of two windows."""
         stops = [stop for stop in (self.stop, other.stop) if stop is not None]
         return Window(max(self.start, other.start), min(stops, default=None))
 
     @property
     def is_empty(self) -> bool:
-        """Whether no key is in it."""
+        """Whether the window contains no key."""
         return self.stop is not None and self.start >= self.stop
 
 
@@ -38,9 +38,9 @@ def window_of(prefix: bytes) -> Window:
 
 
 def narrow(window: Window, filters: Iterable[Filter]) -> Window:
-    """Return the part of a window whose paths can pass all filters, whatever they say of others.
+    """Return the part of a window whose paths can pass all filters on the path.
 
-    It may hold paths that do not pass, so the filters have to be applied nevertheless.
+    It may contain paths that do not pass, so the filters have to be applied too.
     """
     for each in filters:
         rule = RULES.get(type(each).__name__)
@@ -63,4 +63,4 @@ RULES: Mapping[str, Callable[[list[bytes]], Window]] = {
     "LessThan": lambda values: Window(stop=values[0]),
     "LessThanOrEqual": lambda values: Window(stop=values[0] + b"\0"),
 }
-"""The window of each filter that says something, by the name of its class."""
+"""The window of each filter that limits the path, by the name of its class."""

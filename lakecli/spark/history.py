@@ -1,7 +1,7 @@
 """Commits, refs and differences as rows.
 
-Commits and refs come from the local store, on the driver; differences are read by executors, each
-of an interval of keys in which the trees differ.
+The driver reads commits and refs from the local store. Executors read differences, each in an
+interval of keys in which the trees differ.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 ROWS: Final = 1_000
-"""Commits or refs in one partition: they travel with it."""
+"""Commits or refs in one partition, which contains them."""
 
 BATCH: Final = 8_192
 """Differences in one batch."""
 
 
 def look_at_commits(uri: str, home: str | None) -> list[Row]:
-    """Return the commits that a ref reaches, newest first; the default branch without one.
+    """Return the commits that a ref reaches, newest first; without a ref, the default branch.
 
     Raises:
-        NotFound: the repository or the ref is not there.
+        NotFound: the repository or the ref does not exist.
     """
     from lakecli.repository.log import LogOptions, log
 
@@ -66,7 +66,7 @@ def look_at_refs(uri: str, home: str | None) -> list[Row]:
     """Return branches, then tags, each ordered by name.
 
     Raises:
-        NotFound: the repository is not there.
+        NotFound: the repository does not exist.
     """
     from lakecli.refs.ref_store import RefStore
 
@@ -82,7 +82,7 @@ LOOKS: Mapping[str, Callable[[str, str | None], list[Row]]] = {
     COMMITS: look_at_commits,
     REFS: look_at_refs,
 }
-"""What finds the rows of each kind."""
+"""The function that returns the rows of each kind."""
 
 
 class RowsPartition(InputPartition):
@@ -94,14 +94,14 @@ class RowsPartition(InputPartition):
 
 
 class RecordsReader(DataSourceReader):
-    """Reads rows that were found on the driver."""
+    """Reads rows that the driver has found."""
 
     def __init__(self, rows: list[Row], schema: StructType) -> None:
         self._rows = rows
         self._schema = schema
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the rows, which go with their partitions."""
+        """Leave out the rows, which the partitions contain."""
         return {"_schema": self._schema, "_rows": []}
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -118,7 +118,7 @@ class RecordsReader(DataSourceReader):
 
 
 class Trees(NamedTuple):
-    """What two refs name, and for three dots what both came from; `base` is else the left one."""
+    """The trees of two refs; `base` is their merge base for three dots, else the left tree."""
 
     location: StoreLocation
     base: MetarangeId
@@ -131,8 +131,8 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
     """Resolve ``LEFT...RIGHT`` or ``LEFT..RIGHT``.
 
     Raises:
-        UsageError: it is neither, or names a staging area.
-        NotFound: one of them names nothing.
+        UsageError: it has neither form, or names a staging area.
+        NotFound: a ref does not exist.
         Refused: three dots between refs without a common ancestor.
     """
     from lakecli.repository.core.merge_base import find_merge_points
@@ -141,11 +141,11 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
     dots = "..." if "..." in refs else ".."
     left, _, right = refs.partition(dots)
     if not left or not right:
-        raise UsageError(f"no two refs: {refs!r}", hint="diff: LEFT...RIGHT or LEFT..RIGHT")
+        raise UsageError(f"not two refs: {refs!r}", hint="write LEFT...RIGHT or LEFT..RIGHT")
     parsed = parse(uri)
     if parsed.ref is not None:
         raise UsageError(
-            f"a ref in the URI and two to compare: {uri!r}",
+            f"the URI has a ref in addition to the two to compare: {uri!r}",
             hint=f'.option("prefix", …).load("lakefs://{parsed.repository}")',
         )
     window = window_of(os.fsencode(prefix))
@@ -173,7 +173,7 @@ class IntervalPartition(InputPartition):
 
 
 class DiffReader(DataSourceReader):
-    """Reads the differences of two trees, conflicts included where there is a base."""
+    """Reads the differences of two trees, including conflicts if there is a base."""
 
     def __init__(self, trees: Trees, schema: StructType, *, entries_per_partition: int) -> None:
         self._trees = trees
@@ -248,7 +248,7 @@ def _batch(schema: pa.Schema, rows: list[Row]) -> pa.RecordBatch:
     arrays = []
     for field in schema:
         values = [row[field.name] for row in rows]
-        if field.name == "path":  # bytes, which are Spark's strings whether UTF-8 or not
+        if field.name == "path":  # bytes: Spark's strings need not be UTF-8
             arrays.append(pa.array(values, pa.binary()).view(pa.string()))
         else:
             arrays.append(pa.array(values, field.type))

@@ -1,8 +1,8 @@
-"""A table as a directory that Spark reads by itself, where the bytes are files of this machine.
+"""Lay out a table as a directory that Spark reads itself, if the bytes are on this machine.
 
-Data objects are named by their contents, so the directory holds a symbolic link for each file,
-under the name that the table has for it. It lies in the cache, is named by what it holds, and
-goes when nobody has asked for it for a week.
+Data objects are named by their contents, so the directory has a symbolic link for each file, under
+its name in the table. The directory is in the cache, is named by a digest of its links, and is
+deleted after a week without use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KEPT: Final = timedelta(days=7)
 
 
 def local_files(repository: Repository, files: Sequence[TableFile]) -> list[Path] | None:
-    """Return where the bytes of files are on this machine, or ``None`` if some are not."""
+    """Return the paths of files' bytes on this machine; ``None`` if some are elsewhere."""
     paths = []
     for file in files:
         path = _local_path(repository, file.address)
@@ -65,7 +65,7 @@ def lay_out(repository: Repository, files: Sequence[TableFile], paths: Sequence[
         fresh = tables / f"new-{lake.runtime.new_id().hex()}"
         try:
             _link(fresh, files, paths)
-            with suppress(FileExistsError, OSError):  # another process was quicker
+            with suppress(FileExistsError, OSError):  # another process was first
                 fresh.rename(target)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
@@ -84,8 +84,8 @@ def _link(directory: Path, files: Sequence[TableFile], paths: Sequence[Path]) ->
             link.symlink_to(path)
         except (FileExistsError, NotADirectoryError):
             raise UsageError(
-                f"not a table, {file.name!r} is both an object and a directory",
-                hint="move the object away: lakecli fs mv",
+                f"not a table: {file.name!r} is both an object and a directory",
+                hint="move the object: lakecli fs mv",
             ) from None
 
 

@@ -1,8 +1,8 @@
-"""Planning on the driver how executors read a table from a bucket.
+"""Plan on the driver how executors read a table from a bucket.
 
-What Spark would conclude from the files is asked of Spark itself, by files that look like them: the
-partition columns of a directory tree of tiny ones, the schema of Parquet of files that have the
-original's end and nothing else, that of CSV and JSON of their lines.
+Spark itself infers partition columns and schema, from local files made for it: partition columns
+from a directory tree of tiny files, the schema of Parquet from sparse files with the original
+footers, that of CSV and JSON from lines.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     """The number of a directory, and the values of the partition columns in it."""
 
 TASK_SIZE: Final = 64 << 20
-"""Bytes that one task reads, about; a file is read by one task."""
+"""Approximate bytes that one task reads; a file is read by one task."""
 
 OPEN_COST: Final = 1 << 20
-"""What opening a file counts as, in bytes."""
+"""Bytes that opening a file counts as."""
 
 _MAGIC: Final = b"PAR1"
 _TAIL: Final = 8
@@ -45,11 +45,11 @@ class Source:
     """A table in a bucket.
 
     Args:
-        repository: whose it is.
-        files: of the table, ordered by name.
-        uri: of it, for errors.
+        repository: the repository.
+        files: files of the table, ordered by name.
+        uri: URI of the table, for errors.
         format: ``parquet``, ``csv`` or ``json``.
-        options: of Spark's reader.
+        options: options of Spark's reader.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Source:
         if self._flags.get("mode") == "dropmalformed" and format != "parquet":
             raise Unsupported(
                 "mode DROPMALFORMED does not work for a table in a bucket",
-                hint="PERMISSIVE, and then .where() on the columns; or: lakecli fs download -r",
+                hint="use PERMISSIVE and .where(), or download it first: lakecli fs download -r",
             )
 
     def read(
@@ -91,7 +91,7 @@ class Source:
         columns: Sequence[str],
         where: str,
     ) -> DataFrame:
-        """Return the DataFrame; `where` still has to be applied to it."""
+        """Return the DataFrame; the caller applies `where`, which only prunes directories here."""
         from pyspark.sql import functions
         from pyspark.sql.types import StructType
 
@@ -119,9 +119,9 @@ class Source:
     def _partitions(
         self, spark: SparkSession, given: StructType | None
     ) -> tuple[StructType, list[Place]]:
-        """Return the partition columns, behind the number of a directory, and their values.
+        """Return the directory's number and partition columns as a schema, and their values.
 
-        Directories that Spark does not look into are left out.
+        Directories that Spark ignores are left out.
         """
         from pyspark.sql.types import IntegerType, StructField, StructType
 
@@ -142,8 +142,8 @@ class Source:
     def _infer(self, spark: SparkSession) -> StructType:
         if not self._files:
             raise UsageError(
-                f"Spark cannot infer the schema of {self._uri}: no file is where it would look",
-                hint="directories of a table are called column=value",
+                f"Spark cannot infer the schema of {self._uri}: it would read none of the files",
+                hint="name the directories of the table column=value",
             )
         if self._format == "parquet":
             return self._infer_parquet(spark)
@@ -155,12 +155,12 @@ class Source:
         if not found.fields:
             raise UsageError(
                 f"Spark cannot infer the schema of {self._uri}: {self._files[0].name} is empty",
-                hint='give it: schema="id INT, …"',
+                hint='give the schema: schema="id INT, …"',
             )
         return found
 
     def _infer_parquet(self, spark: SparkSession) -> StructType:
-        """Return the schema that Spark takes from the ends of files."""
+        """Return the schema that Spark infers from the footers of files."""
         merges = self._flags.get("mergeschema") or spark.conf.get(
             "spark.sql.parquet.mergeSchema", "false"
         )
@@ -172,7 +172,7 @@ class Source:
             return schema
 
     def _sample(self, spark: SparkSession, *, everything: bool) -> Any:  # noqa: ANN401 - an RDD
-        """Return the lines that Spark infers a schema from; the header, if any, is the first."""
+        """Return the lines from which Spark infers a schema, beginning with the header, if any."""
         has_header = self._has_header
         first: list[str] = []
         for file in self._files:
@@ -193,7 +193,7 @@ class Source:
         return self._format == "csv" and self._flags.get("header") == "true"
 
     def _rows(self, spark: SparkSession, files: list[Remote], stored: StructType) -> DataFrame:
-        """Return the data of files, each row with the number of its directory."""
+        """Return the rows of files, each with the number of its directory."""
         from pyspark.sql import functions
 
         if self._format == "parquet":
@@ -218,7 +218,7 @@ class Source:
         from pyspark.sql.pandas.types import to_arrow_schema
         from pyspark.sql.types import IntegerType, StructField, StructType
 
-        # Files may lack what another one has always, so nothing is known never to be null.
+        # A file may lack a column that is never null in another, so all columns are nullable.
         nullable = [
             StructField(each.name, each.dataType, metadata=each.metadata) for each in fields
         ]
@@ -255,7 +255,7 @@ def _tasks(files: Sequence[Remote]) -> Iterator[list[Remote]]:
 def _pruned(
     spark: SparkSession, partitions: StructType, places: list[Place], where: str
 ) -> list[Place]:
-    """Return the directories that can pass a condition; all, if it speaks of other columns too."""
+    """Return the directories that can pass a condition; all if it names other columns too."""
     from pyspark.errors import AnalysisException
 
     if not where or len(partitions.fields) == 1:
@@ -280,10 +280,10 @@ def _parsed(spark: SparkSession, schema: StructType | str | None) -> StructType 
 
 
 def _copy_end(location: StoreLocation, file: Remote, target: Path, *, uri: str) -> None:
-    """Write a file that has the size of a Parquet file and its end, which is where its schema is.
+    """Write a sparse file with the size and the footer of a Parquet file.
 
     Raises:
-        UsageError: it is no Parquet file.
+        UsageError: it is not a Parquet file.
     """
     with ObjectFile(location, file) as source:
         source.seek(max(0, file.size - _TAIL))
@@ -292,7 +292,7 @@ def _copy_end(location: StoreLocation, file: Remote, target: Path, *, uri: str) 
         if tail[4:] != _MAGIC or size > file.size:
             raise UsageError(
                 f"Spark cannot read {uri}: {file.name} is not a Parquet file",
-                hint='name its format: format="csv"',
+                hint='give its format: format="csv"',
             )
         source.seek(file.size - size)
         end = source.read(size)

@@ -22,10 +22,10 @@ _EXTENSIONS: Final = {"none": "", "uncompressed": "", "gzip": ".gz"}
 def shape_of(
     frame: DataFrame, *, format: str, partition_by: Sequence[str], options: Mapping[str, Any]
 ) -> Shape:
-    """Return what the files are going to be like.
+    """Return the shape of the files.
 
     Raises:
-        UsageError: what was asked for makes no sense.
+        UsageError: the format, a column or an option is not valid.
     """
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StringType, StructField, StructType
@@ -37,7 +37,7 @@ def shape_of(
     names = [name.lower() for name in frame.columns]
     for at, name in enumerate(names):
         if name in names[:at]:
-            raise UsageError(f"two columns are called {name!r}", hint="rename one of them")
+            raise UsageError(f"two columns have the name {name!r}", hint="rename one of them")
     by = [name.lower() for name in partition_by]
     for name in by:
         if name not in names or by.count(name) > 1:
@@ -46,7 +46,7 @@ def shape_of(
             )
     fields = [field for field in frame.schema.fields if field.name.lower() not in by]
     if not fields:
-        raise UsageError("every column is a partition column, nothing is left to write")
+        raise UsageError("all columns are partition columns, so the files would be empty")
     given = {name.lower(): str(value) for name, value in options.items()}
     compression = given.get("compression", "snappy" if format == "parquet" else "").lower()
     if format == "parquet":
@@ -80,7 +80,7 @@ def shape_of(
 
 
 def _header(frame: DataFrame, by: Sequence[str], given: Mapping[str, str]) -> str:
-    """Return the line of column names, quoted as Spark quotes them."""
+    """Return the line of column names, quoted as by Spark."""
     if given.get("header", "false").lower() != "true":
         return ""
     from pyspark.sql import functions
@@ -92,7 +92,7 @@ def _header(frame: DataFrame, by: Sequence[str], given: Mapping[str, str]) -> st
 
 
 def arranged(frame: DataFrame, shape: Shape, options: Mapping[str, str]) -> DataFrame:
-    """Return the rows as the sink wants them: partition columns as text and sorted, then data."""
+    """Return the rows for the sink: sorted, with partition columns as text before the others."""
     from pyspark.sql import functions
 
     by = {name.lower() for name in shape.partition_by}

@@ -1,7 +1,7 @@
-"""Writing a table's files on executors: rows in, what was uploaded out.
+"""Write a table's files on executors, and upload them.
 
-Files are written to this machine's disk, named by their contents and uploaded; nothing refers to
-them until the driver commits. So a task that fails, or that runs twice, leaves garbage at most.
+Files are written to the executor's disk and uploaded under the digest of their contents. Nothing
+refers to them until the driver commits, so a task that fails or runs twice leaves only garbage.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from lakecli.repository.transfer.ingest import Ingested
 
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
-"""What a partition column's value is called where it is null or empty."""
+"""The directory name of a partition column's null or empty value."""
 
 ROW_GROUP: Final = 64 << 20
-"""Bytes of Arrow that become one row group, about."""
+"""Approximate bytes of Arrow data in one row group."""
 
 _ESCAPED: Final = frozenset([*map(chr, range(1, 0x20)), *"\"#%'*/:=?\\\x7f{[]^"])
 
@@ -41,27 +41,27 @@ RESULT: Final = pa.schema(
         ("rows", pa.int64()),
     ]
 )
-"""One row for each file that was uploaded."""
+"""One row for each uploaded file."""
 
 RESULT_DDL: Final = "path string, checksum string, size bigint, rows bigint"
 
 
 def escape(text: str) -> str:
-    """Return a column's name or value as Hive and Spark write it into a path."""
+    """Escape a column's name or value for a path, as Hive and Spark do."""
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
 
 
 class Shape(NamedTuple):
-    """What files are like.
+    """The shape of the files.
 
     Attributes:
         format: ``parquet``; all others are lines of text.
-        partition_by: names of the columns whose values are the first columns of the rows, as text.
-        schema: of the other columns, an Arrow schema serialised.
-        extension: of the files' names, with its dot.
-        compression: as pyarrow calls it; for text ``gzip`` or ``none``.
-        header: the first line of every text file; ``""``: there is none.
-        max_rows: in one file; 0: any number.
+        partition_by: partition columns, whose values come first in the rows, as text.
+        schema: Arrow schema of the other columns, serialised.
+        extension: extension of the files' names, with its dot.
+        compression: pyarrow's name of the compression; for text ``gzip`` or ``none``.
+        header: first line of each text file; ``""``: there is none.
+        max_rows: maximum number of rows in a file; 0: there is none.
     """
 
     format: str
@@ -82,7 +82,7 @@ class _File(Protocol):
 
 
 class _ParquetFile:
-    """A Parquet file whose row groups are of a good size, whatever batches come in."""
+    """A Parquet file with row groups of about `ROW_GROUP` bytes, whatever the batches."""
 
     def __init__(self, path: Path, shape: Shape, schema: pa.Schema) -> None:
         self._writer = pq.ParquetWriter(
@@ -116,7 +116,7 @@ class _TextFile:
         self._plain = path.open("wb")
         self._file: BinaryIO = self._plain
         if shape.compression == "gzip":
-            # Without a time in it: the same rows are the same bytes.
+            # Without a timestamp, so that the same rows give the same bytes.
             packed = gzip.GzipFile("", "wb", fileobj=self._plain, mtime=0)
             self._file = cast("BinaryIO", packed)
         if shape.header:
@@ -132,12 +132,12 @@ class _TextFile:
 
 
 class Sink:
-    """What ``mapInArrow`` runs to write a table.
+    """The function for ``mapInArrow`` that writes a table.
 
     Args:
-        location: of the repository.
-        shape: of the files.
-        write_id: a part of their names that no other write has.
+        location: the repository's namespace.
+        shape: shape of the files.
+        write_id: unique part of the files' names.
     """
 
     def __init__(self, location: StoreLocation, shape: Shape, write_id: str) -> None:
@@ -146,7 +146,7 @@ class Sink:
         self._write_id = write_id
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write and upload the rows of this task; yield what was uploaded, once all is durable."""
+        """Write and upload the rows of this task; yield the uploaded files, once durable."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -154,10 +154,10 @@ class Sink:
         yield self.write(context.partitionId(), batches)
 
     def write(self, task: int, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
-        """Write and upload rows, sorted by the partition columns, as the task of a number.
+        """Write and upload rows, which are sorted by the partition columns.
 
-        The first task of a table without partition columns writes a file even of no rows, so that
-        its schema can be read back.
+        Without partition columns, the first task writes a file even if it has no rows, so that the
+        schema of the table can be read.
         """
         with tempfile.TemporaryDirectory(prefix="lakecli-") as directory:
             task_files = _Task(self, task, Path(directory))
@@ -169,12 +169,12 @@ class Sink:
 
     @property
     def location(self) -> StoreLocation:
-        """Where files are uploaded to."""
+        """The repository's namespace."""
         return self._location
 
     @property
     def shape(self) -> Shape:
-        """What files are like."""
+        """The shape of the files."""
         return self._shape
 
     def name(self, task: int, number: int) -> str:
@@ -200,11 +200,11 @@ class _Task:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no file was begun."""
+        """Whether no file has been begun."""
         return self._file is None and not self._done
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Write rows, each where its partition columns say."""
+        """Write rows to the files of their directories."""
         width = len(self._shape.partition_by)
         places = [pc.fill_null(column, NO_VALUE) for column in batch.columns[:width]]
         arrays = [
@@ -233,7 +233,7 @@ class _Task:
                 self._end()
 
     def begin(self, directory: str) -> _File:
-        """Return the open file of a directory; the one of another directory is finished."""
+        """Return the open file of a directory, after finishing that of another directory."""
         if self._file is not None and self._directory == directory:
             return self._file
         self._end()
@@ -256,7 +256,7 @@ class _Task:
         self._file, self._rows = None, 0
 
     def finish(self) -> pa.RecordBatch:
-        """Make everything durable and say what there is."""
+        """Make the files durable, and return a row for each."""
         self._end()
         self._ingest.flush()
         self._ingest.claim([ingested for _, ingested, _ in self._done])
@@ -273,7 +273,7 @@ class _Task:
 
 
 def _run_starts(places: list[pa.Array], count: int) -> list[int]:
-    """Return where other values begin than in the row before, the first row included."""
+    """Return the positions of rows whose values differ from the row before, and the first."""
     if not count:
         return []
     changes = np.zeros(count, np.bool_)

@@ -1,7 +1,7 @@
-"""What a ref reads as, pinned on the driver in words that travel.
+"""A ref pinned on the driver, as plain values for executors.
 
-A ref is resolved once. What is read later, on whatever machine, is this one moment: a tree, and
-what was staged on top of it if the ref is a branch that is read with its staging area.
+The ref is resolved once. All later reads, on any machine, see this state: a tree, and the staged
+changes on top of it if the ref is a branch that is read with its staging area.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 _QUICK = 1
 _SIZES = struct.Struct("<II")
-"""Of a path and a value, before their bytes."""
+"""Sizes of a path and a value, before their bytes."""
 
 
 class Snapshot(NamedTuple):
     """A state of a repository.
 
     Attributes:
-        location: where its objects are.
-        commit_id: of the ref; the head, for a branch.
-        metarange_id: the tree of that commit.
-        prefix: of the paths that are read.
-        staged: what `staged_records` opens: records under the prefix on top of the tree.
+        location: the repository's namespace.
+        commit_id: commit of the ref; of a branch, its head.
+        metarange_id: tree of that commit.
+        prefix: prefix of the paths to read.
+        staged: staged records below the prefix, packed; see `staged_records`.
     """
 
     location: StoreLocation
@@ -48,7 +48,7 @@ class Snapshot(NamedTuple):
     staged: bytes
 
     def staged_records(self) -> list[tuple[bytes, bytes]]:
-        """Return (path, encoded value or tombstone) of what was staged, in path order."""
+        """Return (path, encoded value or tombstone) of staged changes, in path order."""
         if not self.staged:
             return []
         data = zlib.decompress(self.staged)
@@ -63,7 +63,7 @@ class Snapshot(NamedTuple):
 
 
 def home_of(given: str | Path | None) -> str | None:
-    """Return where things lie: what was given, or what the environment says; ``None``: neither."""
+    """Return the given home, or that of the environment; ``None`` without either."""
     return chosen_home(given, os.environ)
 
 
@@ -72,12 +72,12 @@ def take_snapshot(uri: str, *, home: str | None, prefix: str = "") -> Snapshot:
 
     Args:
         uri: ``lakefs://REPOSITORY/REF[/PREFIX]``.
-        home: as for `register`.
-        prefix: of the paths, behind the one in the URI.
+        home: as in `register`.
+        prefix: additional prefix of the paths, after the one in the URI.
 
     Raises:
         UsageError: a malformed URI.
-        NotFound: the repository or the ref is not there.
+        NotFound: the repository or the ref does not exist.
     """
     parsed = parse_path(uri, allow_empty=True)
     with opened(uri, home=home) as repository:
@@ -90,7 +90,7 @@ def snapshot_of(repository: Repository, ref: str, *, prefix: bytes) -> Snapshot:
     """Pin a ref of an open repository.
 
     Raises:
-        NotFound: it names nothing.
+        NotFound: the ref does not exist.
     """
     from lakecli.repository.core.view import open_view
 
@@ -136,7 +136,7 @@ def opened(uri: str, *, home: str | Path | None) -> Iterator[Repository]:
 
 @contextmanager
 def hints_told() -> Iterator[None]:
-    """Put the hint of an error into its traceback, which is all of it that Spark shows."""
+    """Add the hint of an error to its traceback, as Spark shows nothing else."""
     try:
         yield
     except LakeError as error:

@@ -1,11 +1,11 @@
 """The data source ``lakefs``: a ref's entries, and commits, refs and differences, as rows.
 
-Everything is looked up in the local store when the DataFrame is made, on the driver's machine and
-once; each action on the DataFrame, and every executor, then reads that same moment.
+The driver looks everything up in the local store once, when the DataFrame is created; all actions
+on the DataFrame, on all executors, read that state.
 
-Filters are handed over by Spark only where that is asked for. Spark 4 keeps what a data source
-in Python plans to read with the DataFrame that was loaded, not with the query: ranges that one
-filter lets it skip would be missing from every other query on the same DataFrame.
+Spark passes filters only with the option ``pushdown``. Spark 4 stores the plan of a Python data
+source with the loaded DataFrame, not with the query: ranges that one filter skips would be missing
+from all other queries on the same DataFrame.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ class LakefsSource(DataSource):
 
     Options:
         path: ``lakefs://REPOSITORY/REF[/PREFIX]``, which ``load`` takes.
-        home: what ``LAKECLI_HOME`` is to the command line.
+        home: directory of lakecli's data, as ``LAKECLI_HOME``.
         what: ``entries`` (the default), ``commits`` or ``refs``.
         diff: ``LEFT...RIGHT`` or ``LEFT..RIGHT``: differences, in Git's sense of the dots.
-        columns: names with commas between them: only these are decoded.
-        prefix: of the paths, behind the one in the URI: other ranges are not read.
-        pushdown: ``true``: filters on ``path`` also decide which ranges are read. For a DataFrame
-            that is used in one query with one filter; another one gives wrong results.
-        entriesPerPartition: about.
+        columns: names separated by commas; only these columns are decoded.
+        prefix: additional prefix of the paths, after the one in the URI; limits the ranges read.
+        pushdown: ``true``: filters on ``path`` also limit the ranges read. Only for a DataFrame
+            that is used in one query with one filter; other queries give wrong results.
+        entriesPerPartition: approximate number of entries in a partition.
 
     Raises:
-        UsageError: an option makes no sense.
-        NotFound: the repository or a ref is not there.
+        UsageError: an option is not valid.
+        NotFound: the repository or a ref does not exist.
     """
 
     home: str | None = None
-    """What the option is where it is not given."""
+    """Default of the option ``home``."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -77,7 +77,7 @@ class LakefsSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what ``format`` calls it."""
+        """Return the name for ``format``."""
         return NAME
 
     def schema(self) -> str:
@@ -85,7 +85,7 @@ class LakefsSource(DataSource):
         return self._schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads rows of a schema, which the user may have given."""
+        """Return the reader of rows with a schema, which the user may have given."""
         with hints_told():
             check_schema(self._what, schema)
         if self._what == ENTRIES:
@@ -95,7 +95,7 @@ class LakefsSource(DataSource):
             return history.DiffReader(self._moment, schema, entries_per_partition=self._target)
         return history.RecordsReader(self._moment, schema)
 
-    def _look(self, uri: str, home: str | None, prefix: str) -> Any:  # noqa: ANN401 - what its reader takes
+    def _look(self, uri: str, home: str | None, prefix: str) -> Any:  # noqa: ANN401 - as the reader takes it
         if self._what == ENTRIES:
             return take_snapshot(uri, home=home, prefix=prefix)
         if self._what == DIFF:
@@ -107,7 +107,7 @@ def source_class(home: str | None) -> type[LakefsSource]:
     """Return the data source for a home."""
 
     class Source(LakefsSource):
-        """The data source, with a home of its own."""
+        """The data source for one home."""
 
     Source.home = home
     return Source
@@ -128,11 +128,13 @@ def _positive(text: str, default: int) -> int:
     if not text:
         return default
     if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"entriesPerPartition is no number: {text!r}", hint="for example 100000")
+        raise UsageError(
+            f"entriesPerPartition is not a positive number: {text!r}", hint="for example 100000"
+        )
     return int(text)
 
 
 def _flag(text: str) -> bool:
     if text.lower() not in {"true", "false"}:
-        raise UsageError(f"pushdown is true or false, not {text!r}")
+        raise UsageError(f"pushdown must be true or false, not {text!r}")
     return text.lower() == "true"

@@ -1,8 +1,8 @@
-"""Reading a table's data at any ref, with Spark's own schema and partition columns.
+"""Read a table's data at any ref, with the schema and partition columns that Spark infers.
 
-Where the bytes are files of the machine that Spark runs on, Spark reads them itself, through a
-directory of links (`layout`). Everywhere else executors fetch them through lakecli's stores
-(`remote`): Spark comes without connectors to buckets.
+If the bytes are files of the machine that Spark runs on, Spark reads them itself, through a
+directory of links (`layout`). Otherwise executors fetch them through lakecli's stores (`remote`),
+as Spark has no connectors to buckets.
 """
 
 from __future__ import annotations
@@ -37,25 +37,24 @@ def read_table(
 ) -> DataFrame:
     """Return the data of a table at a ref.
 
-    The ref is resolved now; the DataFrame stays what it is, whatever is committed later.
-    Directories called ``column=value`` become partition columns, as Spark has it for a directory.
+    The ref is resolved now; later commits do not change the DataFrame. Directories named
+    ``column=value`` become partition columns, as in Spark.
 
     Args:
         spark: the session.
         uri: ``lakefs://REPOSITORY/REF/PATH`` of a directory of files, or of one file.
         format: ``parquet``, ``csv`` or ``json`` (lines).
-        schema: of the data, as `DataFrameReader.schema` takes it; inferred by Spark without one.
-        columns: only these, in this order; of Parquet no others are fetched.
-        where: an SQL condition. What it says of partition columns alone is decided before files
-            are opened.
-        options: of Spark's reader for the format: ``header``, ``mergeSchema``, ….
-        home: where lakecli keeps things, as ``LAKECLI_HOME``; by default that variable, or the
+        schema: schema of the data, as in `DataFrameReader.schema`; by default Spark infers it.
+        columns: only these columns, in this order; of Parquet no others are fetched.
+        where: an SQL condition. If it names partition columns only, other directories are not read.
+        options: options of Spark's reader for the format: ``header``, ``mergeSchema``, ….
+        home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories.
 
     Raises:
-        UsageError: an unknown format, a schema that Spark cannot infer, no table.
-        NotFound: the repository, the ref or the path is not there.
-        Unsupported: an option that needs the files on this machine.
+        UsageError: the format is unknown, Spark cannot infer the schema, or it is not a table.
+        NotFound: the repository, the ref or the path does not exist.
+        Unsupported: an option needs the files on this machine.
     """
     from lakecli.spark import layout, remote
 
@@ -80,16 +79,16 @@ def read_table(
 
 
 def _is_here(spark: SparkSession) -> bool:
-    """Whether executors run on this machine."""
+    """Return whether executors run on this machine."""
     return str(spark.sparkContext.master).startswith("local")
 
 
 @contextmanager
 def explained(uri: str) -> Iterator[None]:
-    """Say in lakecli's words what Spark refuses about a table.
+    """Translate Spark's errors about a table.
 
     Raises:
-        UsageError: it refused something.
+        UsageError: Spark cannot read the table.
     """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
@@ -101,6 +100,6 @@ def explained(uri: str) -> Iterator[None]:
         if "UNABLE_TO_INFER_SCHEMA" in text:
             raise UsageError(
                 f"Spark cannot infer the schema of {uri}",
-                hint='is it of another format? Else give the schema: schema="id INT, …"',
+                hint='check the format, or give the schema: schema="id INT, …"',
             ) from error
         raise UsageError(f"Spark cannot read {uri}: {gist(text)}") from error

@@ -1,4 +1,4 @@
-"""The columns of every kind of rows that the data source has, and choosing among them."""
+"""The columns of each kind of rows of the data source."""
 
 from __future__ import annotations
 
@@ -48,24 +48,24 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "right_checksum": "string",
     },
 }
-"""Names and Spark's types, in order, of each kind of rows."""
+"""Names and Spark types of the columns, in order, by kind of rows."""
 
 
 def chosen(what: str, columns: str) -> str:
-    """Return the schema of some columns of a kind of rows, all if `columns` is empty.
+    """Return the schema of some columns of a kind of rows; of all if `columns` is empty.
 
     Args:
-        what: the kind.
-        columns: names with commas between them.
+        what: the kind of rows.
+        columns: names separated by commas.
 
     Raises:
-        UsageError: there is no such column, or one is named twice.
+        UsageError: a column does not exist, or is named twice.
     """
     known = COLUMNS[what]
     names = [name.strip() for name in columns.split(",")] if columns.strip() else list(known)
     for at, name in enumerate(names):
         if name not in known or name in names[:at]:
-            problem = "named twice" if name in known else "not there"
+            problem = "named twice" if name in known else "unknown"
             raise UsageError(
                 f"column {name!r} of {what} is {problem}", hint=f"columns: {', '.join(known)}"
             )
@@ -73,10 +73,10 @@ def chosen(what: str, columns: str) -> str:
 
 
 def check_schema(what: str, schema: StructType) -> None:
-    """Refuse a schema that has other columns, or other types, than a kind of rows.
+    """Refuse a schema with other columns or types than a kind of rows has.
 
     Raises:
-        UsageError: it has.
+        UsageError: a column or its type differs.
     """
     known = COLUMNS[what]
     for field in schema.fields:
@@ -84,7 +84,7 @@ def check_schema(what: str, schema: StructType) -> None:
         if expected != field.dataType.simpleString():
             is_type = f"{expected}, not {field.dataType.simpleString()}"
             raise UsageError(
-                f"column {field.name!r} of {what} is {is_type if expected else 'not there'}",
+                f"column {field.name!r} of {what} is {is_type if expected else 'unknown'}",
                 hint=", ".join(f"{name} {kind}" for name, kind in known.items()),
             )
 

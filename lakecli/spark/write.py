@@ -1,8 +1,8 @@
-"""Writing a DataFrame to a branch: executors upload, the driver commits, atomically or not at all.
+"""Write a DataFrame to a branch: executors upload files, the driver commits them atomically.
 
-What executors have uploaded is unknown to everybody until one transaction moves the branch. The
-commit is built from what the tasks that counted have reported, so those that failed or ran twice
-leave no more behind than objects that garbage collection takes.
+Uploaded files are invisible until one transaction moves the branch. The commit contains the files
+that successful tasks reported; files of tasks that failed or ran twice are left to garbage
+collection.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Written(NamedTuple):
     """What a write did.
 
     Attributes:
-        files: that were added.
-        rows: in them.
-        size: of them, in bytes.
-        commit: that made them visible; ``None`` where they are only staged, or nothing was done.
+        files: number of files added.
+        rows: number of rows in them.
+        size: bytes of them.
+        commit: the commit that added them; ``None`` if they are only staged, or nothing was done.
     """
 
     files: int
@@ -53,7 +53,7 @@ class Written(NamedTuple):
 
 
 class TableExists(AlreadyExists):
-    """There are objects below the table's path."""
+    """There are already objects below the table's path."""
 
 
 def write_table(
@@ -77,26 +77,26 @@ def write_table(
     stays as it is.
 
     Args:
-        frame: the rows. Each of its partitions becomes a file in every directory it has rows for.
+        frame: the rows. Each partition becomes a file in each directory for which it has rows.
         uri: ``lakefs://REPOSITORY/BRANCH/PATH``.
-        mode: where there are objects below the path already: ``error`` refuses, ``ignore`` does
-            nothing, ``append`` adds, ``overwrite`` replaces them all, ``overwrite_partitions``
-            those in the directories that the rows belong to.
+        mode: what to do if there are objects below the path: ``error`` refuses, ``ignore`` does
+            nothing, ``append`` adds files, ``overwrite`` replaces all objects, and
+            ``overwrite_partitions`` those in the directories of the rows.
         format: ``parquet``, ``csv`` or ``json`` (lines).
-        partition_by: columns that become directories, ``column=value``.
-        message: of the commit; one that names the path by default.
-        metadata: of the commit.
-        committer: of the commit; Spark's user by default.
-        commit: ``False``: only stage the changes, beside whatever else is staged.
-        options: ``compression``, ``maxRecordsPerFile``; for text those of Spark's writer.
-        home: where lakecli keeps things, as ``LAKECLI_HOME``; by default that variable, or the
+        partition_by: columns that become directories ``column=value``.
+        message: commit message; by default one with the path.
+        metadata: commit metadata.
+        committer: committer; by default Spark's user.
+        commit: ``False``: only stage the changes, in addition to other staged changes.
+        options: ``compression``, ``maxRecordsPerFile``; for text also those of Spark's writer.
+        home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories.
 
     Raises:
-        UsageError: an unknown mode, format or column, or a malformed URI.
-        NotFound: the repository or the branch is not there.
+        UsageError: the mode, the format or a column is unknown, or the URI is malformed.
+        NotFound: the repository or the branch does not exist.
         TableExists: there are objects below the path, and the mode is ``error``.
-        DirtyBranch: the branch has uncommitted changes, which a commit would not take along.
+        DirtyBranch: the branch has uncommitted changes, which the commit would not include.
         LostRace: the branch kept moving.
         Unreachable: executors died.
     """
@@ -112,7 +112,7 @@ def write_table(
         if mode == "ignore" and target.exists():
             return Written(0, 0, 0, None)
         files = _upload(frame, repository, shape, options or {})
-        # Executors upload; it may be a while since the first of them did.
+        # Some time may have passed since the first upload.
         additions = claim_values(repository, _additions(repository, target.prefix, files))
         written = Written(
             len(files), sum(file[3] for file in files), sum(f[2] for f in files), None
@@ -128,7 +128,7 @@ def write_table(
 
 
 class _Target:
-    """A path of a branch, and what is to become of what is there."""
+    """The path of a branch to write to, and the mode."""
 
     def __init__(self, repository: Repository, branch: str, prefix: bytes, mode: str) -> None:
         self._repository = repository
@@ -137,15 +137,15 @@ class _Target:
         self._mode = mode
 
     def check(self, partition_by: Sequence[str], *, commits: bool) -> None:
-        """Find out before anything is computed whether the write is going to be refused."""
+        """Refuse the write, if it will be refused, before anything is computed."""
         from lakecli.repository.core.clean import check_clean
 
         if self._mode not in MODES:
             raise UsageError(f"unknown mode {self._mode!r}", hint=f"one of {', '.join(MODES)}")
         if self._mode == "overwrite_partitions" and not partition_by:
             raise UsageError(
-                "overwrite_partitions is for tables with partition columns",
-                hint='partition_by=["column"], or mode="overwrite"',
+                "overwrite_partitions needs partition columns",
+                hint='give partition_by=["column"], or mode="overwrite"',
             )
         with self._repository.lake.kv.read() as txn:
             branch_at(self._repository, txn, self._branch)
@@ -155,23 +155,23 @@ class _Target:
             raise self._taken()
 
     def exists(self) -> bool:
-        """Whether there is anything below the path."""
+        """Return whether there are objects below the path."""
         with open_view(self._repository, self._branch) as view:
             return next(view.scan(prefix=self.prefix), None) is not None
 
     def _taken(self) -> TableExists:
         uri = f"{self._repository.uri}/{self._branch}/{self.prefix.decode(errors='replace')}"
         return TableExists(
-            f"there are objects at {uri}", hint='mode="append", "overwrite" or "ignore"'
+            f"there are objects at {uri}", hint='give mode="append", "overwrite" or "ignore"'
         )
 
     def changes(
         self, view: View, additions: Sequence[tuple[bytes, ClaimedValue]]
     ) -> Iterator[Change]:
-        """Yield what the write changes on top of a view, in path order.
+        """Yield the changes of the write relative to a view, in path order.
 
         Raises:
-            TableExists: somebody else was first, and the mode is ``error``.
+            TableExists: another process was first, and the mode is ``error``.
         """
         if self._mode == "error" and next(view.scan(prefix=self.prefix), None) is not None:
             raise self._taken()
@@ -199,10 +199,10 @@ class _Target:
         committer: str,
         metadata: Mapping[str, str],
     ) -> Commit | None:
-        """Commit the changes on top of the branch's head, as it is by then.
+        """Commit the changes on top of the branch's present head.
 
         Returns:
-            The commit; ``None`` where there is no change.
+            The commit; ``None`` if nothing changes.
         """
         from lakecli.committed.apply import apply
         from lakecli.repository.core.gate import claim_head
@@ -243,7 +243,7 @@ class _Target:
 
 
 class _NoChange(LakeError):
-    """The tree stays as it is."""
+    """The write does not change the tree."""
 
 
 def _path(change: Change) -> bytes:
@@ -292,7 +292,7 @@ def _upload(
         files = [tuple(row) for row in rows.mapInArrow(write, RESULT_DDL).collect()]
     except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
         raise_translated(error, nonce=nonce)
-    if not files and not shape.partition_by:  # a DataFrame without partitions has no first task
+    if not files and not shape.partition_by:  # a DataFrame without partitions runs no task
         files = _empty(sink)
     return files
 

@@ -193,13 +193,13 @@ def test_commits_refs_and_differences(filled: Repository, load: Callable[..., An
         (f"{URI}/nope", {}, "no branch or tag 'nope'\nhint: see what there is"),
         ("lakefs://other/main", {}, "no repository 'other'"),
         ("s3://bucket", {}, "not a lakefs:// URI"),
-        (f"{URI}/main", {"columns": "path,nope"}, "column 'nope' of entries is not there"),
+        (f"{URI}/main", {"columns": "path,nope"}, "column 'nope' of entries is unknown"),
         (f"{URI}/main", {"columns": "path,path"}, "column 'path' of entries is named twice"),
         (f"{URI}/main", {"what": "everything"}, "unknown rows: 'everything'"),
         (f"{URI}/main", {"colums": "path"}, "unknown option 'colums'"),
-        (f"{URI}/main", {"entriesPerPartition": "many"}, "is no number: 'many'"),
-        (URI, {"diff": "main"}, "no two refs: 'main'"),
-        (f"{URI}/main", {"diff": "main..main"}, "a ref in the URI and two to compare"),
+        (f"{URI}/main", {"entriesPerPartition": "many"}, "is not a positive number: 'many'"),
+        (URI, {"diff": "main"}, "not two refs: 'main'"),
+        (f"{URI}/main", {"diff": "main..main"}, "the URI has a ref in addition to the two"),
     ],
 )
 def test_what_is_wrong_is_said(
@@ -213,7 +213,7 @@ def test_wrong_schemas_are_refused(
     filled: Repository, load: Callable[..., Any], spark: Any
 ) -> None:
     for schema, message in {
-        "path string, nope int": "column 'nope' of entries is not there",
+        "path string, nope int": "column 'nope' of entries is unknown",
         "size string": "column 'size' of entries is bigint, not string",
     }.items():
         with pytest.raises(AnalysisException, match=message):

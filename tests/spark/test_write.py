@@ -266,14 +266,14 @@ def test_what_is_wrong_is_said_before_anything_runs(
         ({"format": "orc"}, "unknown format 'orc'"),
         ({"partition_by": ["q"]}, "cannot partition by 'q'"),
         ({"partition_by": ["p", "P"]}, "cannot partition by 'p'"),
-        ({"partition_by": ["p", "id"]}, "nothing is left to write"),
-        ({"mode": "overwrite_partitions"}, "for tables with partition columns"),
+        ({"partition_by": ["p", "id"]}, "all columns are partition columns"),
+        ({"mode": "overwrite_partitions"}, "needs partition columns"),
         ({"format": "csv", "options": {"compression": "zip"}}, "unknown compression 'zip'"),
     ]
     for options, message in cases:
         with pytest.raises(UsageError, match=message):
             write(frame, **options)
-    with pytest.raises(UsageError, match="two columns are called 'p'"):
+    with pytest.raises(UsageError, match="two columns have the name 'p'"):
         write(frame.selectExpr("p", "p as P"))
     with pytest.raises(NotFound, match="no branch 'nope'"):
         write(frame, "lakefs://demo/nope/t")

@@ -189,12 +189,15 @@ class Jail:
 def no_waiting(patch: pytest.MonkeyPatch) -> None:
     """Let everything that waits for a bucket go on at once."""
     from lakecli.objectstore.probe import conditions
-    from lakecli.repository.core import gc_guard
+    from lakecli.repository.core import gc_guard, lake
     from lakecli.repository.sharing import publish
 
     def skip(seconds: float) -> None:
         del seconds
 
+    new = lake.Runtime.__new__
+    fields = [skip if each is time.sleep else each for each in new.__defaults__ or ()]
+    patch.setattr(new, "__defaults__", tuple(fields))
     patch.setattr(time, "sleep", skip)
     for module in (conditions, gc_guard, publish):
         patch.setattr(module, "sleep", skip, raising=False)

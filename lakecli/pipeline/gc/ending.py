@@ -1,4 +1,4 @@
-"""Moving the state of a collection, ending it, and tidying up beside it."""
+"""Move and end the state of a collection, and delete what it no longer needs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 _LEFT_FOR: Final = timedelta(days=1)
-"""How long what an interrupted command wrote beside the state is let alone."""
+"""How long files that an interrupted command left beside the state are kept."""
 
 
 def move_state(repository: Repository, seen: Seen, **changes: Any) -> GcState:  # noqa: ANN401
-    """Move the state; every move has a write ID of its own."""
+    """Move the state; each move has its own write ID."""
     write_id = repository.lake.runtime.new_id().hex()
     after = seen.state._replace(write_id=write_id, **changes)
     repository.lake.runtime.on_step(f"gc:{after.phase}")
@@ -40,17 +40,17 @@ def move_state(repository: Repository, seen: Seen, **changes: Any) -> GcState:  
 
 
 def take_back(repository: Repository, *, force: bool = False) -> GcState:
-    """Take a condemnation back, or end a sweep that was interrupted.
+    """Undo a condemnation, or end an interrupted sweep.
 
     Args:
-        repository: whose.
-        force: end a sweep as well, and replace a state that is damaged by an idle one.
+        repository: the repository.
+        force: also end a sweep, and replace a damaged state by an idle one.
 
     Raises:
         NothingToDo: nothing is condemned.
-        Refused: a sweep has begun and `force` is not given, or it may be under way.
+        Refused: a sweep has begun and `force` is not given, or a sweep may still be running.
         DamagedState: the state is damaged and `force` is not given, or a newer lakecli wrote it.
-        StateMoved: it moves just now.
+        StateMoved: another machine moved the state at the same time.
     """
     store = repository.store
     try:
@@ -68,7 +68,7 @@ def take_back(repository: Repository, *, force: bool = False) -> GcState:
         if seen.state.phase is Phase.SWEEPING:
             if not force:
                 raise Refused(
-                    "the sweep has begun, what it has deleted cannot come back",
+                    "the sweep has begun; what it has deleted cannot be restored",
                     hint=f"let it finish: lakecli gc run {repository.uri}, or end it if it was "
                     f"interrupted: lakecli gc undo --force {repository.uri}",
                 )
@@ -83,7 +83,7 @@ def _check_lease_is_over(repository: Repository, seen: Seen) -> None:
     until = seen.since + LEASE
     if store_now(repository.store) <= until:
         raise Refused(
-            "a sweep may be under way, and objects that it still deletes could be used again",
+            "a sweep may be running and may still delete objects",
             hint=f"end it after {until:%Y-%m-%dT%H:%M:%SZ}: "
             f"lakecli gc undo --force {repository.uri}",
         )
@@ -94,14 +94,14 @@ def clean_up(store: ObjectStore, state: GcState, now: datetime, *, ended: str = 
 
     Args:
         store: the namespace.
-        state: as it is.
-        now: by the store's clock.
-        ended: the mark that this state has just let go of.
+        state: the present state.
+        now: time by the store's clock.
+        ended: the mark that the last move of the state ended.
     """
     stale = []
     for info in store.list(MARKS):
         mark_name = info.key.removeprefix(MARKS).partition("/")[0]
-        # Younger ones may be those of another machine that is about to condemn.
+        # Younger lists may belong to another machine that is about to condemn.
         is_left = mark_name != state.mark and info.modified_at < now - _LEFT_FOR
         if is_left or mark_name == ended:
             stale.append(info.key)

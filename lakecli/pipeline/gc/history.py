@@ -1,12 +1,12 @@
-"""Which commits keep their objects, by lakeFS's rule: heads, and what lately was one.
+"""Which commits keep their objects, by lakeFS's rule: heads, and commits that recently were heads.
 
-From each start the walk goes along first parents. The start itself counts; as long as a commit is
-younger than the retention of its branch, its parent counts too. So the first commit beyond the
-limit still counts: it was the head when the limit began. Without rules everything reached counts,
+From each start the walk follows first parents. The start is kept; as long as a commit is younger
+than the retention of its branch, its parent is kept too. So the first commit beyond the limit is
+kept: it was the head when the retention period began. Without rules all reachable commits are kept,
 along all parents.
 
-The objects of a side branch that was merged are referred to by the merge commit's own tree; only
-its commits by themselves may lose theirs.
+The tree of a merge commit refers to the objects of the merged branch; only the commits of that
+branch may lose objects that no kept tree has.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Known(NamedTuple):
-    """What matters of a commit; `created_at` in unix seconds."""
+    """The fields of a commit that the walk needs; `created_at` in unix seconds."""
 
     parents: tuple[CommitId, ...]
     tree: MetarangeId
@@ -31,21 +31,21 @@ class Known(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where a walk begins, and the unix second up to which it goes back; ``None``: all the way."""
+    """Where a walk begins, and the unix second at which it ends; ``None``: it has no end."""
 
     commit_id: CommitId
     since: int | None
 
 
 class LostHistory(IntegrityError):
-    """A commit that refs reach is nowhere, so nobody knows what it needs."""
+    """A commit that refs reach is missing, so its objects are unknown."""
 
 
 def retained(commits: Mapping[CommitId, Known], starts: Iterable[Start]) -> set[CommitId]:
-    """Return the commits that count.
+    """Return the commits that keep their objects.
 
     Raises:
-        LostHistory: one that has to be looked at is missing.
+        LostHistory: a commit on the way is missing.
     """
     found: set[CommitId] = set()
     limited = []
@@ -60,7 +60,7 @@ def retained(commits: Mapping[CommitId, Known], starts: Iterable[Start]) -> set[
         if commit_id not in found:
             found.add(commit_id)
             waiting += _get(commits, commit_id).parents
-    # Who goes back furthest comes first: others may stop where that one has passed.
+    # The walk that goes back furthest comes first: others may end where it has passed.
     for start in sorted(limited, key=attrgetter("since")):
         _walk(commits, start, found)
     return found
@@ -81,7 +81,7 @@ def _get(commits: Mapping[CommitId, Known], commit_id: CommitId) -> Known:
     commit = commits.get(commit_id)
     if commit is None:
         raise LostHistory(
-            f"commit {commit_id} is in no commit pack, so nobody knows what it needs",
-            hint="push from a clone that has it, or examine: lakecli fsck lakefs://REPOSITORY",
+            f"commit {commit_id} is in no commit pack, so the objects that it needs are unknown",
+            hint="push from a clone that has it, or check: lakecli fsck lakefs://REPOSITORY",
         )
     return commit

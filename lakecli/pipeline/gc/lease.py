@@ -1,16 +1,16 @@
-"""The right to delete: a sweep belongs to whoever wrote the state, and only for a while.
+"""The right to delete: a sweep belongs to the process that wrote the state, for a limited time.
 
 The lease begins with the date that the bucket gives to the state's object and ends `LEASE` later.
-Only then may another machine take the sweep over. Its owner measures from before the request that
-wrote the state, by a clock that goes on while the machine is asleep, and
+Only then may another machine take over the sweep. The owner measures from before the request that
+wrote the state, by a clock that also runs while the machine is asleep, and
 
-- begins no deletion later than `RENEW_AFTER`: it writes the state again first. Where another
-  machine has taken the sweep over, that fails, and nothing more is deleted;
-- gives up where a deletion took longer than `LONGEST_DELETE`: nobody knows then when the store gets
-  to see what is still on its way.
+- begins no deletion later than `RENEW_AFTER`: it writes the state again first. If another machine
+  has taken over the sweep, that fails, and nothing more is deleted;
+- gives up if a deletion took longer than `LONGEST_DELETE`: the store may still receive requests
+  that are under way.
 
-The rest of the lease, after `RENEW_AFTER`, is for the deletion: `LONGEST_DELETE` with the retries
-of an SDK, and then the 15 minutes for which S3 and Azure accept a request after it was signed.
+The rest of the lease, after `RENEW_AFTER`, is for the deletion: `LONGEST_DELETE` including the
+SDK's retries, and the 15 minutes for which S3 and Azure accept a signed request.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RENEW_AFTER: Final = LEASE / 6
-"""How much of a lease may be used up when a deletion begins."""
+"""Time since the lease began after which no deletion begins without renewing it."""
 
 LONGEST_DELETE: Final = LEASE / 3
-"""How long one deletion may take, the retries of the SDK included."""
+"""How long one deletion may take, including the SDK's retries."""
 
 
 class SweepTooSlow(Unreachable):
-    """A deletion took so long that its end is not known for sure; the sweep stops."""
+    """A deletion took so long that it may still be under way; the sweep ends."""
 
 
 class Lease:
@@ -47,16 +47,16 @@ class Lease:
 
     Args:
         store: the namespace.
-        state: as this process has just written it.
-        taken_at: what `elapsed` said before that was sent.
-        elapsed: seconds that only ever grow, also while the machine is asleep.
-        new_id: makes the write ID of a renewal.
-        uri: of the repository, for hints.
+        state: the state as this process has just written it.
+        taken_at: `elapsed` before that request was sent.
+        elapsed: monotonic seconds, which also pass while the machine is asleep.
+        new_id: creates the write ID of a renewal.
+        uri: the repository's URI, for hints.
 
     Attributes:
-        state: as this process wrote it last.
-        is_unsure: whether a deletion may still be under way somewhere, so that the sweep must not
-            be ended before the lease is over.
+        state: the state as this process wrote it last.
+        is_unsure: whether a deletion may still be under way, so that the sweep must not end before
+            the lease does.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class Lease:
         self.is_unsure = False
 
     def check(self) -> None:
-        """Make sure that a deletion may begin now.
+        """Check that a deletion may begin now; renew the lease if needed.
 
         Raises:
-            StateMoved: another machine has taken the sweep over, or ended it.
+            StateMoved: another machine has taken over or ended the sweep.
         """
         with self._lock:
             self._look(collection.read_state)
@@ -99,7 +99,7 @@ class Lease:
                 )
 
     def _look(self, read: Callable[[ObjectStore], T]) -> T:
-        """Read the state, which must be as this process wrote it."""
+        """Read the state, and check that it is as this process wrote it."""
         try:
             found = read(self._store)
         except DamagedState:
@@ -110,21 +110,21 @@ class Lease:
         return found
 
     def run(self, delete: Callable[[], T]) -> T:
-        """Delete something, by a request that begins now.
+        """Run a deletion, which begins now.
 
         Args:
-            delete: does it; of not more than the store takes at one time.
+            delete: sends one request, with no more keys than the store takes at once.
 
         Raises:
-            StateMoved: another machine has taken the sweep over, or ended it.
-            SweepTooSlow: it took so long that the sweep must not go on.
+            StateMoved: another machine has taken over or ended the sweep.
+            SweepTooSlow: it took so long that the sweep must end.
         """
         self.check()
         begun = self._elapsed()
         try:
             found = delete()
         except PermissionDenied:
-            raise  # the store has said no, so nothing is on its way
+            raise  # the store refused, so nothing is under way
         except BaseException:
             self.is_unsure = True
             raise
@@ -132,7 +132,7 @@ class Lease:
             self.is_unsure = True
             raise SweepTooSlow(
                 f"a deletion in {self._store.uri} took longer than "
-                f"{LONGEST_DELETE.total_seconds() / 60:.0f} minutes, the sweep is given up",
+                f"{LONGEST_DELETE.total_seconds() / 60:.0f} minutes, so the sweep ended",
                 hint=self._continue_hint(),
             )
         return found
@@ -142,10 +142,10 @@ class Lease:
 
     def _continue_hint(self) -> str:
         minutes = LEASE.total_seconds() / 60
-        return f"continue it {minutes:.0f} minutes later: lakecli gc run {self._uri}"
+        return f"continue it in {minutes:.0f} minutes: lakecli gc run {self._uri}"
 
     def _lost(self) -> StateMoved:
         return StateMoved(
             f"another machine has taken over the garbage collection of {self._store.uri}",
-            hint=f"look at it: lakecli gc status {self._uri}",
+            hint=f"see its state: lakecli gc status {self._uri}",
         )

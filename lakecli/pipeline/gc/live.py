@@ -1,7 +1,7 @@
-"""Which data objects are referred to: a set of digests on disk, of any size.
+"""The data objects in use: a set of digests on disk, of any size.
 
-Digests are dealt out to 256 files by their first byte. What is looked up comes sorted, so that one
-of them is in memory at a time, as a set; all others wait.
+Digests are divided among 256 files by their first byte. Look-ups come sorted, so that one file at a
+time is in memory, as a set.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 DIGEST: Final = 32
 RECORD: Final = DIGEST + 8
-"""Bytes of an object in a list: its digest and its size, big-endian."""
+"""Bytes of a list's record: the digest and the size (8, big-endian) of an object."""
 
 _BUFFERED: Final = 32 << 20
 
 
 class DigestSet:
-    """The set; use it as a context manager, which deletes it in the end.
+    """A set of digests; use it as a context manager, which deletes the files at the end.
 
     Attributes:
-        added: digests added, some maybe more than once.
+        added: number of digests added, duplicates included.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class DigestSet:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Delete it."""
+        """Delete the files."""
         self._directory.cleanup()
 
     def add(self, digests: bytes) -> None:
@@ -81,7 +81,7 @@ class DigestSet:
         return self._loaded[1]
 
     def without(self, records: bytes) -> bytes:
-        """Return those records, of `RECORD` bytes each, whose digests are not in the set."""
+        """Return the records, of `RECORD` bytes each, whose digests are not in the set."""
         kept = [record for record in split(records) if record[:DIGEST] not in self._load(record[0])]
         return b"".join(kept)
 

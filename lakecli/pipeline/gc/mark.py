@@ -1,4 +1,4 @@
-"""Finding garbage: what is old, lakecli's own, and reached by nothing that counts."""
+"""Find garbage: objects that are old, written by lakecli, and reached from no root."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 TABLE: Final = re.compile(r"[0-9a-f]{64}")
 KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}
 _FEW: Final = 20_000
-"""Data objects listed in one go; where there are more, the first byte of the digest makes parts."""
+"""Data objects up to which one part lists all; with more, there is a part per first byte."""
 
 _PART_KINDS: Final = 64
 
 
 class SharedNamespace(Refused):
-    """Another program works in the storage namespace, and may refer to what lakecli wrote."""
+    """Another program uses the storage namespace, and may refer to objects of lakecli."""
 
 
 class Tally(NamedTuple):
@@ -57,16 +57,16 @@ class Tally(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """What the keys begin with."""
+        """The prefix of the keys."""
         return KINDS[self.kind][0]
 
     @property
     def why(self) -> str:
-        """Why it is garbage."""
+        """Why the objects are garbage."""
         return KINDS[self.kind][1]
 
     def fields(self) -> dict[str, str | int]:
-        """Return what reports tell of it."""
+        """Return the fields of reports."""
         return {
             "kind": self.kind,
             "prefix": self.prefix,
@@ -77,10 +77,10 @@ class Tally(NamedTuple):
 
 
 class Times(NamedTuple):
-    """What is old.
+    """Which objects are old.
 
     Attributes:
-        now: by the store's clock.
+        now: time by the store's clock.
         grace: the grace period.
     """
 
@@ -89,10 +89,10 @@ class Times(NamedTuple):
 
     @property
     def cutoff(self) -> datetime:
-        """What is younger is let alone.
+        """Younger objects are not garbage.
 
-        It may have been referred to, or a tree that refers to it committed, somewhat later than
-        it was written.
+        A reference to an object, or a commit of a tree that has one, may follow some time after
+        the object was written.
         """
         return self.now - self.grace - 2 * STALE_AFTER
 
@@ -102,17 +102,17 @@ class Marked:
     """What a mark found.
 
     Attributes:
-        commits: that keep their objects.
-        trees: metaranges read, as hex IDs.
-        ranges: ranges read, likewise.
-        entries: in these.
-        lost: tables that this clone's own work needs and that are not there any more.
-        objects: data objects in the namespace.
-        size: of these, in bytes.
+        commits: number of commits that keep their objects.
+        trees: hex IDs of the metaranges read.
+        ranges: hex IDs of the ranges read.
+        entries: number of entries in these ranges.
+        lost: tables that this clone's own work needs and that are missing.
+        objects: number of data objects in the namespace.
+        size: bytes of these.
         others: condemned objects other than data.
-        counts: condemned, by kind.
-        sizes: likewise, in bytes.
-        foreign: what lakecli did not write, by what it is.
+        counts: number of condemned objects, by kind.
+        sizes: bytes of these, by kind.
+        foreign: number of objects that lakecli did not write, by kind.
     """
 
     commits: int = 0
@@ -141,13 +141,13 @@ class Marked:
 
 
 class Work(NamedTuple):
-    """With what a collection is done.
+    """What a collection works with.
 
     Attributes:
-        repository: whose.
-        runner: of the parts.
-        times: what is old.
-        rules: of retention.
+        repository: the repository.
+        runner: runs the parts.
+        times: which objects are old.
+        rules: retention rules; ``None``: keep what refs reach.
         progress: counts the metaranges and ranges that are read.
     """
 
@@ -164,7 +164,7 @@ class Work(NamedTuple):
 
 
 class TableInfo(NamedTuple):
-    """A table as the listing has it."""
+    """A range or metarange in a listing."""
 
     size: int
     is_old: bool
@@ -172,15 +172,15 @@ class TableInfo(NamedTuple):
 
 
 def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
-    """Find everything that may be condemned now; nothing is changed.
+    """Find everything that may be condemned now, without changing anything.
 
     Args:
-        work: with what.
-        sink: gets the condemned data objects, as (name of the part, records).
+        work: what the collection works with.
+        sink: receives the condemned data objects, as (name of the part, records).
 
     Raises:
-        LostHistory, MissingTable, DamagedPack, …: something that counts is missing or damaged, so
-            it is not known what it needs.
+        LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged, so the
+            objects that it needs are unknown.
     """
     marked = Marked()
     with DigestSet() as live:
@@ -205,15 +205,15 @@ def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
 
 
 def reach_all(work: Work, live: DigestSet, reach: Reach | None = None) -> tuple[Roots, Reach]:
-    """Find out what counts, and follow it.
+    """Find the roots, and follow them to the data objects.
 
     Args:
-        work: with what.
-        live: gets the data objects that are referred to.
-        reach: what was read before, in this process; ``None``: nothing.
+        work: what the collection works with.
+        live: receives the data objects in use.
+        reach: what this process has read before; ``None``: nothing.
 
     Raises:
-        LostHistory, MissingTable, DamagedPack, …: something that counts is missing or damaged.
+        LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
     """
     reach = reach or new_reach(work, live)
     roots = gather(
@@ -235,7 +235,7 @@ def new_reach(work: Work, live: DigestSet) -> Reach:
 
 
 def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
-    """Return the ranges and metaranges in the namespace; count what else lies among them."""
+    """Return the ranges and metaranges in the namespace; count other objects in `foreign`."""
     tables = {}
     for info in work.repository.store.list(SSTABLES):
         name = info.key.removeprefix(SSTABLES)
@@ -247,7 +247,7 @@ def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
 
 
 def kinds_of(work: Work, tables: dict[str, TableInfo], ids: Collection[str]) -> dict[str, str]:
-    """Return ``ranges`` or ``metaranges`` for those tables that lakecli wrote."""
+    """Return ``ranges`` or ``metaranges`` for each table that lakecli wrote."""
     task = partial(read_kinds, location=work.location)
     sizes = ((each, tables[each].size) for each in sorted(ids))
     found = {}
@@ -257,13 +257,13 @@ def kinds_of(work: Work, tables: dict[str, TableInfo], ids: Collection[str]) -> 
 
 
 def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:
-    """Follow recent tables that nothing reaches yet, and condemn old ones."""
+    """Follow recent tables that no root reaches yet, and condemn old ones."""
     tables = list_tables(work, marked.foreign)
     unreached = tables.keys() - reach.trees - reach.ranges
     kinds = kinds_of(work, tables, unreached)
     marked.foreign["table"] += len(unreached) - len(kinds)
     young = [each for each in kinds if not tables[each].is_old]
-    # Somebody has committed lately and not pushed yet. Objects of such work may be lost already.
+    # From recent commits that are not pushed yet. Some of their objects may be lost already.
     reach.follow(
         [each for each in young if kinds[each] == "metaranges"],
         [each for each in young if kinds[each] == "ranges"],
@@ -287,28 +287,28 @@ def _iter_data(work: Work, marked: Marked) -> Iterator[tuple[str, bytes]]:
 
 
 def part_name(part: DataPart) -> str:
-    """Return what a part of the listing is called: two hex digits, or ``all``."""
+    """Return the name of a part of the listing: two hex digits, or ``all``."""
     return part.prefix.removeprefix(DATA).rstrip("/") or "all"
 
 
 def part_of(name: str, before: float, *, versions: bool = False) -> DataPart:
-    """Return the part of that name."""
+    """Return the part of the listing with a name."""
     return DataPart(DATA if name == "all" else f"{DATA}{name}/", before, versions)
 
 
 def _data_parts(store: ObjectStore, before: float) -> list[DataPart]:
     if next(islice(store.list(DATA), _FEW, None), None) is None:
         return [part_of("all", before)]
-    # What has another name than lakecli gives is not ours, and nobody's business here.
+    # Objects with other names are not lakecli's, and are never garbage.
     return [part_of(f"{number:02x}", before) for number in range(256)]
 
 
 def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
-    """Yield garbage other than data and tables, as far as it is named by keys."""
+    """Yield garbage other than data objects, tables and unfinished uploads."""
     store, times = work.repository.store, work.times
     packs = {info.key.removeprefix(COMMITS): info for info in store.list(COMMITS)}
     for replaced, by in sorted(superseded(store, packs, roots.replaces).items()):
-        # Whoever has listed the packs before the new one came still reads the old one.
+        # A process that listed the packs before the new one was written still reads the old one.
         if max(packs[replaced].modified_at, packs[by].modified_at) < times.cutoff:
             info = packs[replaced]
             yield Doomed(info.key, info.size, "pack", info.version)
@@ -321,7 +321,7 @@ def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
 
 
 def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]:
-    """Yield key and ID of uploads in parts that were begun before `cutoff` and go on no more."""
+    """Yield key and ID of multipart uploads that have not changed since `cutoff`."""
     from lakecli.objectstore.uploads import UploadNotFound, uploads_of
 
     uploads = uploads_of(store)
@@ -339,23 +339,23 @@ def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]
 
 
 def check_not_shared(foreign: Counter[str], uri: str) -> None:
-    """Refuse a namespace that holds what lakecli never writes.
+    """Refuse a namespace with objects that lakecli never writes.
 
     Raises:
-        SharedNamespace: saying what.
+        SharedNamespace: there are such objects.
     """
     found = [
         f"{foreign[kind]} {words}"
         for kind, words in (
             ("table", "ranges or metaranges of lakeFS"),
             ("file", "other files below _lakefs/"),
-            ("object", "objects below data/ that are named otherwise than lakecli names them"),
+            ("object", "objects below data/ with names that lakecli does not use"),
         )
         if foreign[kind]
     ]
     if found:
         raise SharedNamespace(
-            f"{uri} holds what lakecli did not write: {', '.join(found)}",
-            hint="a lakeFS may work there and refer to objects that lakecli does not know to be in "
-            "use; if none does, insist: --force-shared",
+            f"{uri} has objects that lakecli did not write: {', '.join(found)}",
+            hint="lakeFS may use the namespace and refer to objects that look like garbage here; "
+            "if it does not, add --force-shared",
         )

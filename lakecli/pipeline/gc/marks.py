@@ -1,12 +1,12 @@
-"""What was condemned, kept in the bucket so that any machine can go on.
+"""The lists of condemned objects, stored in the bucket so that any machine can continue.
 
 ::
 
     _lakecli/gc/marks/<epoch>-<id>/data-<prefix>   data objects: 32 bytes of digest, 8 of size each
     _lakecli/gc/marks/<epoch>-<id>/others          all other keys, one JSON object a line
 
-The lists name candidates, and say nothing about what is in use: whoever sweeps finds that out by
-itself. Anybody can write one, so each is validated, and has to be older than the grace period.
+The lists name candidates only: the sweep itself finds out what is in use. Anybody who can write to
+the bucket can write a list, so each is validated and must be older than the grace period.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ KINDS: Final = {
     "doctor": (DOCTOR, "left over from lakecli doctor"),
     "upload": (DATA, "an upload in parts that was abandoned"),
 }
-"""Kinds of garbage: what their keys begin with, and why they are garbage."""
+"""Kinds of garbage: the prefix of their keys, and why they are garbage."""
 
 MARKS: Final = GC + "marks/"
 
 MAX_OTHERS_SIZE: Final = 256 << 20
-"""Bytes of the list of other keys, at most; what does not fit is condemned the next time."""
+"""Bytes of the list of other keys, at most; the next collection condemns the rest."""
 
 MAX_PART_SIZE: Final = 1 << 30
 """Bytes of a list of data objects, at most: 27 million in each of 256 parts."""
@@ -62,7 +62,7 @@ class Doomed(NamedTuple):
         key: of the object.
         size: in bytes.
         kind: one of `KINDS`.
-        version: as it was listed; ``""``: not known. Not written to the lists.
+        version: version in the listing; ``""``: unknown. Not written to the lists.
     """
 
     key: str
@@ -72,12 +72,12 @@ class Doomed(NamedTuple):
 
 
 class LostMarks(IntegrityError):
-    """The list of what was condemned is not there, or not what lakecli wrote."""
+    """A list of condemned objects is missing or damaged."""
 
     def __init__(self, key: str, why: str = "it is missing") -> None:
         super().__init__(
-            f"the list of what was condemned is missing or damaged: {key}: {why}",
-            hint="take the condemnation back: lakecli gc undo lakefs://REPOSITORY",
+            f"the list of condemned objects is missing or damaged: {key}: {why}",
+            hint="undo the condemnation: lakecli gc undo lakefs://REPOSITORY",
         )
 
 
@@ -110,7 +110,7 @@ class Marks:
         self._put("others", "".join(lines).encode("ascii"))
 
     def newest(self) -> datetime:
-        """Return when the last of the lists was written, by the bucket's clock.
+        """Return when the newest of the lists was written, by the bucket's clock.
 
         Raises:
             LostMarks: there are none.
@@ -130,7 +130,7 @@ class Marks:
         """Return the records of a part, ascending.
 
         Raises:
-            LostMarks: they are not there, or are none.
+            LostMarks: the list is missing or damaged.
         """
         records = self._get(_DATA + part, MAX_PART_SIZE)
         lead = b"" if part == "all" else bytes.fromhex(part)
@@ -146,7 +146,7 @@ class Marks:
         """Return all other condemned objects.
 
         Raises:
-            LostMarks: the list is not there, or a line of it is none.
+            LostMarks: the list is missing, or a line of it is damaged.
         """
         found = []
         for line in self._get("others", MAX_OTHERS_SIZE).splitlines():
@@ -184,9 +184,9 @@ def _parse_doomed(line: bytes) -> Doomed:
 
 
 def add_expired(store: ObjectStore, epoch: int, trees: Iterable[str]) -> None:
-    """Note metaranges that are about to be deleted because no retained commit has them.
+    """Record metaranges that are about to be deleted because no retained commit has them.
 
-    What was noted in the epoch before stays: a sweep may go on where another one was interrupted.
+    Earlier records of the epoch stay: a sweep may continue an interrupted one.
     """
     key = f"{EXPIRED}{epoch}"
     noted = set(read_expired(store, key))

@@ -1,4 +1,4 @@
-"""What garbage collection spares for this clone: refs, staging, and what undo could bring back.
+"""The roots of this clone: its refs, staged changes, and what undo could restore.
 
 An operation is expired by the rule of `housekeeping.expired_through`, as for undo: one command at a
 wrong time ends the protection of no other.
@@ -29,7 +29,7 @@ _BATCH: Final = 50_000
 
 
 class OwnPosition(NamedTuple):
-    """A commit that a ref stands or stood on here; `branch` is ``""`` for a tag."""
+    """A commit that a ref of this clone points or pointed to; `branch` is ``""`` for a tag."""
 
     commit_id: CommitId
     branch: str
@@ -43,7 +43,7 @@ def iter_operations(
     Args:
         txn: of the local store.
         repository: the repository of the log.
-        now: by the store's clock. Of it and this machine's, the one that expires less counts.
+        now: time by the store's clock. Of it and this machine's, the one that expires less counts.
     """
     here = repository.lake.now()
     expired = expired_through(txn, repository, now=max(here, now), cutoff=min(here, now) - KEPT_FOR)
@@ -55,7 +55,7 @@ def iter_operations(
 def own_positions(
     txn: ReadTransaction, repository: Repository, now: datetime
 ) -> Iterator[OwnPosition]:
-    """Yield where this clone's refs stand, and where its operation log could put them."""
+    """Yield where this clone's refs stand, and where undo could move them."""
     from lakecli.repository.core import intents
 
     refs = RefStore(txn, repository.key)
@@ -78,7 +78,7 @@ def own_positions(
 def add_staged(
     txn: ReadTransaction, repository: Repository, live: DigestSet, now: datetime
 ) -> None:
-    """Add what is staged here, and what was and could come back."""
+    """Add data objects of staged changes, and of those that undo could restore."""
     tokens: set[bytes] = set()
     for branch in RefStore(txn, repository.key).iter_branches():
         tokens.update((branch.staging_token, *branch.sealed_tokens))

@@ -1,7 +1,8 @@
-"""Commit packs as a collection reads them: each one, whatever another says that it replaces.
+"""Commit packs for garbage collection: all are read, including those that others replace.
 
-That a pack replaces another is what the pack itself says, and anybody can write one. So the
-commits of all packs count, and a pack may go only if one that stays holds all of its commits.
+Which packs a pack replaces is its own claim, and anybody who can write to the bucket can write a
+pack. So the commits of all packs count, and a pack is garbage only if another one that stays
+contains all of its commits.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class PacksRead(NamedTuple):
-    """What all packs hold.
+    """The contents of all packs.
 
     Attributes:
-        commits: by ID.
-        replaces: IDs of the packs that each pack says it replaces, by the ID of that pack.
-        damaged: packs that cannot be read. That matters only where one of their commits is reached
-            and in no other pack.
+        commits: commits by ID.
+        replaces: IDs of the packs that each pack claims to replace, by the ID of that pack.
+        damaged: packs that cannot be read. That matters only if one of their commits is reached
+            and is in no other pack.
     """
 
     commits: dict[CommitId, Known]
@@ -62,7 +63,7 @@ def _iter_packs(store: ObjectStore, damaged: list[DamagedPack]) -> Iterator[Pack
             try:
                 yield read_pack(store, info.id)
             except ObjectNotFound:
-                looks_again = True  # replaced since it was listed, maybe by one that came since
+                looks_again = True  # replaced since the listing, maybe by a newer pack
             except DamagedPack as error:
                 damaged.append(error)
 
@@ -72,15 +73,15 @@ def superseded(
     packs: Collection[str],
     replaces: Mapping[PackId, tuple[PackId, ...]],
 ) -> dict[PackId, PackId]:
-    """Return which packs may go: all of their commits are in another one, which is to stay.
+    """Return the packs that are garbage: another pack, which stays, has all of their commits.
 
     Args:
-        store: of the namespace.
-        packs: IDs of those that were listed.
-        replaces: what packs say that they replace, as `read_all` found it.
+        store: the namespace.
+        packs: IDs of the listed packs.
+        replaces: the claims of all packs, as in `PacksRead`.
 
     Returns:
-        The ID of the pack that holds the commits, by the ID of the one that may go.
+        The ID of the pack that has the commits, by the ID of the pack that is garbage.
     """
     direct: dict[PackId, PackId] = {}
     for by, replaced in sorted(replaces.items()):
@@ -96,17 +97,17 @@ def superseded(
 
 
 def _last(direct: Mapping[PackId, PackId], pack_id: PackId) -> PackId:
-    """Follow who replaces whom; no circle: the name of a pack depends on whom it replaces."""
+    """Follow replacements to the last; without cycles, as a pack's ID depends on its claims."""
     while (by := direct.get(pack_id)) is not None:
         pack_id = by
     return pack_id
 
 
 def _commits_of(store: ObjectStore, pack_id: PackId) -> frozenset[CommitId] | None:
-    """Return the commits of a pack; ``None`` if it is gone or damaged."""
+    """Return the commits of a pack; ``None`` if it is missing or damaged."""
     try:
         pack = read_pack(store, pack_id)
     except (DamagedPack, ObjectNotFound):
         return None
-    # What is no commit for this version may be one for a later one, and is in no other pack.
+    # A later version may be able to read the bad records, which may be in no other pack.
     return None if pack.bad else frozenset(commit.id for commit in pack.commits)

@@ -1,17 +1,17 @@
-"""Where the refs of the bucket stand, and where they stood lately, by the bucket's own dates.
+"""Where the refs of the bucket point, and where they pointed recently, by the bucket's own dates.
 
-A move in the shared reflog is dated by the clock of whoever made it, and that clock may be wrong by
-months. So a move is too old to count only if the bucket says so: it was made at the latest when the
-object that holds it was written, and at the latest when an earlier collection saw it there.
+A move in the shared reflog is dated by the clock of the machine that made it, which may be wrong by
+months. So a move is too old to count only if the bucket proves it: the move was made before the
+object that contains it was written, and before an earlier collection saw it there.
 
 ::
 
     _lakecli/gc/seen/<id>    one line for each ref that a collection read: sequence, write ID, key
 
-Such an observation is written by a collection about once a day, and dated by the bucket. Of those
-that are old enough the newest counts. Only where neither proves that a move is old, and its own
-date says that it is, the move is *doubtful*. It counts as well, unless retention rules are set
-and a ref still reaches where it stood: then the rules decide, for it was not forced away.
+A collection writes such an observation about once a day, and the bucket dates it. Of those that are
+old enough the newest counts. If neither proves that a move is old, but its own date says so, the
+move is *doubtful*. It counts too, unless there are retention rules and a ref still reaches the
+commit: then the rules decide, as the commit was not removed by force.
 """
 
 from __future__ import annotations
@@ -50,13 +50,14 @@ class Seen(NamedTuple):
 
 
 class Positions(NamedTuple):
-    """Where one ref stands and stood.
+    """Where one ref points and pointed.
 
     Attributes:
-        branch: its name; ``""`` if it is a tag.
-        head: where it stands; ``None``: it is deleted.
-        recent: commits where it stood lately.
-        doubtful: commits where it may have stood lately: only the clock of the mover says when.
+        branch: the branch's name; ``""`` for a tag.
+        head: commit of the ref; ``None``: the ref is deleted.
+        recent: commits that the ref recently pointed to.
+        doubtful: commits that it may recently have pointed to: only the moving machine's clock
+            says when.
     """
 
     branch: str
@@ -70,13 +71,13 @@ def read_positions(store: ObjectStore, cutoff: datetime) -> Iterator[Positions]:
 
     Args:
         store: the namespace.
-        cutoff: where a ref stood before that does not count.
+        cutoff: earlier positions do not count.
 
     Raises:
-        NotOurs: a ref or an object of the reflog is none.
+        NotOurs: a ref or an object of the reflog is invalid.
     """
     refs = list(read_refs(store, iter_refs(store)))
-    # Listed after they were read: the dates are those of what was read, or later.
+    # Listed after reading, so each date is that of the ref as read, or later.
     written = {info.key: info.modified_at for info in store.list(REFS)}
     chunks = _recent_chunks(store, cutoff)
     observed = _observed(store, cutoff)
@@ -115,13 +116,13 @@ def counted(
     """Yield the moves that may have been made since `cutoff`.
 
     Args:
-        groups: moves of one ref by the object that holds them, of objects written since `cutoff`.
-        seen: the last move that a collection saw before `cutoff`, if any did.
-        cutoff: what was made earlier, and provably so, is left out.
+        groups: moves of one ref, for each object written since `cutoff`.
+        seen: the last move that a collection saw before `cutoff`, if there is one.
+        cutoff: moves that provably were made earlier are left out.
     """
     moves = [move for group in groups for move in group]
-    # Where the bucket was restored from a copy, numbers are given out again: then what was seen is
-    # not believed.
+    # If the bucket was restored from a copy, sequence numbers repeat, and the observation does not
+    # apply.
     believed = 0
     if seen is not None and any(
         (move.sequence, move.write_id) == (seen.sequence, seen.write_id) for move in moves
@@ -133,7 +134,7 @@ def counted(
 
 
 def _recent_chunks(store: ObjectStore, cutoff: datetime) -> dict[str, list[ObjectInfo]]:
-    """Return the objects of the reflog written since `cutoff`, by what their keys begin with."""
+    """Return the objects of the reflog written since `cutoff`, by the prefix of their keys."""
     found: dict[str, list[ObjectInfo]] = {}
     for info in store.list(REFLOG):
         if info.modified_at >= cutoff:
@@ -144,9 +145,9 @@ def _recent_chunks(store: ObjectStore, cutoff: datetime) -> dict[str, list[Objec
 def _read_chunk(store: ObjectStore, ref: RemoteRef, info: ObjectInfo) -> tuple[Move, ...]:
     if info.size > MAX_REF_SIZE:
         raise NotOurs(
-            f"{info.key} has {info.size} bytes, moves of {ref.kind} {ref.name!r} take at most "
+            f"{info.key} has {info.size} bytes; moves of {ref.kind} {ref.name!r} take at most "
             f"{MAX_REF_SIZE}",
-            hint="something else writes into this namespace: restore the object from a backup",
+            hint="another program wrote into this namespace: restore the object from a backup",
         )
     try:
         return parse_moves(info.key, store.get(info.key))
@@ -155,7 +156,7 @@ def _read_chunk(store: ObjectStore, ref: RemoteRef, info: ObjectInfo) -> tuple[M
 
 
 def _observed(store: ObjectStore, cutoff: datetime) -> dict[str, Seen]:
-    """Return what the newest observation from before `cutoff` saw, by the key of the ref."""
+    """Return the newest observation from before `cutoff`, by the key of the ref."""
     old = [info for info in store.list(SEEN) if info.modified_at < cutoff]
     if not old:
         return {}
@@ -169,13 +170,13 @@ def _observed(store: ObjectStore, cutoff: datetime) -> dict[str, Seen]:
 
 
 def observe(store: ObjectStore, name: str, *, now: datetime, cutoff: datetime) -> None:
-    """Write down how far the refs have come, unless that was done lately; drop what is outdated.
+    """Record the last move of each ref, unless that was done recently; delete old records.
 
     Args:
         store: the namespace.
-        name: random, of the observation.
-        now: by the store's clock.
-        cutoff: of the reflog.
+        name: random name of the observation.
+        now: time by the store's clock.
+        cutoff: earlier moves do not count; see `read_positions`.
     """
     there = sorted(store.list(SEEN), key=lambda info: (info.modified_at, info.key))
     old = [info.key for info in there if info.modified_at < cutoff]
@@ -194,7 +195,7 @@ def observe(store: ObjectStore, name: str, *, now: datetime, cutoff: datetime) -
 def reached_by_heads(
     parents: Mapping[CommitId, Sequence[CommitId]], positions: Sequence[Positions]
 ) -> frozenset[CommitId]:
-    """Return the commits that refs reach from where they stand, as far as these are known."""
+    """Return the known commits that refs reach."""
     waiting = [each.head for each in positions if each.head is not None]
     found: set[CommitId] = set()
     while waiting:

@@ -1,4 +1,4 @@
-"""From trees to what they refer to: each distinct metarange and each distinct range, read once."""
+"""Follow trees to their data objects, reading each distinct metarange and range once."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ ID: Final = 32
 
 
 class Reach:
-    """What has been read, and what it refers to.
+    """Reads trees and ranges, and records what they refer to.
 
     Args:
-        location: of the namespace.
-        runner: reads.
-        live: gets the data objects that are referred to.
+        location: where parts find the namespace.
+        runner: reads the tables.
+        live: receives the data objects in use.
         progress: counts the tables that are read.
 
     Attributes:
-        trees: metaranges read, as hex IDs.
-        ranges: ranges read.
-        lost: of both, those that are not there.
-        entries: in the ranges.
-        foreign: tables that lakecli did not write.
+        trees: hex IDs of the metaranges read.
+        ranges: hex IDs of the ranges read.
+        lost: metaranges and ranges that are missing.
+        entries: number of entries in the ranges.
+        foreign: number of tables that lakecli did not write.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class Reach:
         """Read metaranges and ranges that were not read yet.
 
         Args:
-            trees: metaranges; their ranges are read too.
-            ranges: more ranges.
-            must_exist: whether it is an error if one is missing.
-            collected: metaranges that may be missing nevertheless: they were deleted on purpose.
+            trees: metaranges, whose ranges are read too.
+            ranges: additional ranges.
+            must_exist: whether a missing table is an error.
+            collected: metaranges that may be missing even so, as a collection deleted them.
 
         Raises:
-            MissingTable: one is missing.
-            IntegrityError: one is damaged.
+            MissingTable: a table is missing.
+            IntegrityError: a table is damaged.
         """
         wanted: set[str] = set(ranges)
         task = partial(read_trees, location=self._location)
@@ -108,18 +108,18 @@ def _parts(ids: Iterable[str], *, must_exist: bool) -> Iterator[Tables]:
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield items in lists of `size`, the last one maybe shorter."""
+    """Yield items in lists of `size`; the last list may be shorter."""
     remaining = iter(items)
     while batch := list(islice(remaining, size)):
         yield batch
 
 
 def ids_of(packed: bytes) -> Iterator[str]:
-    """Yield the hex IDs of 32 bytes each."""
+    """Yield packed IDs, of 32 bytes each, as hex."""
     for at in range(0, len(packed), ID):
         yield packed[at : at + ID].hex()
 
 
 def pack_ids(ids: Iterable[str]) -> bytes:
-    """Return hex IDs as 32 bytes each, ascending."""
+    """Return hex IDs as 32 bytes each, in ascending order."""
     return b"".join(bytes.fromhex(each) for each in sorted(ids))

@@ -1,4 +1,4 @@
-"""What a collection is told, and what it reports."""
+"""Garbage collection options, status and report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _agree(_question: str) -> None:
 
 
 class Action(StrEnum):
-    """What a run did, or would do."""
+    """What a run did, or in a dry run would do."""
 
     CONDEMNED = "condemned"
     FOUND_NOTHING = "found nothing"
@@ -31,15 +31,15 @@ class Action(StrEnum):
 
 
 class GcOptions(NamedTuple):
-    """How to collect.
+    """How to collect garbage.
 
     Attributes:
-        grace: between condemning and sweeping, at least; and how old garbage has to be.
-        dry_run: only find out what would be done.
-        force_shared: collect although another program works in the namespace.
+        grace: shortest time between condemning and sweeping, and minimum age of garbage.
+        dry_run: change nothing, and report what would be done.
+        force_shared: collect although another program uses the namespace.
         confirm: called with a question before anything is deleted; raises if the answer is no.
         progress: counts the metaranges and ranges that are read.
-        elapsed: seconds that only ever grow, also while the machine is asleep.
+        elapsed: monotonic seconds, which also pass while the machine is asleep.
     """
 
     grace: timedelta = DEFAULT_GRACE
@@ -51,16 +51,16 @@ class GcOptions(NamedTuple):
 
 
 class GcStatus(NamedTuple):
-    """Where a collection stands.
+    """The state of garbage collection.
 
     Attributes:
         phase: ``idle``, ``condemned`` or ``sweeping``.
-        epoch: counts the condemnations.
-        grace: of this epoch.
-        since: when the phase began, by the store's clock; ``None``: there never was a collection.
-        sweep_at: from when on what is condemned may be swept; ``None``: nothing is condemned.
-        resume_at: from when on a sweep that was interrupted may be finished or ended; ``None``:
-            none is under way.
+        epoch: number of condemnations so far.
+        grace: grace period of this epoch.
+        since: when the phase began, by the store's clock; ``None``: there was no collection yet.
+        sweep_at: when condemned objects may be swept; ``None``: nothing is condemned.
+        resume_at: when an interrupted sweep may be continued or ended; ``None``: no sweep has
+            begun.
     """
 
     phase: Phase
@@ -75,16 +75,16 @@ class GcReport(NamedTuple):
     """What a run did.
 
     Attributes:
-        action: in a word; with `GcOptions.dry_run`, what would be done.
-        status: afterwards.
-        garbage: what was condemned or swept, by kind.
-        spared: condemned objects that were in use again.
-        commits: that keep their objects; 0 where nothing was marked.
-        entries: in the distinct ranges that were read.
-        ranges: how many these are.
-        objects: data objects in the namespace.
-        size: of these, in bytes.
-        lost: tables that this clone's own or others' unpushed work needs and that are gone.
+        action: what the run did; with `GcOptions.dry_run`, what it would do.
+        status: the state afterwards.
+        garbage: condemned or swept objects, by kind.
+        spared: number of condemned objects that are in use again.
+        commits: number of commits that keep their objects; 0 if nothing was marked.
+        entries: number of entries in the distinct ranges that were read.
+        ranges: number of these ranges.
+        objects: number of data objects in the namespace.
+        size: bytes of these.
+        lost: tables that unpushed work of this or another clone needs and that are missing.
     """
 
     action: Action

@@ -1,7 +1,7 @@
-"""What counts as in use before any object is listed: refs, their recent past, and this clone.
+"""The roots of garbage collection: refs, their recent past, and this clone.
 
-Read from the bucket, afresh: all refs (of every clone), the moves in their reflog, all commit
-packs. From this clone: its refs, its operation log with what that could bring back, what is staged.
+Read from the bucket: all refs (of every clone), the moves in their reflog, and all commit packs.
+Read from this clone: its refs, what its operation log could restore, and staged changes.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 REFLOG_KEPT: Final = KEPT_FOR
-"""How long where a ref stood counts, and is kept in the reflog; longer if the grace period is."""
+"""How long former positions of a ref count at least; longer if the grace period is."""
 
 _CLOCKS: Final = timedelta(days=1)
-"""What is added for what lies between a move and the date of the object that tells of it."""
+"""Added for the time between a move and the date of the object that records it."""
 
 
 class Roots(NamedTuple):
-    """What counts.
+    """The roots.
 
     Attributes:
-        commits: how many keep their objects.
-        trees: of these, as far as the bucket's refs and reflog reach them.
-        own_trees: of those that only this clone can reach; objects of them may be lost already.
-        replaces: IDs of the packs that each commit pack says it replaces, by the ID of that pack.
+        commits: number of commits that keep their objects.
+        trees: trees of the commits that the bucket's refs and reflog reach.
+        own_trees: trees that only this clone reaches; their objects may be lost already.
+        replaces: IDs of the packs that each commit pack claims to replace, by the ID of that pack.
     """
 
     commits: int
@@ -54,7 +54,7 @@ class Roots(NamedTuple):
 
 
 def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:
-    """Return the moment from which on it counts where a ref stood."""
+    """Return the time since which former positions of refs count."""
     return now - max(REFLOG_KEPT, grace) - _CLOCKS
 
 
@@ -66,21 +66,21 @@ def gather(
     grace: timedelta,
     rules: Rules | None,
 ) -> Roots:
-    """Find out what counts; data objects of what is staged here go to `live`.
+    """Return the roots; add the data objects of staged changes to `live`.
 
     Args:
-        repository: whose.
-        live: is added to.
-        now: by the store's clock.
+        repository: the repository.
+        live: receives data objects in use.
+        now: time by the store's clock.
         grace: the grace period.
-        rules: for how long commits keep their objects; ``None``: as long as refs reach them.
+        rules: how long commits keep their objects; ``None``: as long as refs reach them.
 
     Raises:
-        LostHistory: a commit that a ref reaches is nowhere.
-        DamagedPack: likewise, and a damaged commit pack may be why.
-        NotOurs: a ref in the bucket is none.
+        LostHistory: a commit that a ref reaches is missing.
+        DamagedPack: a commit is missing, perhaps because this commit pack is damaged.
+        NotOurs: a ref in the bucket is invalid.
     """
-    # Refs first: commits that come after are of no ref that was read.
+    # Refs first: later commits belong to none of the refs as read.
     positions = list(read_positions(repository.store, reflog_cutoff(now, grace)))
     packs = read_all(repository.store)
     commits = packs.commits
@@ -119,7 +119,7 @@ def _shared_starts(
     now: datetime,
     rules: Rules | None,
 ) -> Iterator[Start]:
-    """Yield where the bucket's refs stand, and stood lately."""
+    """Yield where the bucket's refs point, and recently pointed."""
     reached: frozenset[CommitId] = frozenset()
     if rules is not None and any(each.doubtful for each in positions):
         parents = {commit_id: known.parents for commit_id, known in commits.items()}
@@ -136,5 +136,5 @@ def expired_reflog(store: ObjectStore, *, now: datetime, grace: timedelta) -> It
     """Yield the objects of the reflog whose moves are all too old to count."""
     cutoff = reflog_cutoff(now, grace)
     for info in store.list(REFLOG):
-        if info.modified_at < cutoff:  # its moves are older still
+        if info.modified_at < cutoff:  # its moves are older
             yield info

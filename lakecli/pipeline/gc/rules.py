@@ -1,4 +1,4 @@
-"""Retention rules: for how long commits keep their objects, per branch; lakeFS's JSON.
+"""Retention rules: how long commits keep their objects, per branch; in lakeFS's JSON.
 
 ::
 
@@ -28,11 +28,11 @@ EXAMPLE: Final = (
 
 
 class Rules(NamedTuple):
-    """How many days a commit keeps its objects after another took its place on a branch.
+    """How many days a commit keeps its objects after another replaced it as a branch's head.
 
     Attributes:
-        default_days: on branches that have no rule.
-        branches: days by name.
+        default_days: days for branches without a rule.
+        branches: days by branch name.
     """
 
     default_days: int
@@ -44,10 +44,10 @@ class Rules(NamedTuple):
 
 
 def parse_rules(text: str) -> Rules:
-    """Return the rules that a JSON document says.
+    """Return the rules of a JSON document.
 
     Raises:
-        UsageError: it says none.
+        UsageError: the document is not valid.
     """
     try:
         fields = parse_json(text, max_size=MAX_RULES_SIZE)
@@ -67,7 +67,7 @@ def parse_rules(text: str) -> Rules:
 
 
 def rules_fields(rules: Rules) -> dict[str, Any]:
-    """Return rules as JSON takes them, branches by name."""
+    """Return the JSON document of rules, with branches ordered by name."""
     return {
         "default_retention_days": rules.default_days,
         "branches": [
@@ -78,10 +78,10 @@ def rules_fields(rules: Rules) -> dict[str, Any]:
 
 
 def find_rules(store: ObjectStore) -> Rules | None:
-    """Return the rules of a namespace; ``None``: whatever refs reach is kept.
+    """Return the rules of a namespace; ``None`` without any: everything that refs reach is kept.
 
     Raises:
-        UsageError: what is there makes no sense.
+        UsageError: the rules are not valid.
     """
     try:
         data = store.get(RULES_KEY, start=0, length=MAX_RULES_SIZE + 1)
@@ -99,7 +99,7 @@ def get_rules(store: ObjectStore) -> Rules:
     rules = find_rules(store)
     if rules is None:
         raise NotFound(
-            "no retention rules: whatever branches and tags reach is kept",
+            "there are no retention rules: everything that branches and tags reach is kept",
             hint="set some: lakecli gc set-config lakefs://REPOSITORY -f FILE",
         )
     return rules

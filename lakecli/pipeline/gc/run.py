@@ -1,8 +1,8 @@
-"""Taking garbage collection as far as time allows, and taking it back.
+"""Advance garbage collection as far as time allows, and undo it.
 
-One call does one thing: where the state is idle, it condemns; where something is condemned and the
-grace period is over, it sweeps; a sweep that was interrupted, here or elsewhere, goes on once its
-lease is over. Killed at any step, the same call again gets to the same end.
+One call does one thing: in the idle state it condemns; if something is condemned and the grace
+period is over, it sweeps; it continues an interrupted sweep, of this or another machine, once its
+lease is over. After a kill at any step, the same call leads to the same result.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ REPORTS: Final = GC + "reports/"
 
 
 def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcStatus:
-    """Return where a repository's collection stands.
+    """Return the state of a repository's garbage collection.
 
     Args:
-        repository: whose.
-        grace: the shortest grace period that this machine goes by.
+        repository: the repository.
+        grace: the shortest grace period that this machine accepts.
 
     Raises:
-        DamagedState: the state is not one.
+        DamagedState: the state is damaged.
     """
     return _status(repository, collection.look(repository.store), grace)
 
@@ -76,7 +76,7 @@ def _status(repository: Repository, seen: Seen, grace: timedelta) -> GcStatus:
     if seen.since is not None and state.phase is Phase.CONDEMNED:
         sweep_at = seen.since
         with suppress(LostMarks):
-            # The state may have been written by hand, with lists made up a moment ago.
+            # The state may be forged, with lists written just now.
             sweep_at = max(sweep_at, Marks(repository.store, state.mark).newest())
         sweep_at += max(state.grace, grace) + STALE_AFTER
     if seen.since is not None and state.phase is Phase.SWEEPING:
@@ -85,24 +85,24 @@ def _status(repository: Repository, seen: Seen, grace: timedelta) -> GcStatus:
 
 
 def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcReport:
-    """Take garbage collection as far as time allows.
+    """Advance garbage collection as far as time allows.
 
     Args:
-        repository: whose.
-        runner: does what grows with the data.
-        options: how.
+        repository: the repository.
+        runner: runs the work that grows with the data.
+        options: how to collect.
 
     Raises:
         UsageError: the grace period is too short or too long.
-        SharedNamespace: another program works in the namespace.
-        StateMoved: another machine collects just now.
+        SharedNamespace: another program uses the namespace.
+        StateMoved: another machine collects at the same time.
         CannotShare: the store has no working compare-and-set.
-        DamagedState: the state is not one.
-        LostHistory, MissingTable, LostMarks, …: it is not known what is in use, or what was
-            condemned, so nothing is deleted.
-        SweepTooSlow: the store answers too slowly for a safe sweep, which goes on later.
+        DamagedState: the state is damaged.
+        LostHistory, MissingTable, LostMarks, …: the objects in use, or those condemned, are
+            unknown, so nothing is deleted.
+        SweepTooSlow: the store answers too slowly for a safe sweep; a later call continues it.
         Refused: the answer to the question was no.
-        OutcomeUnknown, Unreachable: the same again goes on.
+        OutcomeUnknown, Unreachable: the same call continues.
     """
     from lakecli.repository.sharing.publish import check_readable, check_writable
 
@@ -127,30 +127,30 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
 def _check_grace(grace: timedelta) -> None:
     if grace < SHORTEST_GRACE:
         raise UsageError(
-            f"a grace period of less than {SHORTEST_GRACE.total_seconds() / 3600:.0f} hours",
-            hint="others may be at work on what looks like garbage; the default is 14d",
+            f"the grace period is less than {SHORTEST_GRACE.total_seconds() / 3600:.0f} hours",
+            hint="objects of work in progress look like garbage; the default is 14d",
         )
     if grace > LONGEST_GRACE:
         raise UsageError(
-            f"a grace period of more than {LONGEST_GRACE.days} days", hint="the default is 14d"
+            f"the grace period is more than {LONGEST_GRACE.days} days", hint="the default is 14d"
         )
 
 
 def undo(
     repository: Repository, *, force: bool = False, grace: timedelta = SHORTEST_GRACE
 ) -> GcStatus:
-    """Take a condemnation back; with `force` end an interrupted sweep, or replace a damaged state.
+    """Undo a condemnation; with `force` end an interrupted sweep, or replace a damaged state.
 
     Args:
-        repository: whose.
-        force: whether what was deleted already may stay deleted.
-        grace: as `status` takes it.
+        repository: the repository.
+        force: accept that what a sweep has deleted stays deleted.
+        grace: as in `status`.
 
     Raises:
         NothingToDo: nothing is condemned.
-        Refused: the sweep has begun; with `force`: it may be under way just now.
-        DamagedState: the state is not one.
-        StateMoved: it moves just now.
+        Refused: the sweep has begun; with `force`: it may be running.
+        DamagedState: the state is damaged.
+        StateMoved: another machine moved the state at the same time.
     """
     take_back(repository, force=force)
     return status(repository, grace=grace)
@@ -162,7 +162,7 @@ class _Run:
         self._store = repository.store
         self._options = options
         self._runner = runner
-        # A dry run writes nothing, not even what tells the store's time.
+        # A dry run writes nothing, not even to learn the store's time.
         self.now = repository.lake.now() if options.dry_run else store_now(self._store)
         self._rules = find_rules(self._store)
 
@@ -170,14 +170,14 @@ class _Run:
         return _status(self._repository, seen, self._options.grace)
 
     def has_to_wait(self, seen: Seen) -> bool:
-        """Tell whether it is too early to sweep, or to go on with somebody else's sweep."""
+        """Return whether it is too early to sweep, or to continue an interrupted sweep."""
         present = self.status(seen)
         at = present.sweep_at or present.resume_at
         assert at is not None
         return self.now <= at
 
     def observe(self) -> None:
-        """Write down how far the refs have come."""
+        """Record the last move of each ref."""
         if not self._options.dry_run:
             cutoff = reflog_cutoff(self.now, self._options.grace)
             name = self._repository.lake.runtime.new_id().hex()
@@ -187,14 +187,14 @@ class _Run:
         return Work(
             self._repository,
             self._runner,
-            # A state of others makes nothing younger than our own grace period garbage.
+            # Nothing younger than this machine's grace period is garbage, whatever the state says.
             Times(self.now, max(grace, self._options.grace)),
             self._rules,
             self._options.progress,
         )
 
     def condemn(self, seen: Seen) -> GcReport:
-        """Mark, and condemn what was found."""
+        """Mark garbage, and condemn it."""
         lake, options = self._repository.lake, self._options
         if not options.dry_run:
             clean_up(self._store, seen.state, self.now)
@@ -238,7 +238,7 @@ class _Run:
         return report
 
     def preview(self, seen: Seen) -> GcReport:
-        """Tell what a sweep would delete if it came now."""
+        """Report what a sweep would delete now."""
         with DigestSet() as live:
             swept = self._sweep_of(seen.state, live).run(None)
         return GcReport(Action.SWEPT, self.status(seen), tuple(swept.tallies), swept.spared)
@@ -248,13 +248,13 @@ class _Run:
         return Sweep(self._work(state.grace), marks, state.epoch, live)
 
     def sweep(self, seen: Seen) -> GcReport:
-        """Delete what is condemned and still unreached."""
+        """Delete condemned objects that are still unreached."""
         repository, options = self._repository, self._options
-        options.confirm(f"delete what is garbage in {self._store.uri} for good")
+        options.confirm(f"permanently delete the garbage in {self._store.uri}")
         with DigestSet() as live:
             sweep = self._sweep_of(seen.state, live)
             if seen.state.phase is Phase.CONDEMNED:
-                # While nobody has to wait for it; where it fails, all stays as it is.
+                # Before the sweep begins, as writers wait for its end. A failure changes nothing.
                 repository.lake.runtime.on_step("gc:prepare")
                 try:
                     sweep.prepare()
@@ -279,8 +279,8 @@ class _Run:
                 )
                 self._save(report, state.epoch)
             except (Exception, KeyboardInterrupt):
-                # All writers wait for the end of a sweep. Only where a deletion may be on its way
-                # they have to wait for the end of the lease.
+                # All writers wait for the end of a sweep. If a deletion may be under way, they have
+                # to wait for the end of the lease.
                 if not lease.is_unsure:
                     with suppress(LakeError):
                         self._end(lease.state)
@@ -289,20 +289,20 @@ class _Run:
         return report._replace(status=status(repository, grace=options.grace))
 
     def _check_unmoved(self, seen: Seen, error: LostMarks) -> None:
-        """Tell lists that are lost from those that whoever ended this collection has deleted."""
+        """Tell lost lists from lists that another machine deleted when it ended the collection."""
         if collection.look(self._store).version != seen.version:
             raise collection.StateMoved(
-                f"another garbage collection of {self._store.uri} ended meanwhile",
-                hint=f"look at it: lakecli gc status {self._repository.uri}",
+                f"another machine has ended the garbage collection of {self._store.uri}",
+                hint=f"see its state: lakecli gc status {self._repository.uri}",
             ) from error
 
     def _check_age(self, state: GcState) -> None:
-        """Refuse lists that were not written a grace period ago, whatever the state says."""
+        """Refuse lists younger than the grace period, whatever the state says."""
         marks = Marks(self._store, state.mark)
         age = self.now - marks.newest()
         if age < max(state.grace, self._options.grace) + STALE_AFTER:
             raise LostMarks(
-                marks.prefix, f"it was written {age.days} days ago, later than a grace period"
+                marks.prefix, f"it was written {age.days} days ago, less than the grace period"
             )
 
     def _end(self, state: GcState) -> None:
@@ -310,14 +310,14 @@ class _Run:
         if seen.state.write_id != state.write_id:
             raise collection.StateMoved(
                 f"another machine has taken over the garbage collection of {self._store.uri}",
-                hint=f"look at it: lakecli gc status {self._repository.uri}",
+                hint=f"see its state: lakecli gc status {self._repository.uri}",
             )
         ended = move_state(self._repository, seen, phase=Phase.IDLE, mark="")
         self._repository.lake.runtime.on_step("gc:clean-up")
         clean_up(self._store, ended, self.now, ended=state.mark)
 
     def _save(self, report: GcReport, epoch: int) -> None:
-        """Write a report beside the state: one of what was condemned, one of what was deleted."""
+        """Write a report beside the state: of what was condemned, or of what was deleted."""
         name = "swept" if report.action is Action.SWEPT else "condemned"
         fields = {
             "epoch": epoch,

@@ -1,7 +1,7 @@
-"""Deleting what was condemned: all that is still old, still unreached, and not kept.
+"""Delete condemned objects that are still old, still unreached, and not kept.
 
-The lists of what was condemned name candidates, no more. What is reached is found out here, from
-the refs on, and each candidate is looked at again by the rules that condemned it.
+The lists of condemned objects name candidates only. The sweep finds out what is in use by following
+the refs again, and checks each candidate by the rules that condemned it.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from lakecli.pipeline.gc.roots import Roots
 
 BATCH: Final = 1_000
-"""Keys of one delete, as many as stores take; the lease is looked at before each."""
+"""Keys of one deletion, as many as stores take; the lease is checked before each."""
 
 _PARALLELISM: Final = 8
 _KEPT: Final = 50_000
-"""Kept keys in memory."""
+"""Kept keys held in memory, at most."""
 
 
 Garbage = tuple[str, Version]
@@ -66,13 +66,13 @@ class Swept(NamedTuple):
 
 
 class Sweep:
-    """One sweep, or what one would do.
+    """One sweep, or its preview.
 
     Args:
-        work: with what.
-        marks: what was condemned.
-        epoch: when.
-        live: gets the data objects that are referred to; empty.
+        work: what the collection works with.
+        marks: the lists of condemned objects.
+        epoch: of the condemnation.
+        live: receives the data objects in use; empty at first.
     """
 
     def __init__(self, work: Work, marks: Marks, epoch: int, live: DigestSet) -> None:
@@ -88,25 +88,25 @@ class Sweep:
         self._spared = 0
 
     def prepare(self) -> None:
-        """Follow all that counts, before the sweep begins and everybody has to wait for its end.
+        """Follow all roots before the sweep begins, as writers wait for its end.
 
-        What was read never changes, so `run` reads only what came into use after this.
+        Tables never change, so `run` reads only those that came into use after this.
 
         Raises:
-            LostHistory, MissingTable, DamagedPack, …: something that counts is missing or damaged.
+            LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
         """
         self._marks.others()
         reach_all(self._work, self._live, self._reach)
 
     def run(self, delete: Delete | None) -> Swept:
-        """Find out what may go, and have it deleted.
+        """Find garbage among the condemned objects, and delete it.
 
         Args:
-            delete: deletes objects, and tells how many it kept; ``None``: only count.
+            delete: deletes objects, and returns how many it kept; ``None``: only count.
 
         Raises:
-            LostMarks: it is not known what was condemned.
-            LostHistory, MissingTable, DamagedPack, …: something that counts is missing or damaged.
+            LostMarks: a list of condemned objects is missing or damaged.
+            LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
         """
         roots, tables = self._remark()
         others = [*self._tables(tables), *self._rest(roots)]
@@ -115,7 +115,7 @@ class Sweep:
             add_expired(
                 self._store, self._epoch, (each.key.removeprefix(SSTABLES) for each in trees)
             )
-            # A tree goes before what it refers to.
+            # A tree is deleted before the objects that it refers to.
             self._spared += delete(_garbage(trees))
             self._spared += delete(_garbage(each for each in others if each.kind != "metarange"))
         for objects in self._data():
@@ -130,7 +130,7 @@ class Sweep:
         return Swept(tallies, self._spared)
 
     def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
-        """Follow what has come into use since: refs, recent tables, keeps; in this order."""
+        """Follow what came into use since: refs, recent tables, and keeps, in this order."""
         work, reach = self._work, self._reach
         roots, _ = reach_all(work, self._live, reach)
         tables = list_tables(work, Counter())
@@ -144,7 +144,7 @@ class Sweep:
         return roots, tables
 
     def _keep(self) -> set[str]:
-        """Spare the data objects that somebody keeps; return the tables that somebody keeps."""
+        """Spare the data objects that other processes keep; return the tables that they keep."""
         tables: set[str] = set()
         digests: set[bytes] = set()
         for key in iter_keeps(self._store):
@@ -160,7 +160,7 @@ class Sweep:
         return tables
 
     def _tables(self, tables: dict[str, TableInfo]) -> list[Doomed]:
-        """Return the condemned ranges and metaranges that may go."""
+        """Return the condemned ranges and metaranges that are garbage."""
         reached = self._reach.trees | self._reach.ranges
         found = []
         for each in self._marks.others():
@@ -183,7 +183,7 @@ class Sweep:
         return may_go
 
     def _rest(self, roots: Roots) -> list[Doomed]:
-        """Return what else is condemned, and is garbage still."""
+        """Return the other condemned objects that are still garbage."""
         doomed = {
             (each.key, each.kind)
             for each in self._marks.others()
@@ -201,7 +201,7 @@ class Sweep:
         self._sizes[each.kind] += each.size
 
     def _data(self) -> Iterator[list[Garbage]]:
-        """Yield the data objects that may go, part by part."""
+        """Yield the data objects that are garbage, part by part."""
         before = self._work.times.cutoff.timestamp()
         task = partial(list_data, location=self._work.location)
         names = self._marks.data_parts()
@@ -241,10 +241,10 @@ def _garbage(doomed: Iterable[Doomed]) -> Iterator[Garbage]:
 
 
 def deleter(work: Work, lease: Lease) -> Delete:
-    """Return what deletes objects, as long as the sweep is ours, and tells how many it kept.
+    """Return a function that deletes objects while the lease holds, and returns how many it kept.
 
-    Where the store can, an object is deleted only if it is still what was listed: then not even a
-    request that was on its way for long deletes what somebody has taken into use again.
+    If the store can, an object is deleted only if it still has the listed version. Then even a
+    delayed request does not delete an object that has come into use again.
     """
     store = work.repository.store
     on_step = work.repository.lake.runtime.on_step

@@ -1,4 +1,4 @@
-"""The parts of garbage collection that grow with the data: pure functions, for any runner."""
+"""The work of garbage collection that grows with the data: pure functions, for any runner."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Tables(NamedTuple):
     """Some ranges or metaranges to read.
 
     Attributes:
-        ids: of the tables.
-        must_exist: whether it is an error if one is missing.
+        ids: IDs of the tables.
+        must_exist: whether a missing table is an error.
     """
 
     ids: tuple[str, ...]
@@ -42,9 +42,9 @@ class TreesRead(NamedTuple):
     """What metaranges refer to.
 
     Attributes:
-        ranges: 32 bytes each.
-        foreign: how many of the metaranges lakecli did not write.
-        missing: IDs of those that are not there.
+        ranges: IDs of ranges, 32 bytes each.
+        foreign: number of metaranges that lakecli did not write.
+        missing: IDs of missing metaranges.
     """
 
     ranges: bytes
@@ -56,10 +56,10 @@ class RangesRead(NamedTuple):
     """What ranges refer to.
 
     Attributes:
-        digests: of data objects, 32 bytes each.
-        entries: in the ranges.
-        foreign: how many of the ranges lakecli did not write.
-        missing: IDs of those that are not there.
+        digests: digests of data objects, 32 bytes each.
+        entries: number of entries in the ranges.
+        foreign: number of ranges that lakecli did not write.
+        missing: IDs of missing ranges.
     """
 
     digests: bytes
@@ -69,7 +69,7 @@ class RangesRead(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What a table is: ``ranges``, ``metaranges`` or something else, and whether it is ours."""
+    """The kind of a table: ``ranges``, ``metaranges`` or another; and whether lakecli wrote it."""
 
     id: str
     kind: str
@@ -80,9 +80,9 @@ class DataPart(NamedTuple):
     """A part of ``data/`` to list.
 
     Attributes:
-        prefix: of the keys.
+        prefix: prefix of the keys.
         before: unix seconds; objects that are not older are only counted.
-        versions: whether to tell the versions of the old objects.
+        versions: whether to return the versions of the old objects.
     """
 
     prefix: str
@@ -95,10 +95,10 @@ class DataListed(NamedTuple):
 
     Attributes:
         records: 32 bytes of digest and 8 of size each, ascending.
-        objects: all of ours, young ones too.
-        size: of these, in bytes.
-        foreign: how many objects have names that lakecli never gives.
-        versions: of the objects in `records`, in their order, if they were asked for.
+        objects: number of all objects of lakecli, young ones included.
+        size: bytes of these.
+        foreign: number of objects with names that lakecli does not use.
+        versions: versions of the objects in `records`, in their order, if requested.
     """
 
     records: bytes
@@ -112,8 +112,8 @@ def read_trees(part: Tables, *, location: StoreLocation | OpenStore) -> TreesRea
     """Read metaranges.
 
     Raises:
-        MissingTable: one that must exist does not.
-        IntegrityError: one is damaged.
+        MissingTable: a table that must exist is missing.
+        IntegrityError: a table is damaged.
     """
     found: set[bytes] = set()
     foreign, missing = 0, []
@@ -129,14 +129,14 @@ def read_trees(part: Tables, *, location: StoreLocation | OpenStore) -> TreesRea
 
 
 def read_ranges(part: Tables, *, location: StoreLocation | OpenStore) -> RangesRead:
-    """Read ranges for whatever in them looks like the address of a data object.
+    """Search ranges for everything that looks like the address of a data object.
 
-    Values are not taken apart: the address stands in them as it is, and what only looks like one
-    keeps an object alive that may be garbage, no more.
+    Values are not decoded: they contain the address verbatim, and text that only looks like one at
+    most keeps an object that is garbage.
 
     Raises:
-        MissingTable: one that must exist does not.
-        IntegrityError: one is damaged.
+        MissingTable: a table that must exist is missing.
+        IntegrityError: a table is damaged.
     """
     found: set[bytes] = set()
     entries, foreign, missing = 0, 0, []
@@ -154,7 +154,7 @@ def read_ranges(part: Tables, *, location: StoreLocation | OpenStore) -> RangesR
 
 
 def digests_of(addresses: set[bytes]) -> bytes:
-    """Return the digests that addresses name, ascending."""
+    """Return the digests in addresses, in ascending order."""
     joined = b"".join(sorted(addresses)).replace(b"data/", b"").replace(b"/", b"")
     return bytes.fromhex(joined.decode("ascii"))
 
@@ -179,11 +179,11 @@ def _open(table_id: str, store: ObjectStore, *, must_exist: bool) -> Table | Non
 def read_kinds(
     part: Sequence[tuple[str, int]], *, location: StoreLocation | OpenStore
 ) -> list[Kind]:
-    """Tell what tables are by their properties; what cannot be read is not ours.
+    """Return the kinds of tables by their properties; one that cannot be read is not lakecli's.
 
     Args:
         part: IDs and sizes in bytes.
-        location: of the namespace.
+        location: where to find the namespace.
     """
     found = []
     for table_id, size in part:

@@ -1,7 +1,8 @@
-"""Where a source's objects are: what no store could serve, and what must not be named."""
+"""Check the addresses of a source's objects: that a store can read them, and that it may."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LakeError, Refused
@@ -14,18 +15,19 @@ from lakecli.repository.core.places import Trust, check_host, lies_below
 if TYPE_CHECKING:
     from lakecli.pipeline.imports.part import Task
     from lakecli.pipeline.imports.rows import Failures, Rows
+    from lakecli.repository.core.lake import Repository
 
 
 MARK: Final = PIN_MARK.encode()
 PINNABLE: Final = ("s3://", "gs://", "az://", "memory://")
-"""What addresses begin with that may name a version."""
+"""Prefixes of addresses that may name a version."""
 
 
 class Addresses:
-    """Checks the addresses of one part's objects; consecutive ones are mostly of one bucket.
+    """Checks the addresses of one part's objects; quick where consecutive ones share a bucket.
 
     Attributes:
-        places: buckets and directories outside the namespace that the objects lie in.
+        places: buckets and directories outside the namespace that contain the objects.
     """
 
     def __init__(self, task: Task, failures: Failures) -> None:
@@ -37,10 +39,11 @@ class Addresses:
         self._inside = (task.location.uri + "/").encode("utf-8", "surrogateescape")
 
     def checked(self, rows: Rows) -> Rows:
-        """Leave out objects that no store could serve, or whose address nobody could write down.
+        """Return the rows without objects whose address cannot be read or recorded.
 
         Raises:
-            Refused: an object of the repository itself.
+            Refused: an object lies in the repository's own namespace, or in a directory that is
+                not allowed.
         """
         bad = self._unknown(rows.addresses)
         if not self._task.copies:
@@ -55,7 +58,7 @@ class Addresses:
         return rows.take([at for at in range(len(rows)) if at not in bad])
 
     def _unknown(self, addresses: list[bytes]) -> dict[int, str]:
-        """Return why some addresses are none, by their positions."""
+        """Return what is wrong with addresses, by their positions."""
         bad = {}
         for at, address in enumerate(addresses):
             if not self._is_known(address):
@@ -67,7 +70,7 @@ class Addresses:
         return bad
 
     def _is_known(self, address: bytes) -> bool:
-        """Tell whether an address is of the same bucket or directory as the last one."""
+        """Return whether an address is in the bucket or directory of the last one."""
         if not address.startswith(self._root) or MARK in address:
             return False
         return not self._is_directory or (
@@ -75,13 +78,13 @@ class Addresses:
         )
 
     def _problem(self, address: bytes) -> str:
-        """Learn the place of an address; say what is wrong with it."""
+        """Record the place of an address; return what is wrong with it, or ``""``."""
         text = address.decode("utf-8", "surrogateescape")
         text, version_id = split_pin(text)
         scheme, colon, rest = text.partition("://")
         if not colon:
             local = " (of a file: local:///…)" if text.startswith("/") else ""
-            return f"its address is no URI: {text!r}{local}"
+            return f"its address is not a URI: {text!r}{local}"
         try:
             place, key = split_address(text)
             if version_id and not place.startswith(PINNABLE):
@@ -101,15 +104,15 @@ class Addresses:
     def _problem_of_file(self, text: str, directory: str, name: str) -> str:
         task = self._task
         if not task.copies and not is_local(task.location.uri):
-            return "a file of this machine cannot be part of a namespace in a bucket: use --copy"
+            return "a file on this machine cannot be referenced from a bucket: use --copy"
         if task.walks:
             if not any(f"{directory}/".startswith(f"{root}/") for root in task.roots):
-                self.places.add(directory)  # a symbolic link led there
+                self.places.add(directory)  # reached by a symbolic link
             self._root = text[: len(text) - len(name)].encode("utf-8", "surrogateescape")
             self._is_directory = True
             return ""
-        # A list of objects is data. Of the files of this machine it may name those that lie beside
-        # it, and those that the user allowed.
+        # A manifest is untrusted. It may name files of this machine only beside itself, or where
+        # the user allowed it.
         trust = Trust(task.location.name, task.location.uri, task.location.allowed)
         roots = (*task.roots, *trust.allowed)
         if not lies_below(directory, name, roots):
@@ -119,7 +122,7 @@ class Addresses:
 
 
 def _not_text(column: list[bytes]) -> list[int]:
-    """Return the positions of what is not UTF-8."""
+    """Return the positions of values that are not UTF-8."""
     if b"".join(column).isascii():
         return []
     found = []
@@ -132,8 +135,32 @@ def _not_text(column: list[bytes]) -> list[int]:
 
 
 def inside_error(address: str, namespace: str) -> Refused:
-    """Return the error of a source that is the repository's own."""
+    """Return the error of a source in the repository's own namespace."""
     return Refused(
         f"the source {address} lies in the repository's own namespace {namespace}",
         hint="copy objects between branches with lakecli fs cp, or merge",
     )
+
+
+def check_outside(repository: Repository, uri: str) -> None:
+    """Refuse a source that contains the repository's namespace, or lies in it.
+
+    Raises:
+        Refused: it does.
+    """
+    own = _real(repository.record.storage_namespace)
+    other = _real(uri)
+    if (other + "/").startswith(own + "/"):
+        raise inside_error(uri, repository.record.storage_namespace)
+    if (own + "/").startswith(other + "/"):
+        raise Refused(
+            f"the source {uri} contains the repository's own namespace {own}",
+            hint="import a prefix that does not contain it",
+        )
+
+
+def _real(uri: str) -> str:
+    """Return a URI with symbolic links resolved, if it is on this machine."""
+    if is_local(uri):
+        return "local://" + os.path.realpath(uri.removeprefix("local://")).rstrip("/")
+    return uri

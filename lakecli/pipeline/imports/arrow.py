@@ -1,4 +1,4 @@
-"""Between Arrow's columns and `Rows`, in bulk."""
+"""Convert columns of Arrow into `Rows`, in bulk."""
 
 from __future__ import annotations
 
@@ -19,14 +19,20 @@ _TIME_DIGITS: Final = 19
 
 
 class Layout(NamedTuple):
-    """Which column of a manifest says what; ``""`` where none does.
+    """The names of a manifest's columns; ``""`` for a column that it lacks.
 
     Attributes:
-        bucket: column with the bucket, for manifests that have no whole addresses.
-        latest: column that is true for an object's latest version.
-        deleted: column that is true for what marks a deletion.
-        is_quoted: whether keys are percent-encoded, a plus sign standing for a space.
-        scheme: what addresses begin with that are made of a bucket and a key.
+        path: path below the destination.
+        address: URI of the object.
+        size: size in bytes.
+        checksum: checksum or ETag.
+        mtime: time of modification.
+        content_type: content type.
+        bucket: bucket of the object, in manifests without complete addresses.
+        latest: true for an object's latest version.
+        deleted: true for delete markers.
+        is_quoted: whether keys are percent-encoded, with a plus sign for a space.
+        scheme: scheme of addresses that are composed of a bucket and a key.
     """
 
     path: str
@@ -42,20 +48,20 @@ class Layout(NamedTuple):
     scheme: str = ""
 
     def columns(self) -> list[str]:
-        """Return the columns that are read."""
+        """Return the names of the columns to read."""
         return list(dict.fromkeys(name for name in self[:9] if name))
 
 
 def normalised(batch: Any, layout: Layout, *, now: int) -> Any:  # noqa: ANN401 - of pyarrow
-    """Return the objects of a batch of columns that a manifest has, in the columns of `schema`.
+    """Return the objects of a manifest's batch, in the columns of `schema`.
 
     Args:
         batch: a ``pyarrow.RecordBatch``.
-        layout: of its columns.
-        now: what stands for times that the manifest does not tell.
+        layout: names of its columns.
+        now: time of modification, in unix seconds, if the manifest has none.
 
     Raises:
-        IntegrityError: a value is missing, or is not what it should be.
+        IntegrityError: a value is missing or malformed.
     """
     import pyarrow as pa
 
@@ -95,7 +101,7 @@ def normalised(batch: Any, layout: Layout, *, now: int) -> Any:  # noqa: ANN401 
 
 
 def _unwrapped(column: Any) -> Any:  # noqa: ANN401
-    """Take quotation marks away, with which S3 writes ETags."""
+    """Remove the quotation marks around ETags."""
     import pyarrow as pa
 
     values = bytes_of(column) if b'"' in _data_of(column) else []
@@ -115,7 +121,7 @@ def keys_of(batch: Any, layout: Layout) -> list[bytes]:  # noqa: ANN401 - of pya
 
 
 def _only_present(batch: Any, layout: Layout) -> Any:  # noqa: ANN401
-    """Leave out old versions and deletions."""
+    """Leave out old versions and delete markers."""
     for name, wanted in ((layout.latest, True), (layout.deleted, False)):
         if not name:
             continue
@@ -148,7 +154,7 @@ def _present(batch: Any, name: str) -> Any:  # noqa: ANN401
     column = batch.column(name)
     if column.null_count:
         raise IntegrityError(
-            f"{column.null_count} values of column {name!r} are missing",
+            f"column {name!r} lacks {column.null_count} values",
             hint="every object of a manifest needs all of path, physical_address, size, checksum",
         )
     return column
@@ -167,7 +173,7 @@ def _as_binary(column: Any) -> Any:  # noqa: ANN401
 
 
 def _data_of(column: Any) -> bytes:  # noqa: ANN401
-    """Return the bytes of all values of a column of bytes, end to end."""
+    """Return the concatenated values of a column of bytes."""
     import numpy as np
 
     if not len(column):
@@ -200,8 +206,8 @@ def _numbers(batch: Any, name: str) -> Any:  # noqa: ANN401
         return column.cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise IntegrityError(
-            f"column {name!r} does not hold whole numbers: {str(error).splitlines()[0]}",
-            hint="sizes are bytes, as integers",
+            f"column {name!r} does not contain integers: {str(error).splitlines()[0]}",
+            hint="give sizes in bytes, as integers",
         ) from error
 
 
@@ -219,7 +225,7 @@ def _times(batch: Any, name: str) -> Any:  # noqa: ANN401
 
 
 def seconds_of(texts: Sequence[bytes], name: str) -> list[int]:
-    """Return unix seconds of times as text: RFC 3339, UTC unless they say otherwise, or numbers."""
+    """Return unix seconds of times as text: numbers, or RFC 3339 (UTC without a time zone)."""
     found = []
     for text in texts:
         plain = text.decode("ascii", "replace")
@@ -230,15 +236,15 @@ def seconds_of(texts: Sequence[bytes], name: str) -> list[int]:
             when = datetime.fromisoformat(plain)
         except ValueError:
             raise IntegrityError(
-                f"column {name!r} does not hold times: {plain!r}",
-                hint="as RFC 3339: 2026-03-01T12:00:00Z; or unix seconds",
+                f"column {name!r} does not contain times: {plain!r}",
+                hint="give times as RFC 3339, such as 2026-03-01T12:00:00Z, or as unix seconds",
             ) from None
         found.append(int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()))
     return found
 
 
 def unquoted(keys: list[bytes]) -> list[bytes]:
-    """Return keys without percent-encoding, a plus sign standing for a space."""
+    """Decode percent-encoded keys, in which a plus sign stands for a space."""
     from urllib.parse import unquote_to_bytes
 
     return [
@@ -248,11 +254,11 @@ def unquoted(keys: list[bytes]) -> list[bytes]:
 
 
 COLUMNS: Final = ("path", "address", "size", "checksum", "seconds", "content_type")
-"""The columns in which rows travel and wait to be sorted."""
+"""The columns of rows while they are sorted or sent."""
 
 
 def schema() -> Any:  # noqa: ANN401
-    """Return the Arrow schema of those columns."""
+    """Return the Arrow schema of `COLUMNS`."""
     import pyarrow as pa
 
     kinds = (pa.binary(), pa.binary(), pa.int64(), pa.binary(), pa.int64(), pa.binary())
@@ -260,7 +266,7 @@ def schema() -> Any:  # noqa: ANN401
 
 
 def rows_of(batch: Any) -> Rows:  # noqa: ANN401
-    """Return the rows of a batch of those columns."""
+    """Return the rows of a batch with `COLUMNS`."""
     path, address, size, checksum, seconds, types = batch.columns[:6]
     return Rows(
         bytes_of(path),

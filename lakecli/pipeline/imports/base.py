@@ -1,4 +1,4 @@
-"""What the branch has in an interval of paths, read as little as possible."""
+"""Read the records of a branch in an interval of paths, opening as few ranges as possible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Whole(NamedTuple):
-    """A range that lies in the interval from end to end, not opened."""
+    """A range that lies completely in the interval, not opened."""
 
     position: int
     records: int
@@ -38,10 +38,10 @@ class BaseSlice:
     """A walk over the records of a tree from `low` up to `high`.
 
     Args:
-        trees: where the tree lies.
-        tree: to walk.
+        trees: reads the tree.
+        tree: the tree.
         low: the first path.
-        high: the first path not walked any more, if there is one.
+        high: the first path after the interval; ``None``: the interval has no end.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class BaseSlice:
         self._max_key = b""
 
     def before(self, limit: bytes | None) -> Iterator[Piece]:
-        """Step past what comes before `limit`, or before the end, and yield it."""
+        """Yield the records before `limit`, or all remaining ones, and step past them."""
         if limit is None or (self._high is not None and limit > self._high):
             limit = self._high
         while True:
@@ -85,12 +85,12 @@ class BaseSlice:
                 self._open()
 
     def horizon(self, key: bytes) -> bytes | None:
-        """Tell how far the records reach among which `key` lies, or how far there are none.
+        """Return the end of the run that contains `key`: of records of one range, or of none.
 
-        All before `key` have been stepped past.
+        All records before `key` must have been stepped past.
 
         Returns:
-            The first path beyond; ``None`` where nothing more follows.
+            The first path after the run; ``None`` if nothing follows.
         """
         if self._blocks is None and self._next < len(self._tree):
             first = self._tree.record(self._next).min_key
@@ -100,7 +100,7 @@ class BaseSlice:
         return None if self._blocks is None else self._max_key + b"\0"
 
     def read(self, position: int) -> Iterator[Records]:
-        """Yield the records of a range that was stepped past whole."""
+        """Yield the records of a range that `before` yielded as `Whole`."""
         record = self._tree.record(position)
         for block in iter_blocks(self._trees.table(record), record):
             yield Records(block.keys, block.values)
@@ -112,7 +112,7 @@ class BaseSlice:
         self._next += 1
 
     def _load_block(self) -> bool:
-        """Take the next block of the open range that reaches into the interval."""
+        """Load the next block of the open range that reaches into the interval."""
         while self._blocks is not None:
             block = next(self._blocks, None)
             if block is None:

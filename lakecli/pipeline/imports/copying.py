@@ -1,4 +1,4 @@
-"""``--copy``: bringing the bytes of a source into the namespace, named by their contents."""
+"""``--copy``: copy the bytes of a source into the namespace, named by their contents."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ AT_ONCE: Final = 16
 
 
 class Copier:
-    """Copies objects and encodes what an upload of them would have recorded.
+    """Copies objects, and encodes the entries that an upload of them would record.
 
-    Bytes are durable before the encoded entries are handed back.
+    The bytes are durable before the encoded entries are returned.
 
     Attributes:
-        places: none: nothing stays outside the namespace.
+        places: empty, as no object stays outside the namespace.
     """
 
     places: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ class Copier:
         self._addresses = Addresses(task, failures)
 
     def __call__(self, rows: Rows) -> tuple[Rows, list[bytes]]:
-        """Copy objects; those that fail are left out and noted."""
+        """Copy objects; leave out those that fail, and record why."""
         rows = self._addresses.checked(rows)
         location, writes = self._task.location, self._task.writes
         ingest = make_ingest(location.store(), guard=location.guard() if writes else None)
@@ -91,9 +91,9 @@ class Copier:
 
 
 def make_ingest(store: ObjectStore, *, guard: GcGuard | None = None) -> Ingest:
-    """Return what brings bytes into a namespace; it knows nothing of earlier times.
+    """Return an ingest into a namespace that looks up no earlier hashes.
 
-    Links are followed: those that should not be were left out of the listing.
+    It follows symbolic links: the listing leaves out those that must not be followed.
     """
     return Ingest(store, follow=True, guard=guard)
 
@@ -102,7 +102,7 @@ def _copy(ingest: Ingest, rows: Rows, at: int, *, writes: bool) -> Ingested:
     """Copy one object, or only read it.
 
     Raises:
-        IntegrityError: it is not of the size that the source said.
+        IntegrityError: its size is not the one in the source.
     """
     from lakecli.repository.core.address import split_address
 

@@ -1,4 +1,4 @@
-"""A directory of this machine as a source: walked here, hashed wherever parts run."""
+"""A directory of this machine as a source: walked by the driver, hashed by the parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BYTES_PER_PART: Final = 1 << 30
 
 
 class File(NamedTuple):
-    """A file as it was walked past; ``problem`` says why it cannot be imported."""
+    """A file of the directory; ``problem`` says why it cannot be imported."""
 
     name: bytes
     size: int
@@ -36,7 +36,7 @@ class FilesSource(NamedTuple):
     files: tuple[File, ...]
 
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
-        """Yield the files, each of them read unless it is going to be copied."""
+        """Yield the files; hash each one unless it will be copied."""
         from lakecli.pipeline.imports.copying import make_ingest
 
         ingest = None if task.copies else make_ingest(task.location.store())
@@ -68,9 +68,9 @@ class FilesSource(NamedTuple):
         yield rows
 
     def _real(self, start: bytes, file: File) -> bytes:
-        """Return the address of a file; of a symbolic link it is that of what it leads to.
+        """Return the address of a file, with symbolic links resolved.
 
-        An address through a link would lead elsewhere as soon as somebody changes the link.
+        An address through a link would name another file as soon as the link changes.
         """
         path = os.path.join(self.root, file.name)
         real = os.path.realpath(path)
@@ -90,12 +90,12 @@ def plan_files(
 
     Args:
         root: absolute path.
-        links: what to do about symbolic links.
-        prefix: where the files go on the branch.
-        high: the first path that is not below the prefix any more.
+        links: how to treat symbolic links.
+        prefix: prefix of the files' paths on the branch.
+        high: the first path after those below the prefix; ``None``: there is none.
 
     Raises:
-        NotFound: there is no such directory.
+        NotFound: the directory does not exist.
     """
     from lakecli.repository.core.walk import walk
 

@@ -1,4 +1,4 @@
-"""An S3 Inventory as a source: its ``manifest.json`` names files of CSV or Parquet."""
+"""An S3 Inventory as a source: its ``manifest.json`` names files in CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUFFIX: Final = "/manifest.json"
 _REQUIRED: Final = ("Bucket", "Key", "Size", "ETag")
 _ARN: Final = "arn:aws:s3:::"
 _MAX_MANIFEST_SIZE: Final = 256 << 20
-"""Bytes of a manifest, at most: it names each of its files in some 200."""
+"""Bytes of a ``manifest.json``, at most; each of its files takes about 200."""
 _IN_PARQUET: Final = {
     "Bucket": "bucket",
     "Key": "key",
@@ -31,7 +31,7 @@ _IN_PARQUET: Final = {
 
 
 class Inventory(NamedTuple):
-    """The files of an inventory and what their columns are."""
+    """The files of an inventory, and the names of their columns."""
 
     files: tuple[ManifestFile, ...]
     layout: Layout
@@ -40,13 +40,13 @@ class Inventory(NamedTuple):
 def read_inventory(uri: str) -> Inventory:
     """Read the ``manifest.json`` of an inventory.
 
-    Only the latest version of each object is taken, and no delete markers. Files of an inventory
-    that was copied elsewhere are looked for in ``data/`` beside the directory of the manifest, as
-    S3 lays them out.
+    Only the latest version of each object is imported, and no delete markers. If the inventory was
+    copied elsewhere, its files are expected where S3 puts them: in ``data/`` beside the directory
+    of the manifest.
 
     Raises:
-        ObjectNotFound: it is not there.
-        IntegrityError: it is no manifest of an inventory.
+        ObjectNotFound: the file does not exist.
+        IntegrityError: it is not the manifest of an inventory.
         Unsupported: the inventory is in ORC.
         UsageError: the inventory lacks a field.
     """
@@ -62,8 +62,8 @@ def read_inventory(uri: str) -> Inventory:
         ]
     except (ValueError, KeyError, TypeError) as error:
         raise IntegrityError(
-            f"{uri} is no manifest of an S3 Inventory",
-            hint="it has fileFormat, fileSchema, destinationBucket and files",
+            f"{uri} is not the manifest of an S3 Inventory",
+            hint="a manifest has fileFormat, fileSchema, destinationBucket and files",
         ) from error
     if kind not in ("CSV", "Parquet"):
         raise Unsupported(
@@ -89,7 +89,7 @@ def read_inventory(uri: str) -> Inventory:
 
 
 def _parquet_columns(schema: Any) -> list[str]:  # noqa: ANN401
-    """Return which fields a Parquet schema has that is written as a message type."""
+    """Return the known fields of a Parquet schema that is written as a message type."""
     text = str(schema)
     return [
         field for field, name in _IN_PARQUET.items() if f" {name};" in text or f" {name} " in text

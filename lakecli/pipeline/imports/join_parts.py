@@ -1,4 +1,4 @@
-"""Joining the parts of an import, and what the branch has outside of it, into one tree."""
+"""Join the parts of an import, and the records of the branch around them, into one tree."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 def join_parts(
     trees: TreeStore, base: Metarange, cuts: Iterable[Cut], *, low: bytes, high: bytes | None
 ) -> MetarangeId:
-    """Return the tree that has `cuts` from `low` up to `high`, and `base` elsewhere.
-
-    All of it is durable by then.
+    """Write the tree that has `cuts` from `low` up to `high`, and `base` elsewhere.
 
     Args:
-        trees: where the trees lie.
-        base: the branch's.
-        cuts: what the parts made, in order of their paths.
-        low: the first path that the parts stand for.
-        high: the first one after them; ``None`` where they reach to the end.
+        trees: reads and writes trees.
+        base: the tree of the branch.
+        cuts: results of the parts, in order of their paths.
+        low: the first path of the parts.
+        high: the first path after the parts; ``None``: they have no end.
+
+    Returns:
+        The ID of the tree, which is durable.
     """
     writer = TreeWriter(trees, bases=(base,))
     _copy_before(trees, writer, base, low)
@@ -43,7 +44,7 @@ def join_parts(
 
 
 def _copy_before(trees: TreeStore, writer: TreeWriter, base: Metarange, low: bytes) -> None:
-    """Copy what the base has before a path."""
+    """Copy the records of the base before a path."""
     position = base.find(low)
     if position:
         writer.copy_ranges(base, 0, position, more=True)
@@ -64,7 +65,7 @@ def _copy_before(trees: TreeStore, writer: TreeWriter, base: Metarange, low: byt
 
 
 def _copy_from(trees: TreeStore, writer: TreeWriter, base: Metarange, high: bytes) -> None:
-    """Copy what the base has from a path on."""
+    """Copy the records of the base from a path on."""
     position = base.find(high)
     if position == len(base):
         return

@@ -1,8 +1,8 @@
-"""What became of the parts of an import, on disk, so that a killed import goes on.
+"""The results of finished parts on disk, so that a killed import continues.
 
-One directory for an import, named by a digest of everything that it depends on but its parts; one
-file for a part, named by a digest of its interval and its source. A file appears whole, once the
-part's ranges are durable: a header of JSON in one line, then the bytes of all records, end to end.
+Each import has a directory, named by a digest of everything that it depends on except its parts.
+Each part has a file, named by a digest of its interval and its source. The file is written
+atomically, once the part's ranges are durable; see `packed` for its format.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from lakecli.pipeline.imports.part import Part, PartResult
 
 KEPT_FOR: Final = 12 * 3_600
-"""Seconds for which a finished part stands; afterwards it is done again.
+"""Seconds after which a finished part is imported again.
 
-Nothing refers to its ranges until the import is committed, so garbage collection may take them
-after its grace period, which is a day at least.
+Nothing refers to its ranges until the import is committed, so garbage collection may delete them
+after its grace period, which is at least a day.
 """
 
 _FORMAT: Final = 2
@@ -37,12 +37,12 @@ _CHECK_SIZE: Final = 32
 
 
 class JournalGone(LostRace):
-    """The same import, given twice at one time: the other one is done, and tidied up."""
+    """Another process ran the same import at the same time, and has finished."""
 
     def __init__(self) -> None:
         super().__init__(
             "another process has just finished the same import; this one committed nothing",
-            hint="give the command again to see what is left to do",
+            hint="run the command again to see what is left to import",
         )
 
 
@@ -50,8 +50,8 @@ class Journal:
     """The finished parts of one import.
 
     Args:
-        directory: of all imports.
-        identity: everything that the import depends on, in JSON.
+        directory: directory of all imports.
+        identity: everything that the import depends on, as JSON values.
     """
 
     def __init__(self, directory: Path, identity: Sequence[object]) -> None:
@@ -60,7 +60,7 @@ class Journal:
         self._oldest = 0.0
 
     def open(self, now: datetime) -> None:
-        """Make the directory, and delete those of imports long abandoned."""
+        """Create the directory, and delete those of abandoned imports."""
         self._oldest = now.timestamp() - KEPT_FOR
         make_private(self._all)
         for other in self._all.iterdir():
@@ -75,7 +75,7 @@ class Journal:
             return False
 
     def put(self, part: Part, result: PartResult) -> Path:
-        """Write down a part that is done, and return its file.
+        """Record the result of a part, and return its file.
 
         Raises:
             JournalGone: another process finished the same import meanwhile.
@@ -91,12 +91,12 @@ class Journal:
         return path
 
     def path(self, part: Part) -> Path:
-        """Return the file of a part, whether it is there or not."""
+        """Return the path of a part's file, which may not exist."""
         ends = None if part.high is None else part.high.hex()
         return self.directory / digest_of([part.low.hex(), ends, part.source.identity()])
 
     def read(self, path: Path) -> PartResult | None:
-        """Return what a file holds; ``None`` where there is none, or it is old or damaged."""
+        """Return the result in a file; ``None`` if it is missing, old or damaged."""
         if not self._is_fresh(path):
             return None
         try:
@@ -109,7 +109,7 @@ class Journal:
         return unpack_result(body)
 
     def get(self, path: Path) -> PartResult:
-        """Return what the file of a part that is done holds.
+        """Return the result in the file of a finished part.
 
         Raises:
             JournalGone: another process finished the same import meanwhile.
@@ -120,10 +120,10 @@ class Journal:
         return found
 
     def close(self) -> None:
-        """Forget everything: the import is done."""
+        """Delete the journal of the import."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def digest_of(fields: Sequence[object]) -> str:
-    """Return a digest of what JSON can hold."""
+    """Return a digest of JSON values."""
     return blake3(json.dumps(fields, sort_keys=True).encode()).hexdigest()

@@ -1,9 +1,9 @@
-"""A prefix of a bucket as a source: its key space is split by probing, and listed in parts.
+"""A prefix of a bucket as a source: its keys are divided by probing, and listed in parts.
 
-A store lists keys in order, a thousand to a request, each request after the last key of the one
-before it. To list from several places at a time one has to know keys in the middle; they are
-found by asking what follows everything that begins like a known key, with shorter and shorter
-beginnings: a few dozen requests that skip what the parts then list.
+A store lists keys in order, a thousand per request, and each request continues after the last key
+of the one before. Listing from several positions at a time needs keys in the middle. A few dozen
+requests find them, each for the first key after all that share a prefix with a known key, with
+shorter and shorter prefixes.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from lakecli.pipeline.imports.part import Task
 
 FIRST_PAGES: Final = 8_000
-"""A listing is split only if it is longer than this."""
+"""Keys up to which a listing is not divided."""
 
 PROBES: Final = 256
-"""Jumps across a listing to find keys in it, at most, each of which is one request."""
+"""Requests that skip through a listing to find keys in it, at most."""
 
 FINER: Final = 4
-"""How often shorter jumps are tried."""
+"""How many times shorter jumps are tried."""
 
 STEPS: Final = 16
-"""Jumps after which they become longer."""
+"""Number of jumps after which the next ones are longer."""
 
 RECENT: Final = 2_000
-"""Keys that a jump should skip at least."""
+"""Keys that a jump should skip, at least."""
 
 _LAST: Final = "\U0010ffff"
-"""No key that anybody has follows one with this in it at the same place."""
+"""Appended to a prefix, it sorts after all real keys with that prefix."""
 
 
 class ListingSource(NamedTuple):
     """The keys of a store from `low` up to `high`, relative to its URI.
 
     Attributes:
-        high: the first key that does not belong to it; empty for all that follow.
+        high: the first key after these; ``""``: there is none.
     """
 
     uri: str
@@ -76,14 +76,14 @@ class ListingSource(NamedTuple):
             )
 
     def identity(self) -> list[Any]:
-        """Return which keys these are."""
+        """Return the interval of keys."""
         return ["listing", self.uri, self.low, self.high]
 
     def _pages(self, *, pins: bool) -> Iterator[list[tuple[ObjectInfo, str]]]:
         from lakecli.objectstore.registry import open_store
 
         found = list_between(open_store(self.uri), self.low, self.high, pins=pins)
-        # The prefix itself may be an object, as consoles make them for folders.
+        # The prefix itself may be an object: consoles create such objects for folders.
         named = (item for item in found if item[0].key)
         while page := list(islice(named, ROWS_AT_ONCE)):
             yield page
@@ -92,16 +92,16 @@ class ListingSource(NamedTuple):
 def list_between(
     store: ObjectStore, low: str, high: str, *, pins: bool = False
 ) -> Iterator[tuple[ObjectInfo, str]]:
-    """List a store from a key on, that key included, up to another one; ``""`` for no limit.
+    """List the keys of a store in an interval.
 
     Args:
         store: to list.
-        low: the first key.
-        high: the first key that is not listed any more.
-        pins: ask for the IDs of versions; otherwise each is ``""``.
+        low: the first key; ``""``: there is no limit.
+        high: the first key after the interval; ``""``: there is no limit.
+        pins: request the IDs of versions; otherwise each is ``""``.
     """
     first, end = key_bytes(low), key_bytes(high)
-    # Stores list what comes after a key, so this names one that comes right before `low`.
+    # Stores list the keys after a given one, so this is a key right before `low`.
     last = low[-1:]
     before = low[:-1] + (chr(ord(last) - 1) + _LAST if "\0" < last <= "\x7f" else "")
     if pins:
@@ -121,9 +121,9 @@ def _checksum(info: ObjectInfo) -> bytes:
 
 
 def split(store: ObjectStore, wanted: int) -> list[str]:
-    """Return keys that divide a listing into about as many pieces, in order.
+    """Return existing keys that divide a listing into about `wanted` pieces, in order.
 
-    They are keys that exist. A listing of a few thousand keys is not divided.
+    A listing of a few thousand keys is not divided.
     """
     if wanted < 2:  # noqa: PLR2004
         return []
@@ -132,8 +132,8 @@ def split(store: ObjectStore, wanted: int) -> list[str]:
         return []
     pairs = enumerate(zip(first[-RECENT], first[-1], strict=False))
     depth = 1 + next((at for at, (one, other) in pairs if one != other), 0)
-    # First with longer and longer jumps, to learn how long a jump crosses the whole listing in a
-    # few steps; then again from the beginning, with jumps a little shorter.
+    # First with longer and longer jumps, to learn which length crosses the whole listing in a few
+    # steps; then again from the beginning, with slightly shorter jumps.
     known = [first[-1]]
     while jump := _jump(store, known[-1], depth):
         known.append(jump)
@@ -154,7 +154,7 @@ def split(store: ObjectStore, wanted: int) -> list[str]:
 
 
 def _jump(store: ObjectStore, key: str, depth: int) -> str | None:
-    """Return the first key after all that begin like a key, if there is one."""
+    """Return the first key after all that share the first `depth` characters of a key."""
     found = next(store.list(after=key[:depth] + _LAST), None)
     return None if found is None else found.key
 
@@ -165,10 +165,10 @@ def plan_listing(
     """Yield the parts of a bucket's prefix, in order.
 
     Args:
-        store: of the prefix.
-        prefix: where the objects go on the branch.
-        high: the first path that is not below the prefix any more.
-        wanted: about how many parts.
+        store: the store of the prefix.
+        prefix: prefix of the objects' paths on the branch.
+        high: the first path after those below the prefix; ``None``: there is none.
+        wanted: approximate number of parts.
     """
     bounds = ["", *split(store, wanted), ""]
     for low, following in pairwise(bounds):

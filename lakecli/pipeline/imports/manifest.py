@@ -1,19 +1,18 @@
-"""Lists of objects as a source: Parquet, CSV or JSON lines, one row for each object.
+"""Manifests as a source: lists of objects in Parquet, CSV or JSON lines, one row per object.
 
 ================  ====================================  =========================================
 column            also called                           holds
 ================  ====================================  =========================================
-path              key                                   where the object goes, below the prefix
-physical_address  address, uri, url                     where it is: s3://BUCKET/KEY, …
+path              key                                   path below the destination
+physical_address  address, uri, url                     URI of the object: s3://BUCKET/KEY, …
 size              size_bytes                            bytes
-checksum          etag, e_tag                           what tells it from other contents
+checksum          etag, e_tag                           changes with the contents
 mtime             last_modified, modified_at            optional: RFC 3339 or unix seconds; now
 content_type      mime_type                             optional: none
 ================  ====================================  =========================================
 
-Names are compared without regard to case; other columns are ignored. CSV has its names in the
-first line. The order of the rows does not matter, but a Parquet file whose row groups are in order
-of the paths is read without sorting it.
+Column names are case-insensitive; other columns are ignored. CSV has the names in its first line.
+Rows may have any order, but a Parquet file whose row groups are sorted by path is not sorted again.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Piece(NamedTuple):
     groups: tuple[int, ...] = ()
 
     def read(self, *, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """Yield batches of columns as the file has them."""
+        """Yield batches of the file's columns."""
         with opened(self.file) as stream:
             if self.file.kind == PARQUET:
                 from pyarrow.parquet import ParquetFile
@@ -70,39 +69,39 @@ class Piece(NamedTuple):
                 yield from _read_json(stream, columns or self.layout.columns())
 
     def batches(self, now: int) -> Iterator[Any]:
-        """Yield the objects in the columns of `arrow.schema`, in the order of the list."""
+        """Yield the objects in the columns of `arrow.schema`, in the order of the file."""
         for batch in self.read():
             if batch.num_rows:
                 yield normalised(batch, self.layout, now=now)
 
     def iter_keys(self) -> Iterator[list[bytes]]:
-        """Yield the keys of all rows, old versions and deletions included."""
+        """Yield the keys of all rows, including old versions and delete markers."""
         for batch in self.read(columns=[self.layout.path]):
             yield keys_of(batch, self.layout)
 
     def identity(self) -> list[Any]:
-        """Return what the rows are a function of, in JSON."""
+        """Return JSON values that change whenever the rows do."""
         return [list(self.file), list(self.layout), list(self.groups)]
 
 
 class PiecesSource(NamedTuple):
-    """Pieces of a manifest that follow each other in order of their keys."""
+    """Consecutive pieces of a sorted manifest."""
 
     pieces: tuple[Piece, ...]
 
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
-        """Yield the objects; their order is not checked here."""
+        """Yield the objects, without checking their order."""
         del failures
         for piece in self.pieces:
             yield from map(rows_of, piece.batches(task.seconds))
 
     def identity(self) -> list[Any]:
-        """Return what the objects are a function of."""
+        """Return JSON values that change whenever the objects do."""
         return ["manifest", [piece.identity() for piece in self.pieces]]
 
 
 class Group(NamedTuple):
-    """A row group: which, its rows, its first and its last key as far as they are told."""
+    """A row group: its piece, number of rows, and first and last key if the file states them."""
 
     piece: Piece
     rows: int
@@ -111,14 +110,14 @@ class Group(NamedTuple):
 
 
 def layout_of(names: Iterable[str], what: str) -> Layout:
-    """Find out which columns are what.
+    """Return the layout of a manifest by the names of its columns.
 
     Args:
-        names: of the columns that there are.
-        what: is read, for the error.
+        names: names of the columns.
+        what: name of the file, for the error.
 
     Raises:
-        UsageError: a column is missing that every object needs.
+        UsageError: a required column is missing.
     """
     names = list(names)
     present = {name.lower(): name for name in reversed(names)}
@@ -130,8 +129,8 @@ def layout_of(names: Iterable[str], what: str) -> Layout:
     if missing:
         raise UsageError(
             f"{what} lacks the column {' and the column '.join(missing)}",
-            hint=f"it has {', '.join(names) or 'none'}; "
-            f"needed are {', '.join(NAMES[field][0] for field in REQUIRED)}",
+            hint=f"it has {', '.join(names) or 'no columns'}; "
+            f"required are {', '.join(NAMES[field][0] for field in REQUIRED)}",
         )
     return Layout(
         path=found["path"],
@@ -147,7 +146,7 @@ def parquet_names(file: ManifestFile) -> list[str]:
     """Return the names of the columns of a Parquet file.
 
     Raises:
-        IntegrityError: it is none.
+        IntegrityError: it is not a Parquet file.
     """
     from pyarrow.parquet import ParquetFile
 
@@ -161,7 +160,7 @@ def groups_of(files: Sequence[ManifestFile], layout: Layout) -> list[Group]:
 
     Raises:
         UsageError: a file lacks a column that the others have.
-        IntegrityError: it is no Parquet file.
+        IntegrityError: it is not a Parquet file.
     """
     from pyarrow.parquet import ParquetFile
 
@@ -195,10 +194,10 @@ def _bytes(value: str | bytes) -> bytes:
 
 
 def plan_groups(groups: Sequence[Group], prefix: bytes, high: bytes | None) -> Iterator[Part]:
-    """Yield parts made of row groups that follow each other, if that is what they do.
+    """Yield parts made of consecutive row groups.
 
     Raises:
-        NotSorted: their keys overlap.
+        NotSorted: the row groups are not sorted by key, or overlap.
     """
     groups = [group for group in groups if group.rows]
     firsts = [group.first for group in groups]
@@ -207,7 +206,7 @@ def plan_groups(groups: Sequence[Group], prefix: bytes, high: bytes | None) -> I
         for last, following in pairwise(range(len(groups))):
             end, start = lasts[last], firsts[following]
             if end is None or start is None or end >= start:
-                raise NotSorted("the row groups are not in order of their keys")
+                raise NotSorted("the row groups are not sorted by key")
     low = prefix
     taken: list[Piece] = []
     count = 0
@@ -261,7 +260,7 @@ def _read_json(stream: BinaryIO, columns: Sequence[str]) -> Iterator[Any]:
 
 
 def _column(values: list[Any]) -> Any:  # noqa: ANN401
-    """Return values as a column; paths come as lakecli's own JSON has them."""
+    """Return values as a column; text is encoded as in lakecli's own JSON."""
     import pyarrow as pa
 
     if any(isinstance(value, str) for value in values):

@@ -1,6 +1,6 @@
-"""One file of a manifest: which it is, opening it, its column names, and its JSON lines.
+"""One file of a manifest: its kind, opening it, its column names, and its JSON lines.
 
-Works with and without Arrow; `manifest` reads rows with it, `plain` without.
+Works with and without Arrow: `manifest` reads rows with Arrow, `plain` without.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class ManifestFile(NamedTuple):
     """One file of a manifest.
 
     Attributes:
-        uri: of the object or file.
-        kind: of `PARQUET`, `CSV`, `JSON_LINES`.
-        version: changes with its contents.
-        size: in bytes.
-        is_gzip: whether it is compressed as a whole.
-        names: the columns of a CSV without a first line of names.
+        uri: URI of the object or file.
+        kind: `PARQUET`, `CSV` or `JSON_LINES`.
+        version: changes with the contents.
+        size: size in bytes.
+        is_gzip: whether the whole file is compressed.
+        names: names of the columns of a CSV without a first line of names.
     """
 
     uri: str
@@ -42,9 +42,9 @@ class ManifestFile(NamedTuple):
 
 
 def has_arrow() -> bool:
-    """Tell whether Arrow is installed."""
+    """Return whether Arrow is installed."""
     try:
-        import pyarrow  # noqa: F401, ICN001 - only whether it is there
+        import pyarrow  # noqa: F401, ICN001 - tests the installation
     except ImportError:
         return False
     return True
@@ -52,11 +52,11 @@ def has_arrow() -> bool:
 
 @contextmanager
 def opened(file: ManifestFile) -> Iterator[BinaryIO]:
-    """Open a file of a manifest; what Arrow says of its contents becomes an error of ours.
+    """Open a file of a manifest; translate errors of Arrow and gzip about its contents.
 
     Raises:
-        ObjectNotFound: it is not there.
-        IntegrityError: it is not what it should be.
+        ObjectNotFound: the file does not exist.
+        IntegrityError: the file is not of its kind, or damaged.
     """
     problems: tuple[type[Exception], ...] = (gzip.BadGzipFile, zlib.error, EOFError)
     if has_arrow():
@@ -80,7 +80,7 @@ def csv_names(file: ManifestFile) -> list[str]:
     """Return the names in the first line of a CSV file.
 
     Raises:
-        IntegrityError: there is none.
+        IntegrityError: the file cannot be read.
     """
     with opened(file) as stream:
         line = stream.readline(1 << 20).decode("utf-8-sig", "replace")
@@ -91,7 +91,7 @@ def iter_json(stream: BinaryIO) -> Generator[dict[str, Any]]:
     """Yield the objects of JSON lines.
 
     Raises:
-        IntegrityError: a line is none.
+        IntegrityError: a line is not a JSON object.
     """
     for number, line in enumerate(stream, 1):
         if not line.strip():
@@ -109,7 +109,7 @@ def json_names(file: ManifestFile) -> list[str]:
     """Return the names in the first object of a file of JSON lines.
 
     Raises:
-        IntegrityError: it is none.
+        IntegrityError: the first line is not a JSON object.
     """
     with opened(file) as stream:
         return list(next(iter_json(stream), {}))

@@ -1,4 +1,4 @@
-"""What became of a part of an import, as bytes: a line of JSON, then all records end to end."""
+"""The result of a part as bytes: a line of JSON, then all records, concatenated."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pack_result(result: PartResult) -> bytes:
 
 
 def unpack_result(data: bytes) -> PartResult:
-    """Return the result that `pack_result` made bytes of."""
+    """Return the result that `pack_result` encoded."""
     line, _, body = data.partition(b"\n")
     header = json.loads(line)
     columns = []

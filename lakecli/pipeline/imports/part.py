@@ -1,4 +1,4 @@
-"""Importing one part: what a runner does wherever it likes, with what is on the branch there."""
+"""Import one part: merge the source's objects with the records of the branch, in any process."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Task(NamedTuple):
     Attributes:
         location: the repository's namespace.
         base: the tree of the branch.
-        prefix: where everything goes; empty, or ending in a slash.
-        replaces: whether what the source lacks is removed below the prefix.
+        prefix: prefix of all paths on the branch; empty, or ending in a slash.
+        replaces: whether paths below the prefix that the source lacks are removed.
         copies: whether bytes are copied into the namespace.
-        writes: whether anything is written at all.
+        writes: whether anything is written; not in a dry run.
         seconds: the present, in unix seconds.
-        roots: directories of this machine that the source names or lies in.
-        walks: whether the source is the first of them, so that its files are named by the user.
+        roots: directories of this machine that the source is or lies in.
+        walks: whether the source is a directory, so that the user has named its files.
         pins: whether addresses name the current versions of objects.
     """
 
@@ -62,17 +62,17 @@ class Task(NamedTuple):
 
 
 class PartSource(Protocol):
-    """Where the objects of one part come from; a NamedTuple of plain values."""
+    """The source of one part's objects: a NamedTuple of plain values."""
 
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
         """Yield the part's objects in ascending order of their keys."""
 
     def identity(self) -> list[Any]:
-        """Return what the objects are a function of, in JSON, without asking a store."""
+        """Return JSON values that change whenever the objects do, without asking a store."""
 
 
 class Part(NamedTuple):
-    """An interval of paths, and what the source has there.
+    """An interval of paths, and the source of its objects.
 
     Attributes:
         low: the first path.
@@ -90,7 +90,7 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """Objects of the source and their bytes, and the paths of the branch that differ."""
+    """Counts of the source's objects and bytes, and of the branch's paths that change."""
 
     objects: int = 0
     size: int = 0
@@ -100,7 +100,7 @@ class Tally:
     unchanged: int = 0
 
     def __iadd__(self, other: Tally) -> Self:
-        """Count what another part counted."""
+        """Add the counts of another part."""
         self.objects += other.objects
         self.size += other.size
         self.added += other.added
@@ -112,15 +112,17 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """What became of a part.
+    """The result of a part.
 
     Attributes:
-        failed: objects that cannot be imported.
-        failures: the first of them.
-        duplicates: paths that came twice, the first of them.
-        ranges_written: which were not in the base.
-        listed: a digest of what a live source said.
-        places: outside the namespace in which the objects lie.
+        cut: the part of the tree.
+        tally: counts of objects and paths.
+        failed: number of objects that cannot be imported.
+        failures: the first of these.
+        duplicates: the first paths that the source has more than once.
+        ranges_written: number of ranges written that the base does not have.
+        listed: a digest of the objects that a live source listed.
+        places: buckets and directories outside the namespace with the objects.
     """
 
     cut: Cut
@@ -134,19 +136,19 @@ class PartResult:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it can become part of a tree."""
+        """Whether the part can become part of a tree."""
         return not self.failed and not self.duplicates
 
 
 class NotSorted(LakeError):
-    """A source that said it was in order of its keys is not."""
+    """A source is not sorted by key."""
 
 
 _open = threading.local()
 
 
 def open_base(task: Task) -> tuple[TreeStore, Metarange]:
-    """Return the trees of a location and the base, opened once per thread."""
+    """Return the trees of the repository, and the base, opened once per thread."""
     key = task.location, task.base
     if getattr(_open, "key", None) != key:
         trees = task.location.trees()
@@ -160,8 +162,8 @@ class Item(NamedTuple):
     """A part on its way to a runner.
 
     Attributes:
-        number: its place among all parts.
-        known: the digest of what its source said in an earlier run that finished it.
+        number: the position among all parts.
+        known: `PartResult.listed` of an earlier run that finished the part; else ``""``.
     """
 
     number: int
@@ -170,10 +172,10 @@ class Item(NamedTuple):
 
 
 def import_item(task: Task, item: Item) -> PartResult | None:
-    """Import one part; ``None`` if an earlier run did, and its source still says the same.
+    """Import one part; return ``None`` if the result of an earlier run still holds.
 
     Raises:
-        NotSorted: its source is not in order.
+        NotSorted: the source is not sorted by key.
         LakeError: the source or the namespace cannot be read or written.
     """
     part = item.part
@@ -193,13 +195,13 @@ def import_item(task: Task, item: Item) -> PartResult | None:
 
 
 class Said:
-    """A digest of what a source says of its objects, computed while they pass."""
+    """A digest of a source's objects, computed while they pass."""
 
     def __init__(self) -> None:
         self._hasher = blake3()
 
     def noted(self, rows: Iterator[Rows]) -> Iterator[Rows]:
-        """Yield rows as they come."""
+        """Yield rows unchanged, and add them to the digest."""
         for piece in rows:
             told = [piece.sizes, piece.seconds, list(map(len, piece.keys))]
             self._hasher.update(json.dumps(told).encode())
@@ -209,18 +211,18 @@ class Said:
             yield piece
 
     def digest(self) -> str:
-        """Return the digest of all that passed."""
+        """Return the digest of all rows so far."""
         return self._hasher.hexdigest()
 
 
 def import_rows(task: Task, part: Part, rows: Iterator[Rows], failures: Failures) -> PartResult:
-    """Import what an interval of paths shall hold.
+    """Import the objects of an interval of paths.
 
     Args:
-        task: of all parts.
-        part: says which interval.
-        rows: ascending; keys relative to the prefix.
-        failures: what `rows` notes there counts as well.
+        task: shared by all parts.
+        part: the interval.
+        rows: the objects, sorted by key; keys are relative to the prefix.
+        failures: failures that `rows` has recorded; the import adds its own.
     """
     trees, base = open_base(task)
     written_before = trees.counts.ranges_written
@@ -260,10 +262,10 @@ def import_rows(task: Task, part: Part, rows: Iterator[Rows], failures: Failures
 def _without_duplicates(
     rows: Rows, last: bytes | None, prefix: bytes, duplicates: list[bytes]
 ) -> Rows:
-    """Leave out keys that came before, noting the first of them.
+    """Leave out keys that came before, and record the first of these.
 
     Raises:
-        NotSorted: keys that do not ascend.
+        NotSorted: the keys are not in ascending order.
     """
     keys = rows.keys
     if (last is None or last < keys[0]) and all(map(lt, keys, islice(keys, 1, None))):
@@ -274,14 +276,14 @@ def _without_duplicates(
             kept.append(at)
             last = key
         elif key < last:
-            raise NotSorted("the listing is not in order of its keys")
+            raise NotSorted("the listing is not sorted by key")
         elif len(duplicates) < SHOWN_DUPLICATES and prefix + key not in duplicates[-1:]:
             duplicates.append(prefix + key)
     return rows.take(kept)
 
 
 class _Merging:
-    """The source's objects over what the branch has, into a sink."""
+    """Merges the source's objects with the records of the branch, into a sink."""
 
     def __init__(self, task: Task, base: BaseSlice, sink: Sink | None) -> None:
         self._replaces = task.replaces
@@ -290,7 +292,7 @@ class _Merging:
         self.tally = Tally()
 
     def add(self, keys: list[bytes], values: list[bytes]) -> None:
-        """Take some objects of the source."""
+        """Add objects of the source."""
         start = 0
         while start < len(keys):
             self._pass(keys[start])
@@ -300,11 +302,11 @@ class _Merging:
             start = end
 
     def finish(self) -> None:
-        """Deal with what the branch has after the source's last object."""
+        """Keep or remove the records of the branch after the source's last object."""
         self._pass(None)
 
     def _pass(self, limit: bytes | None) -> None:
-        """Keep or remove what the branch has before a path."""
+        """Keep or remove the records of the branch before a path."""
         sink = self._sink
         for piece in self._base.before(limit):
             if self._replaces:
@@ -317,10 +319,10 @@ class _Merging:
                 sink.add(piece.keys, piece.values)
 
     def _merge(self, keys: list[bytes], values: list[bytes]) -> None:
-        """Take objects beside which the branch has loose records at most."""
+        """Merge objects with the single records of the branch between them."""
         present: dict[bytes, bytes] = {}
         for piece in self._base.before(keys[-1] + b"\0"):
-            assert not isinstance(piece, Whole)  # the horizon is no further than one range
+            assert not isinstance(piece, Whole)  # the horizon lies within one range
             present.update(zip(piece.keys, piece.values, strict=True))
         tally = self.tally
         if not present:
@@ -333,7 +335,7 @@ class _Merging:
                     tally.added += 1
                 elif is_same(old, values[at]):
                     tally.unchanged += 1
-                    values[at] = old  # the record stays as it was, times included
+                    values[at] = old  # the record is kept as it is, times included
                 else:
                     tally.changed += 1
             if self._replaces:
@@ -347,21 +349,21 @@ class _Merging:
 
 
 def is_same(left: bytes, right: bytes) -> bool:
-    """Tell whether two records are of the same identity."""
+    """Return whether two records have the same identity."""
     if left[0] == right[0] == 2 * DIGEST_SIZE:
         return left[1 : 1 + DIGEST_SIZE] == right[1 : 1 + DIGEST_SIZE]
     return identity_of(left) == identity_of(right)
 
 
 class _Encoder:
-    """Encodes objects that stay where they are."""
+    """Encodes entries of objects that stay where they are."""
 
     def __init__(self, task: Task, failures: Failures) -> None:
         self._addresses = Addresses(task, failures)
 
     @property
     def places(self) -> set[str]:
-        """Where the objects lie, outside the namespace."""
+        """Buckets and directories outside the namespace with the objects."""
         return self._addresses.places
 
     def __call__(self, rows: Rows) -> tuple[Rows, list[bytes]]:

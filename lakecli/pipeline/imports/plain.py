@@ -1,7 +1,7 @@
-"""Lists in CSV or JSON lines where Arrow is not installed: slower, and with the same result.
+"""Read manifests in CSV or JSON lines without Arrow: slower, with the same result.
 
-Rows are put in order by SQLite, in a temporary file that it deletes by itself, so that memory does
-not grow with the list.
+SQLite sorts the rows in a temporary database, which it deletes itself, so that memory does not grow
+with the manifest.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _SELECT: Final = (
 
 
 class PlainSource(NamedTuple):
-    """All rows of a list in CSV or JSON lines, put in order here."""
+    """All rows of a manifest in CSV or JSON lines, sorted here."""
 
     files: tuple[ManifestFile, ...]
     layout: Layout
 
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
-        """Yield the objects in ascending order of their keys.
+        """Yield the objects, sorted by key.
 
         Raises:
-            IntegrityError: a value is missing, or is not what it should be.
+            IntegrityError: a value is missing or malformed.
         """
         del failures
         with closing(sqlite3.connect("")) as store:
@@ -62,7 +62,7 @@ class PlainSource(NamedTuple):
                 yield Rows(keys, addresses, sizes, checksums, seconds, types if has_types else None)
 
     def identity(self) -> list[Any]:
-        """Return what the objects are a function of."""
+        """Return JSON values that change whenever the objects do."""
         return ["plain manifest", [list(file) for file in self.files], list(self.layout)]
 
 
@@ -97,11 +97,11 @@ def _csv_records(stream: Any, file: ManifestFile) -> Generator[dict[str, Any]]: 
     except csv.Error as error:
         raise IntegrityError(f"cannot read {file.uri} as csv: {error}") from error
     finally:
-        text.detach()  # closing it is the business of whoever opened the stream
+        text.detach()  # the caller closes the stream
 
 
 def _row(value: Callable[[str], Any], layout: Layout, *, now: int) -> tuple[object, ...] | None:
-    """Return an object's row; ``None`` for an old version or a deletion."""
+    """Return an object's row; ``None`` for an old version or a delete marker."""
     for name, wanted in ((layout.latest, True), (layout.deleted, False)):
         if name and (_bytes(value(name) or "").lower() == TRUE) is not wanted:
             return None
@@ -145,8 +145,8 @@ def _number(value: Callable[[str], Any], name: str) -> int:
     if abs(number) > _LARGEST:
         shown = text[:40].decode("utf-8", "replace")
         raise IntegrityError(
-            f"column {name!r} does not hold whole numbers: {shown!r}",
-            hint="sizes are bytes, as integers",
+            f"column {name!r} does not contain integers: {shown!r}",
+            hint="give sizes in bytes, as integers",
         )
     return number
 

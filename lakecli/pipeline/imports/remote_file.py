@@ -1,4 +1,4 @@
-"""A large object as a file, read in pieces from wherever it lies."""
+"""Open a large object as a file, read in pieces from its store."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ READ_AHEAD: Final = 4 << 20
 
 
 def head(uri: str) -> ObjectInfo:
-    """Describe the object or file that a URI names.
+    """Return the metadata of the object or file that a URI names.
 
     Raises:
-        ObjectNotFound: there is none.
+        ObjectNotFound: it does not exist.
     """
     bucket, key = split_address(uri)
     return open_store(bucket).head(key)
 
 
 def open_object(uri: str) -> BinaryIO:
-    """Open the object or file that a URI names, for reading at any place.
+    """Open the object or file that a URI names, for reading at any position.
 
     Raises:
-        ObjectNotFound: there is none.
+        ObjectNotFound: it does not exist.
     """
     bucket, key = split_address(uri)
     store = open_store(bucket)
@@ -40,7 +40,7 @@ def open_object(uri: str) -> BinaryIO:
 
 
 class _Pieces(Seekable):
-    """Ranged reads."""
+    """Reads an object by ranged requests."""
 
     def __init__(self, store: ObjectStore, key: str) -> None:
         super().__init__(store.head(key).size)

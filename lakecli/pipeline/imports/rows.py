@@ -1,4 +1,4 @@
-"""Objects of a source, column by column, and what may be wrong with them."""
+"""Objects of a source, column by column, and their failures."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ROWS_AT_ONCE: Final = 16_384
-"""Rows that sources hand over at a time."""
+"""Rows that sources yield at a time."""
 
 SHOWN_FAILURES: Final = 1_000
-"""Failures that one part tells by name; all are counted."""
+"""Failures that one part lists, at most; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some objects, in ascending order of their keys unless said otherwise.
+    """Some objects, sorted by key unless documented otherwise.
 
     Attributes:
-        keys: where they go, relative to the destination.
-        addresses: full URIs, in UTF-8; bytes that are not stand as they are.
-        sizes: in bytes.
-        checksums: in UTF-8.
-        seconds: unix seconds when each was modified.
-        content_types: in UTF-8; ``None`` for none at all.
+        keys: paths relative to the destination.
+        addresses: full URIs in UTF-8; other bytes are kept as they are.
+        sizes: sizes in bytes.
+        checksums: checksums in UTF-8.
+        seconds: times of modification in unix seconds.
+        content_types: content types in UTF-8; ``None``: there are none.
     """
 
     keys: list[bytes]
@@ -61,11 +61,11 @@ class Failure(NamedTuple):
 
 
 class Failures:
-    """What failed in one part.
+    """The failures of one part.
 
     Attributes:
-        count: all of them.
-        shown: the first ones.
+        count: number of all failures.
+        shown: the first failures.
     """
 
     def __init__(self) -> None:
@@ -73,14 +73,14 @@ class Failures:
         self.shown: list[Failure] = []
 
     def add(self, path: bytes, why: str) -> None:
-        """Note a failure."""
+        """Record a failure."""
         self.count += 1
         if len(self.shown) < SHOWN_FAILURES:
             self.shown.append(Failure(path, why))
 
 
 def check_paths(rows: Rows, prefix: bytes, failures: Failures) -> Rows:
-    """Leave out rows that cannot be on a branch below `prefix`, and note why."""
+    """Leave out rows that cannot be recorded below `prefix`, and record why."""
     longest = MAX_PATH_SIZE - len(prefix)
     shortest = 0 if prefix else 1
     sizes = list(map(len, rows.keys))

@@ -1,9 +1,9 @@
-"""Sorting a listing on Spark: executors read pieces of it, Spark sorts, executors import.
+"""Sort a manifest on Spark: executors read pieces of it, Spark sorts, executors import.
 
-The intervals are chosen here, from a sample of the keys, and kept with the journal: an import that
-goes on after a kill has the same ones, reads the listing again and leaves out what is done. Every
-row carries the number of its interval; Spark partitions by a hash of numbers, so rows carry
-another one instead, whose hash falls on the interval's own partition.
+The driver chooses the intervals from a sample of the keys, and stores them with the journal, so
+that an import that continues after a kill has the same intervals; it reads the manifest again and
+skips finished intervals. Spark partitions rows by the hash of a number, so each row has a number
+whose hash maps to the partition of its interval.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ ROWS_PER_INTERVAL: Final = 131_072
 SAMPLED_PIECES: Final = 64
 SAMPLES_PER_PIECE: Final = 1_024
 SAMPLED_ROWS: Final = 131_072
-"""Rows of a piece that are looked at, at most, to take a sample of them."""
+"""Rows of a piece from which the sample is taken, at most."""
 
 MOST_INTERVALS: Final = 20_000
 INTERVALS: Final = "intervals.json"
 PLACE: Final = "place"
-"""The column that says where a row goes."""
+"""The column with the number that decides a row's partition."""
 
 _DONE: Final = b"+"
 _FAILED: Final = b"-"
-"""The first byte of what an executor returns says which of the two the rest is."""
+"""The first byte of an executor's result: a result or an error follows."""
 
 
 class Interval(NamedTuple):
@@ -51,8 +51,8 @@ class Interval(NamedTuple):
 
     Attributes:
         low: the first key.
-        high: the first key that does not belong to it, if there is one.
-        origin: a digest of the listing.
+        high: the first key after the interval; ``None``: the interval has no end.
+        origin: a digest of the manifest.
     """
 
     low: bytes
@@ -60,24 +60,24 @@ class Interval(NamedTuple):
     origin: str
 
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
-        """Raise: the rows are not here."""
+        """Raise an error: the rows arrive through Spark."""
         raise NotImplementedError
 
     def identity(self) -> list[Any]:
-        """Return which rows of which listing these are."""
+        """Return the manifest's digest and the interval."""
         return ["sorted", self.origin, self.low.hex(), self.high and self.high.hex()]
 
 
 def choose_bounds(
     runner: SparkRunner, pieces: Sequence[Piece], *, size: int, directory: Path
 ) -> list[bytes]:
-    """Return keys that divide a listing into about equal parts; the same ones after a restart.
+    """Return keys that divide a manifest into about equal parts; the same after a restart.
 
     Args:
         runner: reads the samples.
-        pieces: of the listing.
-        size: rows of the listing, about.
-        directory: of the import's journal.
+        pieces: pieces of the manifest.
+        size: approximate number of rows.
+        directory: directory of the import's journal.
     """
     kept = directory / INTERVALS
     try:
@@ -128,17 +128,17 @@ def import_shuffled(
     parts: Sequence[Part],
     items: Sequence[Item],
 ) -> Iterator[tuple[Item, PartResult]]:
-    """Import intervals, yielding them as they are done.
+    """Import intervals; yield each when it is finished.
 
     Args:
-        runner: of Spark.
-        task: of all parts.
-        pieces: of the listing.
+        runner: the runner on Spark.
+        task: shared by all parts.
+        pieces: pieces of the manifest.
         parts: all intervals, in order.
-        items: those that are not done yet.
+        items: the intervals that are not finished yet.
 
     Raises:
-        LakeError: what an executor raised.
+        LakeError: an executor failed.
     """
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -164,7 +164,7 @@ def import_shuffled(
     )
     ordered = rows.repartition(count, PLACE).sortWithinPartitions("path")
     write = partial(_import, task=task, parts=list(parts))
-    try:  # Spark shuffles right here, before any job of ours
+    try:  # Spark shuffles here, before the first job of `run_jobs`
         results = ordered.mapInArrow(write, "number int, body binary").rdd
     except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
         raise_translated(error, nonce=nonce)
@@ -188,7 +188,7 @@ def _read(
     now: int,
     nonce: str,
 ) -> Iterator[Any]:
-    """Read pieces of the listing on an executor, and say where each row goes."""
+    """Read pieces of the manifest on an executor, and add the column `PLACE`."""
     import pyarrow as pa
 
     for batch in batches:
@@ -201,7 +201,7 @@ def _read(
 
 
 def _carrying(batches: Iterator[Any], nonce: str) -> Iterator[Any]:
-    """Yield batches; an error of ours goes home through Spark."""
+    """Yield batches; send a `LakeError` to the driver through Spark."""
     try:
         yield from batches
     except LakeError as error:
@@ -225,14 +225,14 @@ def _import(batches: Iterator[Any], *, task: Task, parts: list[Part]) -> Iterato
 
 
 def _taken(body: bytes) -> PartResult | Failed:
-    """Return what an executor made of a partition."""
+    """Return the result or the error of a partition."""
     if body.startswith(_FAILED):
         return Failed(body.removeprefix(_FAILED).decode())
     return unpack_result(body.removeprefix(_DONE))
 
 
 def places_of(count: int) -> list[int]:
-    """Return for each partition a number that Spark's hash puts there.
+    """Return for each partition a number that Spark's hash maps to it.
 
     Spark takes the remainder of 32-bit Murmur3 (seed 42) of a ``bigint``.
     """
@@ -245,7 +245,7 @@ def places_of(count: int) -> list[int]:
 
 
 def murmur3(number: int) -> int:
-    """Return Spark's hash of a 64-bit integer, as a signed one of 32 bits."""
+    """Return Spark's hash of a 64-bit integer, as a signed 32-bit integer."""
     hashed = 42
     for half in (number & 0xFFFFFFFF, number >> 32 & 0xFFFFFFFF):
         mixed = half * 0xCC9E2D51 & 0xFFFFFFFF

@@ -1,9 +1,9 @@
-"""Writing the ranges of one part of a tree, without knowing what comes before and after it.
+"""Write the ranges of one part of a tree, independent of what comes before and after it.
 
-Where a range ends depends on where it began, except at keys where x mod N is 0: there one always
-ends (see `lakecli.committed.splitter`). So the records up to the first such key are handed back
-as the *head*, ranges are written from there on, and what belongs to no finished range is handed
-back as the *tail*. Whoever joins the parts writes tails and heads.
+Where a range ends depends on where it began, except at keys where x mod N is 0: there a range
+always ends (see `lakecli.committed.splitter`). So the records up to the first such key are returned
+as the *head*, ranges are written from there on, and records in no finished range are returned as
+the *tail*. `join_parts` writes tails and heads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Cut(NamedTuple):
-    """A part of a tree: loose records, finished ranges as a metarange has them, loose records."""
+    """A part of a tree: single records, records of finished ranges, and single records."""
 
     head_keys: list[bytes]
     head_values: list[bytes]
@@ -39,8 +39,8 @@ class Sink:
     """Takes records and whole ranges of `base` in ascending order.
 
     Args:
-        trees: where ranges go.
-        base: the tree that the new one resembles.
+        trees: writes the ranges.
+        base: the present tree, whose ranges are reused.
     """
 
     def __init__(self, trees: TreeStore, base: Metarange) -> None:
@@ -69,7 +69,7 @@ class Sink:
         self._forget()
 
     def add_range(self, base: BaseSlice, whole: Whole) -> None:
-        """Add a range of the base, unread where it would come out the same."""
+        """Add a range of the base; read it only if it cannot be reused as it is."""
         position = whole.position
         if self._has_cut and self._is_canonical and self._writer.at_cut:
             record = self._base.record(position)
@@ -82,7 +82,7 @@ class Sink:
             self.add(keys, values)
 
     def finish(self) -> Cut:
-        """Make everything durable and return it."""
+        """Make the ranges durable and return the part."""
         range_keys, range_values = self._writer.finish_ranges()
         open_entries = self._writer.open_entries
         tail_keys = [key for keys, _ in self._recent for key in keys]
@@ -98,7 +98,7 @@ class Sink:
         )
 
     def _find_cut(self, keys: list[bytes]) -> int:
-        """Return the position after the first key that always ends a range, or after all."""
+        """Return the position after the first key that always ends a range, or after all keys."""
         number = self._splitter.range_entries
         for at, key in enumerate(keys):
             if key_number(h(key)) % number == 0:
@@ -107,7 +107,7 @@ class Sink:
         return len(keys)
 
     def _forget(self) -> None:
-        """Let go of records that are in finished ranges."""
+        """Drop records that are in finished ranges."""
         needed = self._writer.open_entries
         while self._recent and self._recent_count - len(self._recent[0][0]) >= needed:
             self._recent_count -= len(self._recent.popleft()[0])

@@ -1,9 +1,9 @@
-"""Sorting a listing that does not fit into memory: sorted runs on disk, merged slice by slice.
+"""Sort a manifest that does not fit into memory: sorted runs on disk, merged slice by slice.
 
-A run is an Arrow file of blocks of rows, in order; the first key of each block is kept in memory.
-Together those keys say where to divide the listing into equal parts; a part then takes the blocks
-of every run that reach into it and sorts their rows at once. Whoever works on parts sees the same
-disk: threads of this process, or the executors of an embedded Spark.
+A run is an Arrow file of blocks of sorted rows; the first key of each block is kept in memory.
+These keys show where to divide the manifest into equal parts. A part reads the blocks of each run
+that reach into it, and sorts their rows. All parts need access to the same disk, as the threads of
+this process and the executors of an embedded Spark have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PART_ROWS: Final = 262_144
 
 
 class Spill(NamedTuple):
-    """Where runs go, and what time it is for rows that tell none."""
+    """The directory of runs, and the time of modification for rows without one."""
 
     directory: str
     now: int
@@ -76,11 +76,11 @@ class SortedSource(NamedTuple):
             yield from map(rows_of, _ordered(batches, ROWS_AT_ONCE))
 
     def identity(self) -> list[Any]:
-        """Return which rows of which listing these are."""
+        """Return the manifest's digest and the interval."""
         return ["sorted", self.origin, self.low.hex(), self.high and self.high.hex()]
 
     def _inside(self, batch: Any) -> Any:  # noqa: ANN401
-        """Return those rows of a block that are in the interval."""
+        """Return the rows of a block that are in the interval."""
         from bisect import bisect_left
 
         keys = bytes_of(batch.column(0))
@@ -90,7 +90,7 @@ class SortedSource(NamedTuple):
 
 
 def write_runs(spill: Spill, pieces: tuple[Piece, ...]) -> list[Run]:
-    """Write some pieces of a listing as sorted runs, and return them."""
+    """Write pieces of a manifest as sorted runs, and return these."""
     make_private(Path(spill.directory))
     name = digest_of([piece.identity() for piece in pieces])
     runs: list[Run] = []
@@ -138,10 +138,10 @@ def plan_runs(
     """Yield parts of about equal size, in order.
 
     Args:
-        runs: of the whole listing.
-        prefix: where everything goes.
-        high: the first path that is not below it any more.
-        origin: a digest of the listing.
+        runs: runs of the whole manifest.
+        prefix: prefix of the paths on the branch.
+        high: the first path after those below the prefix; ``None``: there is none.
+        origin: a digest of the manifest.
     """
     runs = sorted(runs)
     firsts = sorted(key for run in runs for key in run.firsts)
@@ -154,7 +154,7 @@ def plan_runs(
 
 
 def _slices(runs: list[Run], low: bytes, high: bytes | None) -> Iterator[RunSlice]:
-    """Yield the blocks that may hold keys from `low` up to `high`."""
+    """Yield the blocks that may contain keys from `low` up to `high`."""
     from bisect import bisect_left
 
     for run in runs:

@@ -1,4 +1,4 @@
-"""What ``--from`` names: a directory, a prefix of a bucket, a manifest or an S3 Inventory."""
+"""The sources that ``--from`` names: a directory, a bucket prefix, a manifest, an S3 Inventory."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from lakecli.errors import NotFound, Refused, Unsupported, UsageError
+from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.objectstore.uri import is_local, parse
-from lakecli.pipeline.imports.addresses import inside_error
+from lakecli.pipeline.imports.addresses import check_outside
 from lakecli.pipeline.imports.files import plan_files
 from lakecli.pipeline.imports.inventory import SUFFIX, read_inventory
 from lakecli.pipeline.imports.journal import digest_of
@@ -46,18 +46,18 @@ if TYPE_CHECKING:
     from lakecli.repository.core.walk import LinkPolicy
 
 KINDS: Final = {".parquet": PARQUET, ".csv": CSV, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES}
-"""What manifests are called."""
+"""Kinds of manifests by the suffix of their names."""
 
 ROW_SIZE: Final = 150
 GZIP_ROW_SIZE: Final = 25
-"""Bytes of a row of text, about."""
+"""Approximate bytes of a row of text."""
 
 LISTING_PARTS: Final = 64
-"""Parts that a long listing of a bucket becomes, at least."""
+"""Parts into which a long listing of a bucket is divided, at least."""
 
 
 class Source(Protocol):
-    """What is imported."""
+    """A source of objects to import."""
 
     def estimate(self) -> int | None:
         """Return about how many objects there are; ``None`` if that is unknown without listing."""
@@ -82,9 +82,9 @@ class Directory(NamedTuple):
     """All files below a directory.
 
     Attributes:
-        root: absolute.
-        links: what to do about symbolic links.
-        may_be_empty: whether a directory without files is taken for what it says.
+        root: absolute path.
+        links: how to treat symbolic links.
+        may_be_empty: whether to accept a directory without files.
     """
 
     root: bytes
@@ -92,17 +92,17 @@ class Directory(NamedTuple):
     may_be_empty: bool = False
 
     def estimate(self) -> int | None:
-        """Nobody knows."""
+        """Return ``None``: the number is unknown before listing."""
         return None
 
     def plan(
         self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
     ) -> Iterator[Part]:
-        """Yield the parts; see `job.Source`.
+        """Yield the parts; see `Source`.
 
         Raises:
-            NotFound: no file is there. The directory of a disk that is not mounted looks just
-                like an empty one, and would take everything away from the branch.
+            NotFound: there is no file. The mount point of a disk that is not mounted looks like an
+                empty directory, which would remove everything from the branch.
         """
         del runner, spill
         from lakecli.repository.core.walk import walk
@@ -114,7 +114,7 @@ class Directory(NamedTuple):
         ):
             raise NotFound(
                 f"no file below {os.fsdecode(self.root)}",
-                hint="is the disk mounted? --allow-empty imports nothing all the same",
+                hint="check that the disk is mounted; to import an empty directory: --allow-empty",
             )
         return plan_files(self.root, self.links, prefix=task.prefix, high=high)
 
@@ -123,25 +123,25 @@ class Bucket(NamedTuple):
     """All objects below a prefix.
 
     Attributes:
-        uri: normalised.
-        may_be_empty: whether a prefix without objects is taken for what it says.
+        uri: normalised URI.
+        may_be_empty: whether to accept a prefix without objects.
     """
 
     uri: str
     may_be_empty: bool = False
 
     def estimate(self) -> int | None:
-        """Nobody knows."""
+        """Return ``None``: the number is unknown before listing."""
         return None
 
     def plan(
         self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
     ) -> Iterator[Part]:
-        """Yield the parts; see `job.Source`.
+        """Yield the parts; see `Source`.
 
         Raises:
-            NotFound: nothing is there. A prefix that is misspelled looks just like an empty one,
-                and would take everything away from the branch.
+            NotFound: there is no object. A misspelled prefix looks like an empty one, which would
+                remove everything from the branch.
         """
         del spill
         from lakecli.objectstore.registry import open_store
@@ -150,19 +150,19 @@ class Bucket(NamedTuple):
         if not self.may_be_empty and next(store.list(), None) is None:
             raise NotFound(
                 f"no object at {self.uri}/",
-                hint="--from takes a directory, a bucket prefix or a manifest; --allow-empty "
-                "imports nothing all the same",
+                hint="--from takes a directory, a bucket prefix or a manifest; to import an empty "
+                "prefix: --allow-empty",
             )
         wanted = max(LISTING_PARTS, 4 * runner.parallelism)
         return plan_listing(store, task.prefix, high, wanted=wanted)
 
 
 class Manifest(NamedTuple):
-    """The objects that some files list.
+    """A manifest: files that list objects.
 
     Attributes:
-        files: all of one kind.
-        layout: of their columns.
+        files: files, all of one kind.
+        layout: names of their columns.
     """
 
     files: tuple[ManifestFile, ...]
@@ -183,7 +183,7 @@ class Manifest(NamedTuple):
         return sum(map(_rows_of_text, self.files))
 
     def pieces(self) -> list[Piece]:
-        """Return what can be read at one time by several."""
+        """Return pieces that can be read in parallel."""
         if self._is_parquet:
             return [group.piece for group in groups_of(self.files, self.layout)]
         return [Piece(file, self.layout) for file in self.files]
@@ -191,13 +191,13 @@ class Manifest(NamedTuple):
     def plan(
         self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
     ) -> Iterator[Part]:
-        """Yield the parts; see `job.Source`."""
+        """Yield the parts; see `Source`."""
         if not self._is_parquet and not has_arrow():
             yield Part(task.prefix, high, PlainSource(self.files, self.layout))
             return
         if spill is None:
             if not self._is_parquet:
-                raise NotSorted("nobody knows whether the listing is in order")
+                raise NotSorted("the manifest may not be sorted by key")
             yield from plan_groups(groups_of(self.files, self.layout), task.prefix, high)
             return
         write = partial(write_runs, Spill(str(spill), task.seconds))
@@ -205,7 +205,7 @@ class Manifest(NamedTuple):
         yield from plan_runs(runs, task.prefix, high, origin=self.origin())
 
     def _portions(self) -> Iterator[tuple[Piece, ...]]:
-        """Yield pieces together that make a run."""
+        """Yield groups of pieces that together make a run."""
         if not self._is_parquet:
             sizes = [(Piece(file, self.layout), _rows_of_text(file)) for file in self.files]
         else:
@@ -223,12 +223,12 @@ class Manifest(NamedTuple):
             yield tuple(taken)
 
     def origin(self) -> str:
-        """Return a digest of all that the objects are a function of."""
+        """Return a digest that changes whenever the objects do."""
         return digest_of([[list(file) for file in self.files], list(self.layout)])
 
 
 def _rows_of_text(file: ManifestFile) -> int:
-    """Guess how many rows a file of text has."""
+    """Estimate the number of rows of a text file by its size."""
     return file.size // (GZIP_ROW_SIZE if file.is_gzip else ROW_SIZE)
 
 
@@ -243,15 +243,15 @@ def open_source(
     """Return the source that a URI names.
 
     Args:
-        repository: that it is imported into.
-        text: of ``--from``; a relative path is one on this machine.
-        is_manifest: whether it is a manifest, whatever it is called.
-        links: what to do about symbolic links in a directory.
-        may_be_empty: take an empty directory or prefix for what it says.
+        repository: the destination's repository.
+        text: the value of ``--from``; a path without a scheme is on this machine.
+        is_manifest: whether it is a manifest, whatever its name.
+        links: how to treat symbolic links in a directory.
+        may_be_empty: whether to accept an empty directory or prefix.
 
     Raises:
-        UsageError: it names nothing that can be imported.
-        Refused: it lies in the repository's own namespace, or holds it.
+        UsageError: the URI names nothing that can be imported.
+        Refused: the source lies in the repository's own namespace, or contains it.
     """
     uri = str(parse(text if "://" in text else os.path.abspath(text)))
     found = _find_manifest(uri, is_manifest=is_manifest)
@@ -264,10 +264,10 @@ def open_source(
 
 
 def check_pinnable(source: Source) -> None:
-    """Refuse a source whose listing cannot tell the versions of its objects.
+    """Refuse a source whose listing does not contain the versions of its objects.
 
     Raises:
-        Unsupported: it is no prefix of a bucket, or the bucket keeps no versions.
+        Unsupported: it is not a bucket prefix, or the bucket keeps no versions.
     """
     from lakecli.objectstore.registry import open_store
     from lakecli.objectstore.versions import versions_of
@@ -286,7 +286,7 @@ def check_pinnable(source: Source) -> None:
 
 
 def roots_of(source: Source) -> tuple[str, ...]:
-    """Return the directory of this machine that a source is, or that its list lies in."""
+    """Return the directory of this machine that a source is, or that contains its manifest."""
     if isinstance(source, Directory):
         return ("local://" + os.fsdecode(source.root),)
     if isinstance(source, Manifest) and source.files and is_local(source.files[0].uri):
@@ -295,10 +295,10 @@ def roots_of(source: Source) -> tuple[str, ...]:
 
 
 def _find_manifest(uri: str, *, is_manifest: bool) -> Manifest | None:
-    """Return the manifest that a URI names, if it is one.
+    """Return the manifest that a URI names; ``None`` if it names something else.
 
     Raises:
-        UsageError: it should be one, and is not.
+        UsageError: the URI names no manifest, and `is_manifest` is set.
     """
     kind = _kind_of(uri)
     if not (is_manifest or kind or uri.endswith(SUFFIX)):
@@ -316,8 +316,8 @@ def _find_manifest(uri: str, *, is_manifest: bool) -> Manifest | None:
         return found
     if not kind:
         raise UsageError(
-            f"nobody knows what kind of manifest {uri} is",
-            hint=f"its name ends in {', '.join(KINDS)}, perhaps with .gz after it",
+            f"the name of the manifest {uri} does not tell its format",
+            hint=f"rename it to end in {', '.join(KINDS)}, except for Parquet also with .gz",
         )
     return _manifest_of([_file_of(uri, kind, info)], uri)
 
@@ -325,7 +325,7 @@ def _find_manifest(uri: str, *, is_manifest: bool) -> Manifest | None:
 def _manifest_of(files: list[ManifestFile], uri: str) -> Manifest:
     if not files:
         raise UsageError(
-            f"no manifest at {uri}", hint="a file, or a directory of Parquet, CSV or JSON lines"
+            f"no manifest at {uri}", hint="name a file or directory of Parquet, CSV or JSON lines"
         )
     first = files[0]
     if first.kind == PARQUET:
@@ -337,22 +337,22 @@ def _manifest_of(files: list[ManifestFile], uri: str) -> Manifest:
 
 
 def check_arrow(uri: str) -> None:
-    """Refuse to read Parquet where nothing is installed that can.
+    """Refuse to read Parquet without Arrow.
 
     Raises:
-        Unsupported: naming the command that installs it.
+        Unsupported: Arrow is not installed.
     """
     if not has_arrow():
         from lakecli.distribution import install_command
 
         raise Unsupported(
             f"reading Parquet needs pyarrow, which is not installed: {uri}",
-            hint=f"{install_command('spark')}; lists in CSV or JSON lines need nothing",
+            hint=f"{install_command('spark')}; or use a manifest in CSV or JSON lines",
         )
 
 
 def _files_below(uri: str) -> list[ManifestFile]:
-    """Return the manifest's files in a directory or below a prefix, as Spark writes them."""
+    """Return the files of a manifest in a directory or below a prefix, as Spark writes them."""
     from lakecli.objectstore.registry import open_store
 
     files = []
@@ -363,7 +363,7 @@ def _files_below(uri: str) -> list[ManifestFile]:
             files.append(_file_of(f"{uri.rstrip('/')}/{info.key}", kind, info))
     kinds = {file.kind for file in files}
     if len(kinds) > 1:
-        raise UsageError(f"a manifest of several kinds: {', '.join(sorted(kinds))}")
+        raise UsageError(f"the manifest has files of several kinds: {', '.join(sorted(kinds))}")
     return files
 
 
@@ -372,33 +372,9 @@ def _file_of(uri: str, kind: str, info: ObjectInfo) -> ManifestFile:
 
 
 def _kind_of(name: str) -> str:
-    """Return the kind of manifest that a name's suffix implies, or ``""``."""
+    """Return the kind of manifest by the suffix of a name, or ``""``."""
     plain = name.removesuffix(".gz")
     for suffix, kind in KINDS.items():
         if plain.endswith(suffix) and (plain == name or kind != PARQUET):
             return kind
     return ""
-
-
-def check_outside(repository: Repository, uri: str) -> None:
-    """Refuse a source that the repository's namespace lies in, or that lies in it.
-
-    Raises:
-        Refused: it does.
-    """
-    own = _real(repository.record.storage_namespace)
-    other = _real(uri)
-    if (other + "/").startswith(own + "/"):
-        raise inside_error(uri, repository.record.storage_namespace)
-    if (own + "/").startswith(other + "/"):
-        raise Refused(
-            f"the source {uri} holds the repository's own namespace {own}",
-            hint="import a prefix that does not",
-        )
-
-
-def _real(uri: str) -> str:
-    """Return a URI without links on the way, where it is one of this machine."""
-    if is_local(uri):
-        return "local://" + os.path.realpath(uri.removeprefix("local://")).rstrip("/")
-    return uri

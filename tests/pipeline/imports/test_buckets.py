@@ -231,7 +231,7 @@ def test_a_namespace_in_the_same_bucket(tmp_path: Path, source: ObjectStore) -> 
     with open_lake(tmp_path) as lake:
         beside = repo.create(lake, "beside", f"{bucket}/data-base", range_entries=16)
         run(beside, source.uri)
-        with pytest.raises(Refused, match="holds the repository's own namespace"):
+        with pytest.raises(Refused, match="contains the repository's own namespace"):
             run(beside, bucket)
         with pytest.raises(Refused, match="lies in the repository's own namespace"):
             run(beside, f"{bucket}/data-base/data")

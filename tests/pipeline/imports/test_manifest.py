@@ -181,8 +181,8 @@ def test_wrong_columns_are_named(repository: Repository, tmp_path: Path, name: s
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("size", "many", "column 'size' does not hold whole numbers"),
-        ("mtime", "yesterday", "column 'mtime' does not hold times: 'yesterday'"),
+        ("size", "many", "column 'size' does not contain integers"),
+        ("mtime", "yesterday", "column 'mtime' does not contain times: 'yesterday'"),
     ],
 )
 def test_wrong_values(
@@ -340,7 +340,7 @@ def test_inventories_that_do_not_do(repository: Repository, tmp_path: Path) -> N
     with pytest.raises(UsageError, match="lacks the field Size and the field ETag"):
         run(repository, path)
     path.write_bytes(b'{"files": []}')
-    with pytest.raises(IntegrityError, match="no manifest of an S3 Inventory"):
+    with pytest.raises(IntegrityError, match="is not the manifest of an S3 Inventory"):
         run(repository, path)
 
 
