@@ -79,7 +79,7 @@ def test_what_changed_is_found(cli: Cli, source: Source) -> None:
     assert found.keys() == {"t/overwritten", "t/longer", "t/gone"}
     assert "changed" in found["t/overwritten"]
     assert "4 bytes" in found["t/longer"]
-    assert "gone" in found["t/gone"]
+    assert "missing" in found["t/gone"]
     assert check(cli, "--data")[1] == found
     # Without --external nothing is asked for.
     assert cli.ok("fsck", "lakefs://demo", "--json").json["external_asked"] == 0

@@ -178,7 +178,7 @@ def test_fsck_asks_for_the_version(cli: Cli, replaced: ObjectStore) -> None:
     delete_version(replaced, "a.csv", versions_in(cli, "a.csv"))
     code, found = check()
     assert code == ExitCode.INTEGRITY
-    assert found == {"t/a.csv": "it is gone"}
+    assert found == {"t/a.csv": "it is missing"}
     assert cli("fs", "cat", f"{MAIN}/t/a.csv").exit_code == ExitCode.NOT_FOUND
 
 

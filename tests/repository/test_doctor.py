@@ -22,7 +22,7 @@ from lakecli.objectstore.probe.run import Instruments
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent, apply
 from lakecli.remote.packs import write_pack
-from lakecli.repository.check import doctor
+from lakecli.repository.check import doctor, purposes
 from lakecli.repository.core.lake import Home
 from lakecli.repository.sharing.shareable import CannotShare, ensure_shareable
 from lakecli.retry import REF_MOVES, Retries
@@ -81,8 +81,8 @@ def test_a_repository_that_is_well(lake: Lake, repository: Repository) -> None:
     assert not_well(found) == {}
     assert found["claim"].details == {"uuid": repository.record.uuid}
     assert found["local-store"].seen == f"schema version 1, {lake.home.store}"
-    assert doctor.problem_of(list(found.values())) is None
-    assert doctor.verdict_of(found.values()) is Verdict.OK
+    assert purposes.problem_of(list(found.values())) is None
+    assert purposes.verdict_of(found.values()) is Verdict.OK
 
 
 def test_no_such_repository(lake: Lake) -> None:
@@ -293,7 +293,7 @@ def allowed(found: dict[str, Check]) -> dict[str, str]:
     """Return what each group of commands lacks."""
     return {
         purpose.name: found[purpose.name].details.get("lacks", "not known")
-        for purpose in doctor.PURPOSES
+        for purpose in purposes.PURPOSES
     }
 
 
@@ -402,20 +402,20 @@ def test_a_repository_of_a_newer_lakecli(
 
 
 def of_kind(kind: ErrorKind, name: str = "x") -> Check:
-    family = next(family for family in doctor.FAMILIES if family.kind is kind)
+    family = next(family for family in purposes.FAMILIES if family.kind is kind)
     return failed(name, family("what", hint=f"fix of {name}"))
 
 
 def test_every_family_has_its_rank() -> None:
-    assert {family.kind for family in doctor.FAMILIES} == set(ErrorKind)
-    assert doctor.FAMILIES[-1] is LakeError
+    assert {family.kind for family in purposes.FAMILIES} == set(ErrorKind)
+    assert purposes.FAMILIES[-1] is LakeError
 
 
-@pytest.mark.parametrize("better", range(len(doctor.FAMILIES) - 1))
+@pytest.mark.parametrize("better", range(len(purposes.FAMILIES) - 1))
 def test_the_most_serious_failure_names_the_problem(better: int) -> None:
-    kinds = [family.kind for family in doctor.FAMILIES]
+    kinds = [family.kind for family in purposes.FAMILIES]
     checks = [ok("a", ""), of_kind(kinds[better + 1], "b"), of_kind(kinds[better], "c")]
-    problem = doctor.problem_of(checks)
+    problem = purposes.problem_of(checks)
     assert problem is not None
     assert problem.kind is kinds[better]
     assert problem.message == "2 of 3 checks failed: b, c"
@@ -424,7 +424,7 @@ def test_the_most_serious_failure_names_the_problem(better: int) -> None:
 
 def test_what_did_not_fail_is_no_problem() -> None:
     checks = [ok("a", ""), warning("b", "", fix="do"), skipped("c", "why")]
-    assert doctor.problem_of(checks) is None
-    assert doctor.verdict_of(checks) is Verdict.WARNING
-    assert doctor.verdict_of([*checks, of_kind(ErrorKind.REFUSED)]) is Verdict.FAILED
-    assert doctor.verdict_of([skipped("c", "why")]) is Verdict.OK
+    assert purposes.problem_of(checks) is None
+    assert purposes.verdict_of(checks) is Verdict.WARNING
+    assert purposes.verdict_of([*checks, of_kind(ErrorKind.REFUSED)]) is Verdict.FAILED
+    assert purposes.verdict_of([skipped("c", "why")]) is Verdict.OK

@@ -71,7 +71,7 @@ def doctor(
         lakecli doctor s3://my-bucket/demo
         lakecli doctor /var/lake/demo --json
     """
-    from lakecli.repository.check.doctor import problem_of, verdict_of
+    from lakecli.repository.check.purposes import problem_of, verdict_of
 
     examination = _examine(context, target)
     if examination.namespace is not None:

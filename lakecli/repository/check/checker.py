@@ -56,20 +56,20 @@ class Checker:
         self._store = repository.store
         self.counts = counts
         self.hurting: set[str] = set()
-        self._told: set[tuple[str, str, bytes | None]] = set()
+        self._reported: set[tuple[str, str, bytes | None]] = set()
         self._commits: set[CommitId] = set()
         self._metaranges: set[MetarangeId] = set()
         self._ranges: set[RangeId] = set()
         self._sound: Mapping[RangeId, Sound] = {}
         self._compared: set[str] = set()
 
-    def tell(self, finding: Finding) -> Iterator[Finding]:
-        """Yield a finding unless it was told already."""
+    def report(self, finding: Finding) -> Iterator[Finding]:
+        """Yield a finding, unless it was reported already."""
         identity = (finding.kind, finding.name, finding.path)
-        if identity in self._told:
+        if identity in self._reported:
             return
-        if len(self._told) < MAX_REMEMBERED:
-            self._told.add(identity)
+        if len(self._reported) < MAX_REMEMBERED:
+            self._reported.add(identity)
         self.counts.findings += 1
         if finding.ref:
             self.counts.damaged_refs.add(finding.ref)
@@ -77,7 +77,7 @@ class Checker:
 
     @cached_property
     def _expired(self) -> frozenset[str]:
-        """The trees that were deleted on purpose; only asked for once one has a problem."""
+        """The trees that garbage collection has expired; read when one has a problem."""
         from lakecli.remote.collection import iter_expired
 
         return frozenset(iter_expired(self._store))
@@ -89,26 +89,26 @@ class Checker:
         try:
             owner = owner_of(self._store)
         except IntegrityError as error:
-            yield from self.tell(Finding("repository", REPOSITORY, error.message))
+            yield from self.report(Finding("repository", REPOSITORY, error.message))
             return
         if owner is None:
-            yield from self.tell(Finding("repository", REPOSITORY, "missing"))
+            yield from self.report(Finding("repository", REPOSITORY, "missing"))
         elif owner != self._repository.record.uuid:
             what = f"the namespace belongs to repository {owner}"
-            yield from self.tell(Finding("repository", REPOSITORY, what))
+            yield from self.report(Finding("repository", REPOSITORY, what))
 
     def look_ahead(self, txn: ReadTransaction, bulk: Bulk, index: DataIndex) -> None:
-        """Have all ranges looked at, so that only those with something wrong are read here."""
+        """Check all ranges in bulk, so that only those with problems are read here."""
         refs = RefStore(txn, self._repository.key)
         self._sound = bulk.sound_ranges(_all_ranges(self._repository, refs), index)
 
     def check_shared(self, txn: ReadTransaction) -> Iterator[Finding]:
         """Check the refs and the commit packs in the bucket."""
         for finding in check_shared(self._repository, txn):
-            yield from self.tell(finding)
+            yield from self.report(finding)
 
     def check_refs(self, txn: ReadTransaction, index: DataIndex) -> Iterator[Finding]:
-        """Check what every branch and tag reaches: their own trees first, then the history."""
+        """Check what every branch and tag reaches: their own trees first, then their history."""
         refs = RefStore(txn, self._repository.key)
         heads: list[tuple[str, CommitId]] = []
         for branch in refs.iter_branches():
@@ -118,7 +118,7 @@ class Checker:
         self.counts.refs = len(heads)
         for name, commit_id in heads:
             if refs.find_commit(commit_id) is None:
-                yield from self.tell(Finding("ref", name, f"its commit is missing: {commit_id}"))
+                yield from self.report(Finding("ref", name, f"its commit is missing: {commit_id}"))
         for name, commit_id in heads:
             yield from self._check_commit(refs, name, commit_id, index)
         for name, commit_id in heads:
@@ -152,7 +152,9 @@ class Checker:
         self._commits.add(commit_id)
         self.counts.commits += 1
         for what in problems_of_commit(refs, commit):
-            yield from self.tell(Finding("commit", commit_id, what, ref=name, commit_id=commit_id))
+            yield from self.report(
+                Finding("commit", commit_id, what, ref=name, commit_id=commit_id)
+            )
         yield from self._check_tree(name, commit, index)
 
     def _check_tree(self, name: str, commit: Commit, index: DataIndex) -> Iterator[Finding]:
@@ -163,9 +165,9 @@ class Checker:
         self.counts.metaranges += 1
         records, problems = check_metarange(self._repository.trees, tree)
         if problems and tree in self._expired and self._is_gone(tree):
-            return  # garbage collection let it go, as the retention rules say
+            return  # garbage collection has expired it, as the retention rules say
         for problem in problems:
-            yield from self.tell(_finding("metarange", problem, name, commit))
+            yield from self.report(_finding("metarange", problem, name, commit))
         for record in records:
             if record.id in self._ranges:
                 continue
@@ -181,12 +183,12 @@ class Checker:
             for item in check_range(self._repository.trees, record):
                 if isinstance(item, Problem):
                     kind = "range" if item.path is None else "entry"
-                    yield from self.tell(_finding(kind, item, name, commit))
+                    yield from self.report(_finding(kind, item, name, commit))
                 else:
                     yield from self._check_entry(item, name, commit.id, index)
 
     def _is_gone(self, tree: MetarangeId) -> bool:
-        """Return whether the object is missing; one that is damaged did not expire."""
+        """Tell whether a tree is missing; a damaged one did not expire."""
         try:
             self._store.head(sstable_key(tree))
         except ObjectNotFound:
@@ -211,7 +213,7 @@ class Checker:
         if what is not None:
             if len(self.hurting) < MAX_REMEMBERED:
                 self.hurting.add(entry.physical_address)
-            yield from self.tell(
+            yield from self.report(
                 Finding(
                     "data", entry.physical_address, what, entry.path, name, commit_id, entry.size
                 )
@@ -235,7 +237,7 @@ class Checker:
         return None
 
     def check_external(self) -> Iterator[Finding]:
-        """Ask for the objects outside the namespace that were met since the last time."""
+        """Check the objects outside the namespace that were found since the last call."""
         waiting, self._external = self._external, []
         recorded = [
             Recorded(entry.physical_address, entry.size, entry.checksum, entry.modified_at)
@@ -247,7 +249,7 @@ class Checker:
             self.counts.external_not_allowed += not answer.asked
             if answer.problem is not None:
                 what, where = answer.problem, entry.physical_address
-                yield from self.tell(
+                yield from self.report(
                     Finding("external", where, what, entry.path, name, commit_id, entry.size)
                 )
 
@@ -263,7 +265,7 @@ class Checker:
                 try:
                     entry = decode_entry(value)
                 except IntegrityError as error:
-                    yield from self.tell(
+                    yield from self.report(
                         Finding("entry", branch.name, error.message, path, branch.name)
                     )
                     continue
@@ -274,7 +276,7 @@ class Checker:
 
 
 def _all_ranges(repository: Repository, refs: RefStore) -> Iterator[RangeRecord]:
-    """Yield every range that a ref reaches, each once; what cannot be read is passed over."""
+    """Yield every range that a ref reaches, each once; skip metaranges that cannot be read."""
     heads = [branch.commit_id for branch in refs.iter_branches()]
     heads += [tag.commit_id for tag in refs.iter_tags()]
     trees: set[MetarangeId] = set()

@@ -1,35 +1,22 @@
-"""Looking at all that a repository stands on: this machine, the storage namespace, the way there.
+"""Check this machine, the storage namespace, and the access to it.
 
-What is tried in the namespace is `lakecli.objectstore.probe.run`'s business; here comes what lies
-around it: the local store, its memory map, the cache, free disk space, whose the namespace is,
-what clones share there, and what all that means for the commands.
+`lakecli.objectstore.probe.run` tests the store. This module adds the local store, the cache and the
+disks, the owner of the namespace, what clones share there, and which commands can work.
 """
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from lakecli import layout
-from lakecli.directories import make_private
 from lakecli.errors import (
-    ConflictError,
     ErrorKind,
     IntegrityError,
     LakeError,
-    LostRace,
-    NotFound,
-    NothingToDo,
-    OutcomeUnknown,
-    PartialFailure,
-    PermissionDenied,
     Refused,
-    Unreachable,
-    UsageError,
 )
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.objectstore.probe import run as probe
@@ -37,81 +24,32 @@ from lakecli.objectstore.probe.check import Check, Verdict, failed, ok, skipped,
 from lakecli.objectstore.probe.conditions import FIX
 from lakecli.objectstore.registry import open_store, prepare_namespace
 from lakecli.objectstore.uri import is_local, parse
+from lakecli.repository.check import machine
+from lakecli.repository.check.purposes import PURPOSES, check_purpose
 from lakecli.repository.core.namespace import check_needs, describe, owner_of
 from lakecli.repository.sharing import shareable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Generator, Mapping
 
-    from lakecli.kv.usage import Usage
     from lakecli.objectstore.base import ObjectStore
     from lakecli.objectstore.probe.run import Instruments
     from lakecli.repository.core.lake import Home, Lake, Repository
-
-FAMILIES: Final[tuple[type[LakeError], ...]] = (
-    Unreachable,
-    NotFound,
-    PermissionDenied,
-    IntegrityError,
-    Refused,
-    UsageError,
-    ConflictError,
-    LostRace,
-    OutcomeUnknown,
-    PartialFailure,
-    NothingToDo,
-    LakeError,
-)
-"""Errors, the most serious first: what has to be mended before anything else can be told."""
-
-LOW_SPACE: Final = 10**9
-NO_SPACE: Final = 10**8
-"""Bytes free on a disk: below the one it is told, below the other it is an error."""
-
-FULL_MAP: Final = 0.8
-"""Of the local store's memory map, from where on it is told."""
-
-
-class Purpose(NamedTuple):
-    """A group of commands, and what has to be allowed in the namespace for them.
-
-    Attributes:
-        name: of the check that says whether it is.
-        needs: checks; none of them may have failed.
-        commands: whose they are.
-    """
-
-    name: str
-    needs: tuple[str, ...]
-    commands: str
-
-
-PURPOSES: Final = (
-    Purpose("to-read", ("read",), "fs cat, fs download, fs ls, diff, log"),
-    Purpose("to-clone", ("read", "list"), "clone, fetch, pull, reflog, fsck"),
-    Purpose("to-presign", ("read", "presign"), "fs presign"),
-    Purpose("to-change", ("read", "list", "write"), "fs upload, commit, merge, revert, import"),
-    Purpose("to-take-in", ("read", "list", "write", "delete"), "fs stage --incoming"),
-    Purpose("to-push", ("read", "list", "write", "overwrite", "sharing"), "push, undo, sync auto"),
-    Purpose("to-collect", ("read", "list", "write", "overwrite", "delete", "sharing"), "gc run"),
-)
-"""A row for each group of commands; the last checks that are made say what may be done."""
 
 TRAILING: Final = ("claim", "shared", "sharing", *(purpose.name for purpose in PURPOSES))
 """The checks that come after those of the probe."""
 
 OUTSIDE: Final = "outside"
-"""The last check of a repository: where its objects lie outside the namespace."""
+"""The last check of a repository: its objects outside the namespace."""
 
 WIDTH: Final = max(map(len, (*probe.NAMES, *TRAILING)))
 """Letters in the longest name of a check."""
 
 _REFS_READ: Final = 8
-"""How many of the refs in the bucket are read, to see that they can be."""
+"""How many of the refs in the bucket are read."""
 
 _RANGES_READ: Final = 8
-"""How many ranges are read, to see where objects lie."""
+"""How many ranges are read, to find objects outside the namespace."""
 
 _SHOWN: Final = 5
 
@@ -120,11 +58,11 @@ _NO_NAMESPACE: Final = "only the local store knows the storage namespace"
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What is looked at, and what is found.
+    """One run of the checks.
 
     Attributes:
-        namespace: the storage namespace, or ``None`` where that could not be found out.
-        checks: made as they are taken; close it, so that what was written is removed in time.
+        namespace: the storage namespace, or ``None`` if unknown.
+        checks: run one by one as they are taken; close the generator to remove test objects.
     """
 
     namespace: str | None
@@ -134,12 +72,12 @@ class Examination:
 def examine_namespace(
     namespace: str, instruments: Instruments, *, free_space: Callable[[str], int]
 ) -> Examination:
-    """Look at a storage namespace, whether a repository is there or not.
+    """Check a storage namespace, with or without a repository in it.
 
     Args:
-        namespace: normalised.
-        instruments: clock, IDs and a way to the web.
-        free_space: bytes free on the disk of a path.
+        namespace: its normalised URI.
+        instruments: the clock, random IDs and HTTP requests that the checks use.
+        free_space: returns the free bytes on the disk of a path.
 
     Raises:
         UsageError: a malformed URI or an unsupported scheme.
@@ -155,7 +93,7 @@ def examine_namespace(
 
     def checks() -> Generator[Check]:
         if is_local(namespace):
-            yield _disk_space([parse(namespace).path], free_space)
+            yield machine.disk_space([parse(namespace).path], free_space)
         yield from _with_claim(looking, _claim_of_anybody, missing_fix=_made_by_create(namespace))
 
     return Examination(namespace, checks())
@@ -169,17 +107,17 @@ def examine_repository(
     *,
     free_space: Callable[[str], int],
 ) -> Examination:
-    """Look at a repository of this machine: its namespace and what it has here.
+    """Check a repository of this machine: its namespace and its local state.
 
     Args:
-        name: of the repository.
-        open_lake: opens the local store; that may be what is wrong.
-        home: where things lie.
-        instruments: clock, IDs and a way to the web.
-        free_space: bytes free on the disk of a path.
+        name: the name of the repository.
+        open_lake: opens the local store, which may fail.
+        home: the directories of the lake.
+        instruments: the clock, random IDs and HTTP requests that the checks use.
+        free_space: returns the free bytes on the disk of a path.
 
     Raises:
-        NotFound: the local store is well and knows no such repository.
+        NotFound: the local store opens and has no such repository.
     """
     places = [str(home.store), str(home.cache)]
     try:
@@ -194,9 +132,9 @@ def examine_repository(
     def checks() -> Generator[Check]:
         usage = lake.kv.usage()
         yield ok("local-store", f"schema version {usage.schema_version}, {home.store}")
-        yield _map(usage)
-        yield _cache(home.cache)
-        yield _disk_space(places, free_space)
+        yield machine.memory_map(usage)
+        yield machine.cache(home.cache)
+        yield machine.disk_space(places, free_space)
         looking = probe.Probe(repository.store, instruments, root=layout.DOCTOR)
         readable = True
         for check in _with_claim(
@@ -211,43 +149,19 @@ def examine_repository(
     return Examination(namespace, checks())
 
 
-def verdict_of(checks: Iterable[Check]) -> Verdict:
-    """Return the worst of several verdicts; what was skipped counts as well."""
-    found = {check.verdict for check in checks}
-    return next((v for v in (Verdict.FAILED, Verdict.WARNING) if v in found), Verdict.OK)
-
-
-def problem_of(checks: Sequence[Check]) -> LakeError | None:
-    """Return the error that failed checks amount to: one of the most serious family of `FAMILIES`.
-
-    Its hint is the fix of the first check of that family.
-    """
-    problems = [check for check in checks if check.verdict is Verdict.FAILED]
-    for family in FAMILIES:
-        for check in problems:
-            if check.kind == family.kind:
-                names = ", ".join(problem.name for problem in problems)
-                message = f"{len(problems)} of {len(checks)} checks failed: {names}"
-                return family(message, hint=check.fix or None)
-    return None
-
-
-# -- this machine ----------------------------------------------------------------------------
-
-
 def _without_store(
     error: LakeError, home: Home, places: list[str], free_space: Callable[[str], int]
 ) -> Generator[Check]:
     yield failed("local-store", error)
     yield skipped("map", "the local store does not open")
-    yield _cache(home.cache)
-    yield _disk_space(places, free_space)
+    yield machine.cache(home.cache)
+    yield machine.disk_space(places, free_space)
     for name in (*probe.NAMES, *TRAILING, OUTSIDE):
         yield skipped(name, _NO_NAMESPACE)
 
 
 def _outside(repository: Repository) -> Check:
-    """Say which places outside the namespace its entries name; a few ranges are read."""
+    """Report the places outside the namespace that entries name; only a few ranges are read."""
     from lakecli.repository.core.outside import allowable, look
     from lakecli.repository.core.places import trust_of
 
@@ -274,63 +188,6 @@ def _outside(repository: Repository) -> Check:
     )
 
 
-def _map(usage: Usage) -> Check:
-    seen = f"{_shown(usage.used)} of {_shown(usage.map_size)} used"
-    details = {"used": str(usage.used), "size": str(usage.map_size)}
-    if usage.used < usage.map_size * FULL_MAP:
-        return ok("map", seen, **details)
-    return warning("map", seen, fix="raise the limit of address space (ulimit -v)", **details)
-
-
-def _cache(directory: Path) -> Check:
-    from tempfile import TemporaryFile
-
-    try:
-        make_private(directory)
-        with TemporaryFile(dir=directory) as file:
-            file.write(b"can be written")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        return warning(
-            "cache",
-            f"{reason}: {directory}; everything is read from the namespace again and again",
-            fix="make the directory writable, or set LAKECLI_HOME to one that is",
-        )
-    return ok("cache", str(directory))
-
-
-def _disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check:
-    """Look at the disk with the least space among those of several directories."""
-    measured = []
-    for place in places:
-        with suppress(OSError):
-            measured.append((free_space(_existing(place)), place))
-    if not measured:
-        return skipped("disk-space", "no disk tells")
-    free, place = min(measured)
-    seen = f"{_shown(free)} free on the disk of {place}"
-    fix = "free some space there"
-    if free < NO_SPACE:
-        return failed("disk-space", Unreachable(f"only {seen}", hint=fix), free=str(free))
-    if free < LOW_SPACE:
-        return warning("disk-space", f"only {seen}", fix=fix, free=str(free))
-    return ok("disk-space", seen, free=str(free))
-
-
-def _existing(place: str) -> str:
-    """Return the directory itself, or the nearest one above it that is there."""
-    while not os.path.isdir(place) and place != "/":  # noqa: PTH112 - namespaces are text
-        place = os.path.dirname(place)  # noqa: PTH120 - as above
-    return place
-
-
-def _shown(size: int) -> str:
-    return f"{size / 10**9:,.1f} GB" if size >= 10**9 else f"{size / 10**6:.1f} MB"
-
-
-# -- whose the namespace is ------------------------------------------------------------------
-
-
 def _with_claim(
     looking: probe.Probe,
     claim: Callable[[ObjectStore], Check],
@@ -338,19 +195,18 @@ def _with_claim(
     missing_fix: str = "",
     repository: Repository | None = None,
 ) -> Generator[Check]:
-    """Yield what a probe finds, whose the namespace is, and what all that means for commands.
+    """Yield the checks of a probe, then those of the owner, of sharing, and of the commands.
 
     Args:
-        looking: at the store.
-        claim: looks for the owner.
-        missing_fix: what to do where the bucket or directory is missing, if the store's own advice
-            is not enough.
-        repository: that the namespace should be of; whether it can be shared is remembered.
+        looking: the probe of the store.
+        claim: checks the owner.
+        missing_fix: the fix for a missing bucket or directory, in place of the store's own.
+        repository: the expected owner; whether its namespace can be shared is remembered.
     """
     found: dict[str, Check] = {}
     for check in looking.run():
         if missing_fix and check.name == "reachable" and check.kind is ErrorKind.NOT_FOUND:
-            check = replace(check, fix=missing_fix)  # noqa: PLW2901 - the same check, better told
+            check = replace(check, fix=missing_fix)  # noqa: PLW2901 - the same check with a better fix
         found[check.name] = check
         yield check
     obstacle = "" if found["read"].verdict is Verdict.OK else "nothing can be read"
@@ -366,11 +222,11 @@ def _with_claim(
     found["sharing"] = _sharing(found, repository)
     yield found["sharing"]
     for purpose in PURPOSES:
-        yield _purpose(purpose, found)
+        yield check_purpose(purpose, found)
 
 
 def _shared(store: ObjectStore) -> Check:
-    """Read a little of everything that clones share."""
+    """Read some refs and a pack, as a fetch would."""
     from lakecli.remote.packs import list_packs, read_pack
     from lakecli.remote.refs import iter_refs, read_refs
 
@@ -397,7 +253,7 @@ def _shared(store: ObjectStore) -> Check:
 
 
 def _sharing(found: Mapping[str, Check], repository: Repository | None) -> Check:
-    """Say whether several machines may write here, from what the probe found."""
+    """Report whether several machines can write here."""
     name = "sharing"
     for check in (found[promise] for promise in shareable.PROMISES):
         if check.kind is ErrorKind.REFUSED:
@@ -405,39 +261,16 @@ def _sharing(found: Mapping[str, Check], repository: Repository | None) -> Check
                 shareable.remember(repository, check.seen)
             return warning(name, f"no: {check.seen}; push is refused", fix=FIX, because=check.name)
         if check.verdict in (Verdict.FAILED, Verdict.SKIPPED):
-            return skipped(name, f"it could not be found out, see {check.name}")
+            return skipped(name, f"unknown, see {check.name}")
     if repository is not None:
         shareable.remember(repository, "")
     clock = found["clock"]
-    if clock.verdict is Verdict.FAILED:  # a directory's is only told of
+    if clock.verdict is Verdict.FAILED:  # for a directory it is a warning
         try:
             shareable.check_clock(timedelta(seconds=int(clock.details.get("seconds", "0"))))
         except LakeError as error:
             return warning(name, f"no: {error.message}", fix=error.hint or "", because="clock")
     return ok(name, "several machines may write here")
-
-
-def _purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
-    """Say whether a group of commands has what it needs, from what the probe found."""
-    needed = ", ".join(purpose.needs)
-    lacking = [
-        need
-        for need in purpose.needs
-        if found[need].verdict is Verdict.FAILED or found[need].details.get("because")
-    ]
-    unknown = [need for need in purpose.needs if found[need].verdict is Verdict.SKIPPED]
-    details = {"needs": needed, "lacks": ", ".join(lacking), "commands": purpose.commands}
-    if lacking:
-        fixes = (found[need].fix for need in lacking)
-        return warning(
-            purpose.name,
-            f"{purpose.commands}: no, for lack of {details['lacks']}",
-            fix=next(filter(None, fixes), "see those checks"),
-            **details,
-        )
-    if unknown:
-        return skipped(purpose.name, f"{purpose.commands}: not known, see {unknown[0]}")
-    return ok(purpose.name, f"{purpose.commands}: allowed; they need {needed}", **details)
 
 
 def _claim_of_anybody(store: ObjectStore) -> Check:
@@ -462,12 +295,12 @@ def _claim_of(repository: Repository, store: ObjectStore) -> Check:
     if owner is None:
         raise IntegrityError(
             f"{store.uri}/{layout.REPOSITORY} is missing",
-            hint=f"see what else is, by `lakecli fsck {repository.uri}`, and restore it from a "
-            "backup",
+            hint="restore it from a backup; see what else is missing: "
+            f"lakecli fsck {repository.uri}",
         )
     raise Refused(
         f"belongs to another repository: {owner}",
-        hint="write nothing there; somebody replaced what this repository had there",
+        hint="write nothing there; another repository has replaced this one",
     )
 
 

@@ -1,8 +1,7 @@
-"""Asking the objects outside the namespace whether they still are what was recorded of them.
+"""Check whether objects outside the namespace have changed since they were recorded.
 
-Nothing keeps an object that was imported without its bytes from being overwritten or deleted where
-it lies. What the import recorded is its size, its time, and the source's ETag, or the BLAKE3 of a
-file.
+An object that was imported without its bytes can be overwritten or deleted in its source. The
+import recorded its size, its time, and the source's ETag, or the BLAKE3 of a file.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 AT_ONCE: Final = 16
-"""Objects that are asked at a time."""
+"""Objects requested at a time."""
 
 BATCH: Final = 256
 
 CHANGED: Final = "it changed"
-"""How the problem of an object begins that is another one now."""
+"""How the problem of a changed object begins."""
 
 _PIECE: Final = 4 << 20
 
 
 class Recorded(NamedTuple):
-    """What an entry says of an object outside the namespace."""
+    """What an entry records of an object outside the namespace."""
 
     address: str
     size: int
@@ -46,11 +45,11 @@ class Recorded(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came of asking for an object.
+    """The result for one object.
 
     Attributes:
-        problem: what is wrong with it, or ``None``.
-        asked: false where this user has not allowed the place that it lies in.
+        problem: the problem, or ``None``.
+        asked: whether it was requested; not if its place is not allowed.
     """
 
     problem: str | None
@@ -60,21 +59,21 @@ class Answer(NamedTuple):
 def ask_all(
     addresses: Resolver, objects: Sequence[Recorded], *, reads: bool = False
 ) -> Iterator[Answer]:
-    """Yield an answer for each object, in order; several are asked at a time.
+    """Yield the result for each object, in order; check several at a time.
 
     Args:
-        addresses: of the repository.
-        objects: to ask for.
-        reads: read every object whose BLAKE3 is recorded; else only those with another time.
+        addresses: resolves the addresses of the repository.
+        objects: the records to check.
+        reads: read every object whose BLAKE3 is recorded, not only those with a changed time.
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield from pool.map(lambda each: ask(addresses, each, reads=reads), objects)
 
 
 def check_unchanged(repository: Repository, entry: Entry) -> None:
-    """Refuse an object outside the namespace that is not the one that was recorded.
+    """Refuse an object outside the namespace that has changed since it was recorded.
 
-    Of one that is gone or cannot be asked for nothing is said: reading it will.
+    A missing or unreadable object is accepted: reading it raises an error.
 
     Raises:
         IntegrityError: it changed.
@@ -90,20 +89,20 @@ def check_unchanged(repository: Repository, entry: Entry) -> None:
 
 
 def ask(addresses: Resolver, recorded: Recorded, *, reads: bool = False) -> Answer:
-    """Compare an object with what was recorded of it."""
+    """Compare an object with its record."""
     try:
         store, key = addresses.locate(recorded.address)
         return Answer(_problem(store, key, recorded, reads=reads))
     except OutsideAddress:
         return Answer(None, asked=False)
     except NotFound:
-        return Answer("it is gone")
+        return Answer("it is missing")
     except LakeError as error:
-        return Answer(f"cannot be asked for: {error.message}")
+        return Answer(f"cannot be read: {error.message}")
 
 
 def checksum_of(info: ObjectInfo) -> str:
-    """Return what an import records as the checksum of an object in a bucket."""
+    """Return the checksum that an import records for an object in a bucket."""
     return (info.etag or str(info.version)).strip('"')
 
 
@@ -119,7 +118,7 @@ def _problem(store: ObjectStore, key: str, recorded: Recorded, *, reads: bool) -
         return None
     if not reads and info.modified_at.replace(microsecond=0) == recorded.modified_at:
         return None
-    return None if _digest(store, key) == checksum else f"{CHANGED}: its BLAKE3 is another one"
+    return None if _digest(store, key) == checksum else f"{CHANGED}: its BLAKE3 is different"
 
 
 def _digest(store: ObjectStore, key: str) -> str:

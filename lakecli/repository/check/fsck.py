@@ -34,17 +34,17 @@ def fsck(
     thoroughness: Thoroughness | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Iterator[Finding]:
-    """Yield everything that is wrong with a repository, as it is noticed.
+    """Yield the problems of a repository as they are found.
 
     Args:
-        repository: to check.
+        repository: the repository to check.
         hash_data: read every data object and compare its BLAKE3 with its name.
         counts: updated while the check runs.
-        thoroughness: what to look at, in place of `hash_data`.
+        thoroughness: how much to check; overrides `hash_data`.
         progress: counts the objects and bytes that are hashed.
 
     Raises:
-        Unreachable: the store does not answer; what it holds is not known then.
+        Unreachable: the store does not answer.
     """
     clear_temporaries(repository.store)
     how = thoroughness or Thoroughness(hash_data=hash_data)
@@ -69,9 +69,9 @@ def fsck(
             yield from checker.check_refs(txn, index)
             yield from checker.check_external()
             yield from checker.check_shared(txn)
-        # What a path refers to was told with that path.
+        # Damaged objects that a path refers to were reported with that path.
         for key in sorted(damaged.keys() - checker.hurting):
-            yield from checker.tell(Finding("data", key, damaged[key]))
+            yield from checker.report(Finding("data", key, damaged[key]))
 
 
 def count_head_entries(repository: Repository, *, check_from: int) -> int | None:
@@ -101,12 +101,12 @@ def count_head_entries(repository: Repository, *, check_from: int) -> int | None
 
 
 def _sampler(part: float, offset: float) -> Callable[[str], bool]:
-    """Choose a part of all digests, another one for each offset."""
+    """Select a share of all digests, a different one for each offset."""
     return lambda digest: (int(digest[:12], 16) / 16**12 + offset) % 1 < part
 
 
 def summarise(counts: FsckCounts) -> IntegrityError | None:
-    """Return the error for a check that found something, or ``None``."""
+    """Return the error for a check that found problems, or ``None``."""
     if not counts.findings:
         return None
     refs = ", ".join(sorted(counts.damaged_refs)[:10])

@@ -1,7 +1,7 @@
-"""Checking what clones share in the bucket: ref objects and commit packs.
+"""Check what clones share in the bucket: ref objects and commit packs.
 
-Every ref object has to be one, and its commit in a pack together with all that it reaches. So has
-every commit that this clone believes to be in one, since a push leaves it out.
+Every ref object must be valid, and its commit must be in a pack together with all its ancestors.
+So must every commit that this clone believes to be in a pack, since a push leaves it out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def check_shared(repository: Repository, txn: ReadTransaction) -> Iterator[Finding]:
-    """Yield what is wrong with the refs and the packs in the bucket."""
+    """Yield the problems of the refs and the packs in the bucket."""
     from lakecli.remote.refs import find_ref, iter_refs
 
     store = repository.store
@@ -46,8 +46,10 @@ def check_shared(repository: Repository, txn: ReadTransaction) -> Iterator[Findi
     for tracked in TrackingStore(txn, repository.key).iter():
         key = ref_key(tracked.kind, tracked.name)
         if key not in seen and find_ref(store, tracked.kind, tracked.name) is None:
-            yield Finding("ref", key, "missing, and deleted refs are not", ref=tracked.name)
-    # After the refs: whoever moves one now has written its commits before.
+            yield Finding(
+                "ref", key, "missing; a deleted ref leaves an object behind", ref=tracked.name
+            )
+    # After the refs: a push writes the commits before it moves the ref.
     packs = read_packs(store)
     for pack in packs.bad:
         yield Finding("pack", pack_key(pack.id), pack.what)

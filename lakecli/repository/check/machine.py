@@ -1,0 +1,82 @@
+"""The checks of `doctor` on this machine: local store, cache and disks."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from lakecli.directories import make_private
+from lakecli.errors import Unreachable
+from lakecli.objectstore.probe.check import Check, failed, ok, skipped, warning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from lakecli.kv.usage import Usage
+
+LOW_SPACE: Final = 10**9
+"""Free bytes on a disk; fewer are a warning."""
+
+NO_SPACE: Final = 10**8
+"""Free bytes on a disk; fewer are an error."""
+
+FULL_MAP: Final = 0.8
+"""The used share of the local store's memory map from which on it is a warning."""
+
+
+def memory_map(usage: Usage) -> Check:
+    """Check how full the memory map of the local store is."""
+    seen = f"{_shown(usage.used)} of {_shown(usage.map_size)} used"
+    details = {"used": str(usage.used), "size": str(usage.map_size)}
+    if usage.used < usage.map_size * FULL_MAP:
+        return ok("map", seen, **details)
+    return warning("map", seen, fix="raise the limit of address space (ulimit -v)", **details)
+
+
+def cache(directory: Path) -> Check:
+    """Check that the cache directory is writable."""
+    from tempfile import TemporaryFile
+
+    try:
+        make_private(directory)
+        with TemporaryFile(dir=directory) as file:
+            file.write(b"can be written")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        return warning(
+            "cache",
+            f"{reason}: {directory}; nothing is cached, so each read goes to the namespace",
+            fix="make the directory writable, or set LAKECLI_HOME to one that is",
+        )
+    return ok("cache", str(directory))
+
+
+def disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check:
+    """Check the disk with the least free space among those of several directories."""
+    measured = []
+    for place in places:
+        with suppress(OSError):
+            measured.append((free_space(_existing(place)), place))
+    if not measured:
+        return skipped("disk-space", "the free space is unknown")
+    free, place = min(measured)
+    seen = f"{_shown(free)} free on the disk of {place}"
+    fix = "free some space there"
+    if free < NO_SPACE:
+        return failed("disk-space", Unreachable(f"only {seen}", hint=fix), free=str(free))
+    if free < LOW_SPACE:
+        return warning("disk-space", f"only {seen}", fix=fix, free=str(free))
+    return ok("disk-space", seen, free=str(free))
+
+
+def _existing(place: str) -> str:
+    """Return the directory itself, or the nearest existing one above it."""
+    while not os.path.isdir(place) and place != "/":  # noqa: PTH112 - namespaces are text
+        place = os.path.dirname(place)  # noqa: PTH120 - as above
+    return place
+
+
+def _shown(size: int) -> str:
+    return f"{size / 10**9:,.1f} GB" if size >= 10**9 else f"{size / 10**6:.1f} MB"
