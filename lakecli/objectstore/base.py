@@ -1,12 +1,12 @@
-"""What lakecli asks of a bucket: a flat, ordered namespace of objects with conditional writes.
+"""The protocol of object stores: a flat, ordered namespace of objects with conditional writes.
 
 Adapters are plain classes that satisfy `ObjectStore`; one contract suite runs on all of them.
-Keys are ``str`` relative to the store's prefix; bytes that are not UTF-8 travel as surrogates.
-Adapters translate their SDK's errors into lakecli's at their own edge:
+Keys are ``str`` relative to the store's prefix; bytes that are not UTF-8 are surrogates.
+Adapters translate their SDK's errors into lakecli's:
 
 - no such key: `ObjectNotFound`; no such bucket: `BucketNotFound`
 - a condition that did not hold (S3 412, 409, 404 on a conditional PUT, …): `ConditionFailed`
-- credentials and permissions: `PermissionDenied`
+- missing or refused credentials and permissions: `PermissionDenied`
 - no connection, time-outs, throttling, 5xx after the retries, disk full: `Unreachable`
 - what the store cannot do: `Unsupported`
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Version = NewType("Version", str)
-"""Opaque: an ETag or a generation. Compare it for equality, never look inside."""
+"""Opaque: an ETag or a generation. Compare it for equality only."""
 
 
 class ObjectNotFound(NotFound):
@@ -35,26 +35,26 @@ class ObjectNotFound(NotFound):
 
 
 class BucketNotFound(NotFound):
-    """The bucket, container or directory itself is not there."""
+    """The bucket, container or directory does not exist."""
 
 
 class ConditionFailed(LostRace):
-    """A conditional write found something else than it required; nothing was written."""
+    """The condition of a write did not hold; nothing was written."""
 
 
 class TooLarge(IntegrityError):
-    """An object that has more bytes than anything of its kind; it was not fetched."""
+    """An object larger than any valid one of its kind; it was not fetched."""
 
     def __init__(self, key: str, max_size: int) -> None:
         super().__init__(
-            f"{key} has more than {max_size:,} bytes, which nothing that lakecli writes there has",
+            f"{key} has more than {max_size:,} bytes, more than lakecli ever writes there",
             hint="something else writes into this namespace: restore the object from a backup",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class AnyVersion:
-    """Write whatever is there."""
+    """Write unconditionally."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,11 @@ _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What a listing or a head request tells of one object; ``modified_at`` by the store's clock.
+    """The properties of one object in a listing or a head request.
 
-    ``content_type`` and ``metadata`` are filled by `ObjectStore.head` only, where the store keeps
-    them: a directory does not. Stores may write the keys of metadata in lower case.
+    ``modified_at`` is by the store's clock. Only `ObjectStore.head` fills ``content_type`` and
+    ``metadata``, and only where the store keeps them: a directory does not. Stores may return the
+    keys of metadata in lower case.
     """
 
     key: str
@@ -96,10 +97,10 @@ class ObjectInfo:
 
 
 class PresignedUrl(NamedTuple):
-    """A bearer URL and the moment it really stops working.
+    """A bearer URL and the time at which it stops working.
 
     Attributes:
-        headers: what a request has to send with it, for a PUT.
+        headers: that a PUT to the URL must send.
     """
 
     url: str
@@ -108,15 +109,15 @@ class PresignedUrl(NamedTuple):
 
 
 class PresignRequest(NamedTuple):
-    """What a URL shall permit.
+    """What a presigned URL permits.
 
     Attributes:
         method: ``GET`` or ``PUT``.
-        expires_in: asked for; a store's own limit or the credentials' end may come earlier.
-        content_type: a GET answers with it, whatever the object was stored with; a PUT must
-            send it.
-        file_name: a GET suggests it to browsers (``Content-Disposition``).
-        attachment: a GET tells browsers to save the object, and not to show it.
+        expires_in: requested lifetime; the store's limit or the end of the credentials may come
+            earlier.
+        content_type: of the response to a GET, in place of the object's own; a PUT must send it.
+        file_name: suggested to browsers by a GET (``Content-Disposition``).
+        attachment: have browsers save the object instead of showing it.
     """
 
     method: str
@@ -127,19 +128,19 @@ class PresignRequest(NamedTuple):
 
 
 def key_bytes(key: str) -> bytes:
-    """Return the bytes of a key, which are what listings are ordered by.
+    """Return the bytes of a key, by which listings are ordered.
 
     Raises:
-        UsageError: half a surrogate pair, which stands for no byte.
+        UsageError: the key has half a surrogate pair, which is no byte.
     """
     try:
         return key.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise UsageError(f"not a key of an object, it has no bytes: {key!r}") from None
+        raise UsageError(f"not a key of an object, it cannot be encoded: {key!r}") from None
 
 
 def get_bounded(store: ObjectStore, key: str, max_size: int) -> bytes:
-    """Return a whole object by one request that fetches no more than it may have.
+    """Return a whole object by one request that fetches no more than it may hold.
 
     Raises:
         ObjectNotFound: no such key.
@@ -152,7 +153,7 @@ def get_bounded(store: ObjectStore, key: str, max_size: int) -> bytes:
 
 
 def check_range(start: int, length: int | None) -> None:
-    """Refuse a range that `ObjectStore.get` does not define.
+    """Reject a range that `ObjectStore.get` does not define.
 
     Raises:
         ValueError: a suffix with a length, or a negative length.
@@ -164,8 +165,8 @@ def check_range(start: int, length: int | None) -> None:
 class ObjectStore(Protocol):
     """One storage namespace: a prefix in a bucket, or a directory.
 
-    Every method may be retried by its caller, so each is safe to repeat. Instances are safe to
-    share between threads.
+    Callers may retry every method, so each is safe to repeat. Instances are safe to share between
+    threads.
     """
 
     @property
@@ -173,7 +174,7 @@ class ObjectStore(Protocol):
         """The normalised URI of the namespace, without a trailing slash."""
 
     def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """Return bytes ``[start, start + length)``, less where the object ends earlier.
+        """Return bytes ``[start, start + length)``, fewer if the object ends earlier.
 
         A negative `start` counts from the end (a suffix read), with no `length`. A suffix longer
         than the object is the whole object; a start at or past the end gives ``b""``.
@@ -183,7 +184,7 @@ class ObjectStore(Protocol):
         """
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
-        """Return an object and the version of just these bytes, for compare-and-set.
+        """Return an object and the version of exactly these bytes, for compare-and-set.
 
         Args:
             key: of the object.
@@ -210,17 +211,17 @@ class ObjectStore(Protocol):
         content_type: str = "",
         metadata: Mapping[str, str] | None = None,
     ) -> Version:
-        """Write an object whole, atomically and durably; readers see the old or the new one.
+        """Write an object atomically and durably; readers see the old or the new one.
 
         Raises:
             ConditionFailed: `condition` did not hold.
         """
 
     def put_new(self, key: str, body: bytes) -> bool:
-        """Write `body` unless the key is there already, which is fine; tell whether it was absent.
+        """Write `body` unless the key exists; return whether it was absent.
 
-        For keys that say what their bytes are: unlike a conditional `put`, it is sent again after
-        a reply that was lost, and then it may find its own object there.
+        For keys that determine their bytes: unlike a conditional `put`, the request is repeated
+        after a lost response, and may then find its own object.
         """
 
     def head(self, key: str) -> ObjectInfo:
@@ -234,7 +235,7 @@ class ObjectStore(Protocol):
         """Yield the objects under `prefix` with keys greater than `after`, in byte order."""
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects, in batches where the store can; a missing one is fine."""
+        """Delete objects, in batches if the store can; a missing one is fine."""
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object inside the namespace, on the store's side.
@@ -244,14 +245,14 @@ class ObjectStore(Protocol):
         """
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
-        """Sign a URL without asking the store anything.
+        """Sign a URL, usually without a request.
 
         Raises:
             Unsupported: the store has no URLs.
         """
 
     def local_path(self, key: str) -> Path | None:
-        """Return the file that holds an object's bytes on this machine, if there is one."""
+        """Return the file of this machine that holds the object, or ``None``."""
 
     def batch(self) -> Batch:
         """Start a batch of create-only writes that become durable together."""
@@ -260,19 +261,18 @@ class ObjectStore(Protocol):
 class Batch(Protocol):
     """Many small create-only writes with one durability point.
 
-    Nothing written is promised to be visible before `flush`, and everything is durable after it.
-    A batch that is dropped leaves at most temporary files, never a torn object. Safe to share
-    between threads.
+    Before `flush`, objects may be invisible; after it, all are visible and durable. A dropped batch
+    leaves at most temporary files, never a torn object. Safe to share between threads.
     """
 
     def put_new(self, key: str, body: bytes) -> None:
-        """Write `body` unless the key is there already; an existing object stays as it is."""
+        """Write `body` unless the key exists; an existing object is unchanged."""
 
     def put_content(self, key: str, body: bytes) -> None:
-        """Write `body` unless an object of this key and size is there.
+        """Write `body` unless an object of this key and size exists.
 
         For keys derived from the digest of their bytes: an object of another size is damaged and
-        is replaced, see `contents.put_content`.
+        replaced, see `contents.put_content`.
         """
 
     def adopt(self, key: str, temporary: str) -> None:
@@ -282,19 +282,19 @@ class Batch(Protocol):
         """
 
     def spool(self) -> tuple[str, BinaryIO]:
-        """Open a temporary object whose final key is not known yet; the caller closes the file.
+        """Open a temporary object whose final key is still unknown; the caller closes the file.
 
         Raises:
-            Unsupported: the store cannot rename; hash first, then put.
+            Unsupported: the store cannot rename objects.
         """
 
     def flush(self) -> Collection[str]:
         """Make everything so far durable and visible, in order: content first, then names.
 
-        After an error, nothing of it counts as durable. What the error may have lost is dropped,
-        so that another flush never makes it visible; write it again.
+        After an error, nothing counts as durable. Objects that the error may have damaged are
+        dropped, so that no later flush makes them visible; write them again.
 
         Returns:
-            The keys that were there already and stayed as they were, where the answers of the
-            store say so; a directory of this machine, whose files nobody copies, names none.
+            The keys that existed and were unchanged, if the store's responses say so; a directory
+            returns none.
         """

@@ -1,4 +1,4 @@
-"""Writing objects that are named by their contents: present means same name and same size."""
+"""Writing objects named by their contents: same name and same size means the same object."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def put_content(store: ObjectStore, key: str, body: bytes) -> bool:
-    """Write `body` unless an object of this key and size is there; tell whether it was absent.
+    """Write `body` unless an object of this key and size exists; return whether it was absent.
 
-    An object of another size is damaged, and is replaced. No condition has to hold for that:
-    whoever writes this key writes these bytes.
+    An object of another size is damaged and is replaced without a condition, since every writer of
+    this key writes these bytes.
 
     Args:
         store: the namespace.
@@ -28,6 +28,6 @@ def put_content(store: ObjectStore, key: str, body: bytes) -> bool:
         if store.head(key).size == len(body):
             return False
     except (ObjectNotFound, PermissionDenied):
-        pass  # deleted meanwhile, or these credentials may only write: send it again
+        pass  # deleted since, or the credentials may only write: send it again
     store.put(key, body, ANY)
     return True

@@ -1,4 +1,4 @@
-"""The clock of a store, as its responses show it: each has a ``Date``, so no request is needed."""
+"""The clock of a store, from the ``Date`` of its responses; it needs no request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ServerDate:
     """Remembers the ``Date`` of the last response; safe to share between threads.
 
     Args:
-        clock: seconds that only grow.
+        clock: returns seconds that only grow.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
@@ -34,7 +34,7 @@ class ServerDate:
         self.note(response.headers.get("Date"))
 
     def now(self) -> datetime | None:
-        """Return the present by the store's clock; ``None``: no response has shown it yet."""
+        """Return the present by the store's clock, or ``None`` before the first response."""
         from email.utils import parsedate_to_datetime
 
         if self._last is None:

@@ -1,4 +1,4 @@
-"""Many new objects by create-only requests side by side; each is durable when it is answered."""
+"""Creates many objects by parallel create-only requests; each response means durable."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 WORKERS = 16
 WAITING = 16
-"""Bodies that may wait for a worker; with those in work, the memory that a batch takes."""
+"""Bodies that wait for a worker; with those being sent, they are the memory of a batch."""
 
 
 class ParallelBatch:
     """A batch on a bucket; see `base.Batch`.
 
-    Objects become visible one by one, each whole and durable; `flush` waits for them.
+    Objects become visible one by one, each complete and durable; `flush` waits for all.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -36,7 +36,7 @@ class ParallelBatch:
         self._existing: set[str] = set()
 
     def put_new(self, key: str, body: bytes) -> None:
-        """Send `body`, or wait until there is room for it; errors are raised by `flush`."""
+        """Send `body` once a worker is free; `flush` raises errors."""
         self._submit(self._store.put_new, key, body)
 
     def put_content(self, key: str, body: bytes) -> None:
@@ -56,7 +56,7 @@ class ParallelBatch:
         future.add_done_callback(partial(self._finished, key))
 
     def spool(self) -> tuple[str, BinaryIO]:
-        """Refuse: a bucket renames nothing."""
+        """Refuse: a bucket cannot rename objects."""
         raise Unsupported(f"cannot rename objects in {self._store.uri}")
 
     def adopt(self, key: str, temporary: str) -> None:
@@ -64,7 +64,7 @@ class ParallelBatch:
         raise ValueError(f"not a spool of this batch: {temporary!r}, for {key!r}")
 
     def flush(self) -> Collection[str]:
-        """Wait for every request, then raise the first error there was."""
+        """Wait for all requests, then raise the first error."""
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:

@@ -1,4 +1,4 @@
-"""Which adapter serves which scheme; each is imported by the first namespace that needs it."""
+"""Finds the adapter of a URI's scheme; its module is imported when first needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.objectstore.uri import NamespaceUri
 
-# A backend is one row here, its scheme in `uri.parse`, and its module with these two functions.
+# A new adapter needs a row here, its scheme in `uri.parse`, and a module with two functions.
 ADAPTERS = {
     "az": "lakecli.objectstore.azure.store",
     "gs": "lakecli.objectstore.gs.store",
@@ -22,17 +22,17 @@ ADAPTERS = {
 
 
 class Adapter(Protocol):
-    """What the module of an adapter offers."""
+    """The functions of an adapter's module."""
 
     def open_namespace(self, uri: NamespaceUri, *, region: str) -> ObjectStore:
-        """Return the store of a namespace, without asking it anything yet."""
+        """Return the store of a namespace, without a request."""
 
     def prepare_namespace(self, uri: NamespaceUri) -> str:
-        """Get ready to create a repository; see `registry.prepare_namespace`."""
+        """Prepare a namespace for a new repository; see `registry.prepare_namespace`."""
 
 
 def open_store(uri: str, *, region: str = "") -> ObjectStore:
-    """Return the store of a storage namespace, without asking it anything yet.
+    """Return the store of a storage namespace, without a request.
 
     Args:
         uri: of the namespace, in any spelling.
@@ -46,13 +46,13 @@ def open_store(uri: str, *, region: str = "") -> ObjectStore:
 
 
 def prepare_namespace(uri: str) -> str:
-    """Make a directory that is missing, and learn the region of a bucket, once.
+    """Create a missing directory, or find out the region of a bucket; create no bucket.
 
-    Buckets are never created. Called by what creates a repository, and by nothing else: a
-    directory missing later is a disk that is not mounted, not a place to start afresh.
+    Called only to create a repository: a directory that is missing later is an unmounted disk, and
+    must not be created.
 
     Returns:
-        The region, to be kept with the repository; ``""`` where there is none.
+        The region, to store with the repository; ``""`` if the store has none.
 
     Raises:
         UsageError: a malformed URI or an unsupported scheme.

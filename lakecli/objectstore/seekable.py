@@ -1,4 +1,4 @@
-"""A stream of known size that may be read anywhere: what readers of objects and parts share."""
+"""A seekable stream of known size: the base of readers of objects and parts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 
 
 class Seekable(RawIOBase):
-    """Keeps the position; who inherits it reads from there.
+    """Keeps the position; subclasses read from there.
 
     Args:
         size: in bytes.

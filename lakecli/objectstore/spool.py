@@ -1,8 +1,8 @@
-"""A file that large objects are written to, past the system's cache where that works.
+"""The temporary file of a large object, written with direct I/O where possible.
 
-What goes into an object that is about to be synced need not be copied into the cache first: on a
-busy machine that copy costs as much as hashing. The system takes writes past the cache of whole
-pages from whole pages only, and not on every file system; all others go the usual way.
+The object is synced soon, so a copy in the page cache is wasted: on a busy machine it costs as much
+as hashing. Direct I/O needs writes of whole pages and is not supported by every file system; other
+writes go through the cache.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 DIRECT_SIZE = 4 << 20
-"""Bytes in a write that goes past the cache, at least."""
+"""Bytes in a direct write, at least."""
 
 _PAGE = 4096
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
 
 
 class Spool(RawIOBase):
-    """The file of a descriptor, for writing only; `write` takes all it is given.
+    """The file of a descriptor, for writing only; `write` writes all of its data.
 
     Args:
         descriptor: closed with the file.
@@ -47,7 +47,7 @@ class Spool(RawIOBase):
         """Write all of `data`.
 
         Raises:
-            OSError: no room, or a disk that is broken.
+            OSError: the disk is full or broken.
         """
         view = memoryview(data).cast("B")
         size = len(view)
@@ -66,7 +66,7 @@ class Spool(RawIOBase):
         except OSError as error:
             if not self._is_direct or error.errno != errno.EINVAL:
                 raise
-        # Not from this memory, or not on this file system.
+        # The memory is not aligned, or the file system has no direct I/O.
         self._may_be_direct = False
         self._switch(direct=False)
         return os.write(self._descriptor, view)
@@ -87,5 +87,5 @@ class Spool(RawIOBase):
         """Close the descriptor."""
         if not self.closed:
             super().close()
-            with suppress(OSError):  # nothing is promised before a sync, which tells
+            with suppress(OSError):  # a sync reports what was lost
                 os.close(self._descriptor)

@@ -1,4 +1,4 @@
-"""Bodies on their way to and from a bucket: whole, in parts, and read as files."""
+"""Bodies of requests and responses: whole, in parts, and as files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Part = TypeVar("Part")
 Answer = TypeVar("Answer")
 
 PART_SIZE = 8 << 20
-"""Of the first thousand parts; doubled every thousand, so that 10,000 parts hold 8 TiB."""
+"""Bytes in each of the first 1,000 parts; doubled every 1,000, so 10,000 parts hold 8 TiB."""
 
 PART_WORKERS = 4
-"""Parts in flight; with one being read, the memory of an upload is five parts."""
+"""Parts in flight; with the one being read, an upload holds five parts in memory."""
 
 SPOOL_SIZE = 1 << 20
 
@@ -39,7 +39,7 @@ def read_exactly(body: BinaryIO, size: int) -> bytes:
 
 
 def size_left(body: BinaryIO) -> int | None:
-    """Return how much a stream still holds, or ``None`` if it cannot seek."""
+    """Return the bytes left in a stream, or ``None`` if it cannot seek."""
     if not getattr(body, "seekable", bool)():
         return None
     here = body.seek(0, SEEK_CUR)
@@ -49,7 +49,7 @@ def size_left(body: BinaryIO) -> int | None:
 
 
 def spooled(body: BinaryIO) -> BinaryIO:
-    """Copy a stream to a temporary file, so that it can be sent by one request."""
+    """Copy a stream to a temporary file, so that one request can send it."""
     from shutil import copyfileobj
     from tempfile import TemporaryFile
 
@@ -67,7 +67,7 @@ def batches(items: Iterable[Part], size: int) -> Iterator[list[Part]]:
 
 
 def parts_of(first: bytes, body: BinaryIO) -> Iterator[bytes]:
-    """Yield the parts of a stream of which `first` has been read."""
+    """Yield the parts of a stream whose beginning, `first`, has been read."""
     number = 1
     while first:
         yield first
@@ -76,11 +76,11 @@ def parts_of(first: bytes, body: BinaryIO) -> Iterator[bytes]:
 
 
 def send_all(parts: Iterable[Part], send: Callable[[int, Part], Answer]) -> list[Answer]:
-    """Send parts side by side; return what `send` said of each, in their order.
+    """Send parts in parallel; return the result of `send` for each, in order.
 
     Args:
-        parts: taken one by one, so that only those in flight are in memory.
-        send: gets the number of a part, from 1, and the part.
+        parts: drawn one by one, so that only those in flight are in memory.
+        send: takes the number of a part, from 1, and the part.
     """
     sent: dict[int, Answer] = {}
 
@@ -101,7 +101,7 @@ def send_all(parts: Iterable[Part], send: Callable[[int, Part], Answer]) -> list
 
 
 class ReadStream(RawIOBase):
-    """A file that can be read once, from its beginning; subclasses say how in `read`."""
+    """A file that can be read once, from its beginning; subclasses implement `read`."""
 
     def readable(self) -> bool:
         """Return ``True``."""

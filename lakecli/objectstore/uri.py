@@ -1,4 +1,4 @@
-"""Storage namespace URIs: where a repository's objects are, in one canonical spelling.
+"""URIs of storage namespaces, in one canonical spelling.
 
 ::
 
@@ -7,12 +7,11 @@
     az://account/container/prefix    … in a container of an Azure storage account; also typed
                                      https://account.blob.core.windows.net/container/prefix
     local:///absolute/path           a directory of this machine; also typed file:///… or /…
-    memory://bucket/prefix           a bucket that the program itself has made, for tests and
-                                     examples of the library (`lakecli.objectstore.memory`)
+    memory://bucket/prefix           a bucket in the memory of this process, for tests and examples
+                                     of the library (`lakecli.objectstore.memory`)
 
-Nothing is decoded: a percent sign, ``?`` or ``#`` is a character like any other, except in the
-``https://`` form, which is a URL. Trailing slashes do not count, since keys follow after one
-anyway.
+Nothing is decoded: a percent sign, ``?`` or ``#`` is an ordinary character, except in the
+``https://`` form, which is a URL. Trailing slashes are ignored.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class NamespaceUri(NamedTuple):
     path: str
 
     def __str__(self) -> str:
-        """Return the canonical spelling, which `parse` takes back."""
+        """Return the canonical spelling, which `parse` accepts."""
         if not self.bucket:
             return f"{self.scheme}://{self.path}"
         return f"{self.scheme}://{self.bucket}" + (f"/{self.path}" if self.path else "")
@@ -59,7 +58,7 @@ def parse(text: str) -> NamespaceUri:
     """Parse a storage namespace.
 
     Raises:
-        UsageError: it is none, or its scheme is not supported.
+        UsageError: the text is malformed, or the scheme is not supported.
     """
     if text.startswith("/"):
         return _directory(text, text)
@@ -84,7 +83,7 @@ def parse(text: str) -> NamespaceUri:
 
 
 def normalise(text: str) -> str:
-    """Return the one spelling by which a namespace is compared and stored.
+    """Return the canonical spelling, by which namespaces are compared and stored.
 
     Raises:
         UsageError: as `parse`.
@@ -93,7 +92,7 @@ def normalise(text: str) -> str:
 
 
 def is_local(uri: str) -> bool:
-    """Return whether a normalised URI is that of a directory of this machine."""
+    """Return whether a normalised URI names a directory of this machine."""
     return uri.startswith("local://")
 
 
@@ -131,7 +130,7 @@ def _container_url(rest: str) -> NamespaceUri:
     from urllib.parse import unquote
 
     if "?" in rest or "#" in rest:
-        # It may be a signature, so it is not repeated here.
+        # The query may be a signature, so the message does not repeat it.
         raise UsageError(
             "a query in the URL of a storage namespace",
             hint=f"{AZURE}; a shared access signature goes into AZURE_STORAGE_SAS_TOKEN",
@@ -150,7 +149,7 @@ def _directory(path: str, text: str) -> NamespaceUri:
         )
     names = [name for name in path.split("/") if name not in {"", "."}]
     if ".." in names:
-        # Taking it literally would be wrong after a symbolic link.
+        # After a symbolic link, '..' would name another directory than it seems to.
         raise UsageError(
             f"'..' in the path of a storage namespace: {text!r}",
             hint="write the directory without it, as `realpath` prints it",

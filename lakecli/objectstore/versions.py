@@ -40,7 +40,7 @@ class VersionedStore(Protocol):
         """The normalised URI of the namespace, without a trailing slash."""
 
     def check_versions(self) -> None:
-        """Make sure that the bucket keeps the versions of its objects.
+        """Check that the bucket keeps the versions of its objects.
 
         Raises:
             Unsupported: it does not.
@@ -98,11 +98,11 @@ def not_versioned(bucket: str, state: str) -> Unsupported:
 
 
 class AtVersion:
-    """A store that reads one version of whichever object it is asked for, and writes nothing.
+    """A read-only store whose reads are of one version of an object.
 
     Args:
-        store: that keeps versions.
-        version_id: of the version.
+        store: keeps versions.
+        version_id: of the version to read.
     """
 
     def __init__(self, store: VersionedStore, version_id: str) -> None:
@@ -119,7 +119,7 @@ class AtVersion:
         return self._store.get(key, start=start, length=length, version_id=self._version_id)
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
-        """Return the version's bytes; they do not change between the two requests."""
+        """Return the bytes and the version, by two requests; a version does not change."""
         return self.get(key, length=length), self.head(key).version
 
     def open(self, key: str) -> BinaryIO:

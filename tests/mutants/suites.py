@@ -145,7 +145,7 @@ SUITES = (
             "objectstore/local/store.py",
         ),
         (
-            "objectstore/test_nursery.py",
+            "objectstore/test_staging_dirs.py",
             "objectstore/test_leftovers.py",
             "objectstore/test_local.py",
             "repository/test_ingest.py",

@@ -208,9 +208,9 @@ def test_a_conflict_decides_nothing(store: GsStore, server: StubServer) -> None:
 
 def test_an_answer_without_a_generation_is_no_version(store: GsStore, server: StubServer) -> None:
     server.answers = [described(generation=None)]
-    with pytest.raises(ValueError, match="told no generation"):
+    with pytest.raises(ValueError, match="sent no generation"):
         store.put("k", b"", ABSENT)
-    with pytest.raises(ValueError, match="told no generation"):
+    with pytest.raises(ValueError, match="sent no generation"):
         store.head("k")
 
 

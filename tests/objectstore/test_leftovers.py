@@ -119,11 +119,11 @@ def test_this_process_keeps_its_own(tmp_path: Path) -> None:
 
 def test_a_file_that_was_written_lately_keeps_its_directory(tmp_path: Path) -> None:
     """An older lakecli holds no locks: then the newest time of all counts."""
-    nursery = tmp_path / "_lakecli" / "tmp" / "18e-1-0"
-    (nursery / "0").mkdir(parents=True)
-    (nursery / "0" / "k").write_bytes(b"1")
+    directory = tmp_path / "_lakecli" / "tmp" / "18e-1-0"
+    (directory / "0").mkdir(parents=True)
+    (directory / "0" / "k").write_bytes(b"1")
     make_old(tmp_path)
-    os.utime(nursery / "0")
+    os.utime(directory / "0")
     assert clear_temporaries(LocalStore(str(tmp_path))) == 0
     make_old(tmp_path)
     assert clear_temporaries(LocalStore(str(tmp_path))) == 1

@@ -75,7 +75,7 @@ class Disk:
         else:
             inode = os.fstat(directory).st_ino
             assert b"/" not in path or path.count(b"/") == 1
-            if b"/" in path:  # a place in a nursery, and a file in it
+            if b"/" in path:  # a file in a staging directory
                 above, path = path.split(b"/")
                 inode = os.stat(above, dir_fd=directory).st_ino
             name = path

@@ -1,4 +1,4 @@
-"""Which credentials are in use for Azure, and which variable they came from."""
+"""Describes the credentials for Azure, and the variable that they come from."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CLIENT = "AZURE_CLIENT_ID"
 
 
 def describe(login: AzureLogin, variables: Mapping[str, str]) -> Access:
-    """Return what is in use; a login through Azure's own service is not tried.
+    """Return the credentials in use, without logging in.
 
     Args:
-        login: as it was found.
+        login: of the account.
         variables: of the environment.
     """
     identity, host = f"of {login.account}", login.host
@@ -36,7 +36,7 @@ def describe(login: AzureLogin, variables: Mapping[str, str]) -> Access:
 
 
 def _end_of(sas_token: str) -> datetime | None:
-    """Return when a token ends; one that refers to a policy of the container does not say."""
+    """Return when a token expires; unknown if it refers to a policy of the container."""
     try:
         end = datetime.fromisoformat(parse_qs(sas_token)["se"][0])
     except (KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""The SDK of Azure Blob Storage, as lakecli uses it; importing this module loads the SDK."""
+"""The requests of Azure's SDK; importing this module loads the SDK."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ ONCE = {"retry_total": 0, "retry_connect": 0, "retry_read": 0, "retry_status": 0
 
 
 class Attributes(NamedTuple):
-    """What a blob is written with."""
+    """Content type and metadata of a blob to write."""
 
     content_type: str
     metadata: Mapping[str, str]
 
     def options(self) -> dict[str, Any]:
-        """Return them as the SDK takes them."""
+        """Return the SDK's options."""
         options: dict[str, Any] = {}
         if self.content_type:
             options["content_settings"] = ContentSettings(content_type=self.content_type)
@@ -55,7 +55,7 @@ class Attributes(NamedTuple):
 
 
 class StagedBlock(NamedTuple):
-    """A block that nobody has committed: its name, and its size in bytes."""
+    """An uncommitted block: its name, and its size in bytes."""
 
     name: str
     size: int
@@ -68,7 +68,7 @@ class AzureClient:
         login: to the account.
         container: its name.
         attempts: of each request that may be repeated.
-        server_date: told the date of each response.
+        server_date: gets the date of each response.
 
     Every method raises the SDK's own errors.
     """
@@ -121,7 +121,7 @@ class AzureClient:
             name: of the blob.
             data: all of it.
             attributes: of the blob.
-            condition: `if_absent`, `if_match` or ``{}``, with `ONCE` if that shall be so.
+            condition: `if_absent`, `if_match` or ``{}``, with `ONCE` to send it once.
         """
         answer = self._blob(name).upload_blob(
             data,
@@ -147,12 +147,12 @@ class AzureClient:
         attributes: Attributes,
         condition: dict[str, Any],
     ) -> object:
-        """Write a blob in blocks, several side by side; return its ETag.
+        """Write a blob in parallel blocks; return its ETag.
 
-        Blocks that nobody commits are dropped by the store after a week.
+        The store deletes uncommitted blocks after a week.
         """
         blob = self._blob(name)
-        # Uploads of the same blob share one set of blocks, so each has names of its own.
+        # All uploads of a blob share one set of blocks, so each upload needs names of its own.
         upload = uuid4().hex
 
         def stage(number: int, part: bytes) -> BlobBlock:
@@ -176,15 +176,15 @@ class AzureClient:
         md5: str = "",
         may_repeat: bool = False,
     ) -> datetime:
-        """Send a block by one request; return when the store got it.
+        """Send a block by one request; return the store's time.
 
         Args:
             name: of the blob.
             block: name of the block; all of a blob have the same length.
-            body: its bytes, from where a stream stands.
-            size: how many.
-            md5: of them in Base64, which the store compares.
-            may_repeat: send it again after a failure; not for streams.
+            body: its bytes; a stream is read from its position.
+            size: in bytes.
+            md5: of the bytes in Base64, which the store verifies.
+            may_repeat: repeat the request after a failure; not for streams.
         """
         options: dict[str, Any] = {} if may_repeat else dict(ONCE)
         if md5:
@@ -194,19 +194,19 @@ class AzureClient:
         return moment
 
     def staged(self, name: str) -> list[StagedBlock]:
-        """Return the blocks of a blob that nobody has committed."""
+        """Return the uncommitted blocks of a blob."""
         _, blocks = self._blob(name).get_block_list("uncommitted")
         return [StagedBlock(block.id, block.size) for block in blocks]
 
     def commit(self, name: str, blocks: Sequence[str], condition: dict[str, Any]) -> str:
-        """Make a blob of blocks; return its ETag. Other blocks of it are dropped."""
+        """Commit blocks as a blob; return its ETag. Its other blocks are deleted."""
         answer = self._blob(name).commit_block_list(
             [BlobBlock(block) for block in blocks], validate_content=True, **condition
         )
         return str(answer["etag"])
 
     def uncommitted_pages(self, prefix: str) -> Iterator[Iterator[BlobProperties]]:
-        """Yield pages of the blobs under `prefix`, with those that have blocks only."""
+        """Yield pages of the blobs under `prefix`, including those with uncommitted blocks only."""
         return self._container.list_blobs(
             name_starts_with=prefix or None,
             include=["uncommittedblobs"],
@@ -214,15 +214,15 @@ class AzureClient:
         ).by_page()
 
     def ask_for_time(self) -> datetime:
-        """Return the store's time; needs a container and no right but to list it."""
-        told: list[datetime] = []
+        """Return the store's time; needs a container and only the right to list it."""
+        dates: list[datetime] = []
 
         def note(response: Any) -> None:  # noqa: ANN401 - the SDK's
-            told.append(parsedate_to_datetime(response.http_response.headers["Date"]))
+            dates.append(parsedate_to_datetime(response.http_response.headers["Date"]))
 
         listed = self._container.list_blobs(results_per_page=1, raw_response_hook=note)
         next(listed.by_page(), None)
-        return told[-1]
+        return dates[-1]
 
     def pages(
         self, prefix: str, *, with_versions: bool = False
@@ -235,7 +235,7 @@ class AzureClient:
         ).by_page()
 
     def ask_for_container(self) -> None:
-        """Send a request that fails without a container, and needs no right but to list it."""
+        """Send a request that fails without a container; needs only the right to list it."""
         next(self._container.list_blobs(results_per_page=1).by_page(), None)
 
     def delete(self, names: Sequence[str], etags: Sequence[str] = ()) -> list[tuple[str, int, str]]:
@@ -259,17 +259,17 @@ class AzureClient:
         ]
 
     def touch(self, name: str) -> None:
-        """Write a blob's metadata again, which changes its time and its ETag."""
+        """Write a blob's metadata again, which changes its time and ETag."""
         blob = self._blob(name)
         found = blob.get_blob_properties()
         blob.set_blob_metadata(found.metadata, **if_match(found.etag.strip('"')))
 
     def copy(self, source: str, target: str) -> str:
-        """Copy a blob inside the account; return how it ended, in the store's words."""
+        """Copy a blob inside the account; return the store's final status."""
         return self._copy(self._blob(source), self._blob(target), {})
 
     def copy_from(self, container: str, source: str, target: str, attributes: Attributes) -> str:
-        """Copy a blob of any container of the account, with attributes; return how it ended."""
+        """Copy a blob of any container of the account; return the store's final status."""
         origin = self._service.get_container_client(container).get_blob_client(source)
         copied = self._blob(target)
         options = attributes.options()
@@ -289,13 +289,13 @@ class AzureClient:
         return status
 
     def delegated_key(self, *, now: datetime, lifetime: timedelta) -> UserDelegationKey:
-        """Return a key that signs for the caller's identity, as long as it may; asked for once."""
+        """Return a key that signs for the caller's identity; it is requested once and kept."""
         from datetime import timedelta
 
         with self._lock:
             known = self._delegated
             if known is None or end_of(known) < now + min(lifetime, LONGEST) - timedelta(hours=1):
-                # A start in the past allows for clocks that differ.
+                # A start in the past allows for different clocks.
                 start = now - timedelta(minutes=5)
                 known = self._service.get_user_delegation_key(start, start + LONGEST)
                 self._delegated = known
@@ -306,7 +306,7 @@ class AzureClient:
 
 
 def if_absent() -> dict[str, Any]:
-    """Return the condition that there is no such blob."""
+    """Return the condition that the blob does not exist."""
     return {"match_condition": MatchConditions.IfMissing}
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _AGAIN = "wait and repeat the command, or check the account's name and the network"
 _DAMAGED = "repeat the command; if it happens again, suspect the network in between"
 _ROLE = (
-    "the identity in use needs the role Storage Blob Data Contributor, or the signature more "
+    "give the identity in use the role Storage Blob Data Contributor, or the SAS token more "
     "permissions"
 )
 

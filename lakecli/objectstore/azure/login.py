@@ -1,10 +1,10 @@
-"""Who we are to Azure, and where an account's blobs are, from the variables that its tools read.
+"""Credentials and endpoint of a storage account, from the variables that Azure's tools read.
 
 In this order: ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_KEY``,
-``AZURE_STORAGE_SAS_TOKEN``, and else whatever `DefaultAzureCredential` finds: a service principal
-in ``AZURE_CLIENT_ID`` and its sisters, a workload's identity, or who is logged in with ``az``.
-``AZURE_STORAGE_ACCOUNT`` says whose the key or the token is, and
-``AZURE_STORAGE_SERVICE_ENDPOINT`` where the blobs are, if not at the account's usual place.
+``AZURE_STORAGE_SAS_TOKEN``, then whatever `DefaultAzureCredential` finds: a service principal in
+``AZURE_CLIENT_ID`` and related variables, a workload identity, or the login of ``az``.
+``AZURE_STORAGE_ACCOUNT`` names the account of the key or token, and
+``AZURE_STORAGE_SERVICE_ENDPOINT`` its endpoint, if that is not the usual one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HOW_TO_LOG_IN: Final = (
     "AZURE_TOKEN_CREDENTIALS=ManagedIdentityCredential"
 )
 
-# The emulator's account and key are the same everywhere, and in Azure's documentation.
+# The emulator's account and key are public: they are in Azure's documentation.
 _EMULATOR: Final = {
     "accountname": "devstoreaccount1",
     "accountkey": "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/"
@@ -45,14 +45,14 @@ _URL: Final = re.compile(r"https?://[^/?#]+(/[^?#]*)?")
 
 @dataclass(frozen=True, slots=True)
 class AzureLogin:
-    """How the blobs of one account are reached.
+    """Credentials and endpoint of one account.
 
     Attributes:
         account: its name.
         endpoint: URL of its blobs, without a slash at the end.
         key: of the account, or ``""``.
-        sas_token: without a question mark, or ``""``; without either, the login decides.
-        source: the variable that the key or the token came from.
+        sas_token: without a question mark, or ``""``; without key and token, the login counts.
+        source: the variable that the key or the token comes from.
     """
 
     account: str
@@ -63,20 +63,20 @@ class AzureLogin:
 
     @property
     def host(self) -> str:
-        """Where requests go, for messages: no path, no credentials."""
+        """The host that requests go to, without path and credentials, for messages."""
         return urlsplit(self.endpoint).netloc.rpartition("@")[2]
 
 
 def find_login(account: str, variables: Mapping[str, str]) -> AzureLogin:
-    """Return how an account is reached.
+    """Return the credentials and endpoint of an account.
 
     Args:
         account: its name.
         variables: of the environment.
 
     Raises:
-        PermissionDenied: what is set belongs to another account.
-        UsageError: a variable that is malformed.
+        PermissionDenied: the variables are for another account.
+        UsageError: a variable is malformed.
     """
     if variables.get(CONNECTION_STRING):
         return _of_connection_string(account, variables[CONNECTION_STRING])

@@ -1,8 +1,8 @@
 """What Azure cannot hold as it is: names of blobs, and keys of their metadata.
 
-Azure, the clients and the proxies on the way take the name of a blob for a path. A backslash
-becomes a slash, ``.`` and ``..`` are resolved and dots at the end of a segment are cut off, so
-such keys would meet other blobs than were meant; lakecli refuses them.
+Azure, clients and proxies treat the name of a blob as a path: a backslash becomes a slash, ``.``
+and ``..`` are resolved, and dots at the end of a segment are removed. Such keys would name other
+blobs, so lakecli refuses them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST_NAME = 1_024
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 _DOTS_AT_AN_END = re.compile(r"\.(/|\Z)")
 
-# Metadata: names of C# variables are legal. Everything else is written as .NET writes XML names.
+# Keys of metadata must be C# identifiers; other keys are encoded as .NET encodes XML names.
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ESCAPE = re.compile(r"_x([0-9a-f]{4}|10[0-9a-f]{4}|[0-9a-f]{5})_")
 _LIKE_AN_ESCAPE = re.compile(r"_(?=x[0-9a-f]{4})")
@@ -29,7 +29,7 @@ _VALUE = re.compile(r"[!-~]([ -~]*[!-~])?", re.ASCII)
 
 
 def check_name(name: str, key: str) -> None:
-    """Refuse the name of a blob that Azure would change.
+    """Reject the name of a blob that Azure would change.
 
     Args:
         name: of the blob, in full.
@@ -59,12 +59,12 @@ def check_name(name: str, key: str) -> None:
 
 
 def encode_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return metadata in the form that Azure keeps.
+    """Return metadata as Azure can keep it.
 
-    Keys are Azure's where they can be; other characters become ``_xHHHH_``, by their number.
+    Characters that keys cannot have become ``_xHHHH_``, by their number.
 
     Raises:
-        UsageError: a value that no HTTP header can carry, or an empty key.
+        UsageError: an empty key, or a value that no HTTP header can carry.
     """
     for key, value in metadata.items():
         if not key or (value and not _VALUE.fullmatch(value)):

@@ -1,7 +1,7 @@
 """Signed URLs for Azure: shared access signatures of single blobs.
 
-Made here, not by the SDK, which signs for the newest version of the service only and takes 200 ms
-to load. Every account and every emulator knows the version that is signed for.
+Computed here, because the SDK takes 200 ms to load and signs for the newest version of the service
+only. Every account and emulator accepts the version used here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PERMISSIONS = {"GET": "r", "PUT": "cw"}
 
 
 class DelegatedKey(Protocol):
-    """A key that the store made for the caller's identity."""
+    """A user delegation key, which the store makes for the caller's identity."""
 
     signed_oid: str | None
     signed_tid: str | None
@@ -53,7 +53,7 @@ def presign(
 
     Args:
         login: with the account's key, unless there is a delegated one.
-        request: what the URL shall permit.
+        request: what the URL permits.
         container: of the blob.
         name: of the blob.
         now: the moment of signing.
@@ -90,7 +90,7 @@ def presign(
     text = "\n".join(
         (
             query["sp"],
-            "",  # it holds from now on, whatever the store's clock says
+            "",  # valid at once, whatever the store's clock says
             query["se"],
             f"/blob/{login.account}/{container}/{name}",
             # Three kinds of agents for a delegated key, a stored policy for an account's.
@@ -100,11 +100,11 @@ def presign(
             query["sv"],
             query["sr"],
             version_id,  # or the time of a snapshot
-            "",  # any scope of encryption
-            "",  # as stored: what caches may do
+            "",  # any encryption scope
+            "",  # cache control: as stored
             query["rscd"],
-            "",  # … the encoding
-            "",  # … the language
+            "",  # encoding: as stored
+            "",  # language: as stored
             query["rsct"],
         )
     )
@@ -131,7 +131,7 @@ def _signature(key: str, text: str) -> str:
 
 
 def _headers_of(request: PresignRequest) -> dict[str, str]:
-    """Return what a request has to send; Azure wants to be told what kind of blob it gets."""
+    """Return the headers that a request must send; for a PUT, also the kind of the blob."""
     if request.method != "PUT":
         return {}
     headers = {"x-ms-blob-type": "BlockBlob"}

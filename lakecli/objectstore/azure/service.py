@@ -53,7 +53,7 @@ class _Retry(ExponentialRetry):
 
 
 class _Login:
-    """The caller's identity; not having one is no fault of the network, to be tried again."""
+    """The caller's identity. The SDK would retry a missing login; this reports it at once."""
 
     def __init__(self, credential: TokenCredential) -> None:
         self._credential = credential
@@ -62,7 +62,7 @@ class _Login:
         """Return a token for requests.
 
         Raises:
-            PermissionDenied: nobody is logged in, or the login is not accepted.
+            PermissionDenied: there is no login, or it is not accepted.
             Unreachable: the login service does not answer.
         """
         try:
@@ -81,7 +81,7 @@ def new_service(login: AzureLogin, *, attempts: int, server_date: ServerDate) ->
     """Return the SDK's client of an account; see `AzureClient`."""
     import logging
 
-    # Without a handler Python would print what they warn of.
+    # Without a handler, Python would print their warnings.
     for name in ("azure", "msal", "urllib3"):
         logging.getLogger(name).addHandler(logging.NullHandler())
     session = requests.Session()
@@ -117,7 +117,7 @@ def _credential_of(login: AzureLogin) -> dict[str, str] | str | _Login:
         return login.sas_token
     from azure.identity import DefaultAzureCredential
 
-    # To ask whether this machine has an identity of its own takes a second where it has none.
+    # Looking for an identity of this machine takes a second if it has none.
     chosen = os.environ.get("AZURE_TOKEN_CREDENTIALS", "").strip()
     announced = any(os.environ.get(name) for name in ("IDENTITY_ENDPOINT", "MSI_ENDPOINT"))
     if chosen or announced:

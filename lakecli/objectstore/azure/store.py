@@ -130,7 +130,7 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
     ) -> Version:
         """Write an object; see `ObjectStore.put`.
 
-        Streams of 8 MiB or more go in blocks, several side by side.
+        Streams of 8 MiB or more are sent in parallel blocks.
         """
         from io import BytesIO
 
@@ -264,17 +264,17 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
     def presign(
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
     ) -> PresignedUrl:
-        """Sign a URL: offline with the account's key, otherwise with a key that the store gives.
+        """Sign a URL: offline with the account's key, otherwise with a delegated key of the store.
 
         Raises:
-            Unsupported: there is only a signature, which signs nothing.
+            Unsupported: the credentials are a SAS token, which cannot sign.
         """
         from lakecli.objectstore.azure.presign import presign
 
         login = self._login()
         if login.sas_token:
             raise Unsupported(
-                f"cannot presign, {login.source} holds a signature and no key",
+                f"cannot presign, {login.source} holds a SAS token and no key",
                 hint=f"unset it and do one of these: {HOW_TO_LOG_IN}",
             )
         with self.translated(key) as full:
@@ -380,7 +380,7 @@ def open_namespace(uri: NamespaceUri, *, region: str) -> AzureStore:
 
 
 def prepare_namespace(uri: NamespaceUri) -> str:
-    """Make sure that the container is there; see `registry.prepare_namespace`."""
+    """Check that the container exists; see `registry.prepare_namespace`."""
     open_namespace(uri, region="").check_bucket()
     return ""
 
@@ -393,7 +393,9 @@ def _options_of(condition: Condition) -> dict[str, Any]:
             return if_absent()
         case Match(version):
             if not version:
-                raise ValueError("a version to match cannot be empty")  # it would be no condition
+                raise ValueError(
+                    "a version to match cannot be empty"
+                )  # an empty one would be no condition
             return if_match(version)
         case _:
             return {}

@@ -1,14 +1,14 @@
 """Uploads in parts that outlive a process, on Azure; see `lakecli.objectstore.uploads`.
 
-Azure knows no uploads, only blocks of a blob that nobody has committed, and of those a name and a
-size. So their names tell the rest: which upload a block belongs to, when that began, the number of
-the part, and when it was sent, by the store's clock. An upload begins with a block 0 of one byte,
-which is never committed; one that was dropped has two bytes there.
+Azure has no uploads, only uncommitted blocks of a blob, each with a name and a size. The name holds
+the rest: the upload, when it began, the number of the part, and when it was sent, by the store's
+clock. An upload begins with a block 0 of one byte, which is never committed; the block 0 of an
+aborted upload has two bytes.
 
-- Blocks cannot be deleted. A week after the last one of a blob came, the store drops them all.
-- Whoever commits or writes a blob drops its other blocks too, so other uploads of it are gone. An
-  upload that begins after an object was written is not listed, as the object hides its blocks.
-- All names of a blob's blocks have one length: that of `AzureClient.write_stream`.
+- Blocks cannot be deleted. The store deletes them all a week after the last one of the blob.
+- Committing or writing a blob deletes its other blocks, so other uploads of it are gone. An upload
+  that began after the object was written is not listed, because the object hides its blocks.
+- All names of a blob's blocks have the length of those of `AzureClient.write_stream`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _PIECE = 1 << 20
 
 
 class _Block(NamedTuple):
-    """What a block's name and size tell; times are in seconds since 1970."""
+    """A block's name taken apart, and its size; times are in seconds since 1970."""
 
     upload: str
     started: int
@@ -81,9 +81,9 @@ class AzureUploads:
     def put_part(
         self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
     ) -> Part:
-        """Send one part by one request, to an upload that is dropped by now as well.
+        """Send one part by one request, also to an aborted upload.
 
-        The store compares an MD5, so the CRC32C is compared here, before anything is sent.
+        The store verifies an MD5, so the CRC32C is verified here, before anything is sent.
         """
         stream = BytesIO(body) if isinstance(body, bytes) else body
         size, digest = _measure(stream, crc32c, key)
@@ -95,19 +95,19 @@ class AzureUploads:
         return Part(number, size, name, crc32c)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[Part]:
-        """Yield the parts that have arrived, without checksums: no listing has them."""
+        """Yield the parts that have arrived; listings have no checksums."""
         for _, block in sorted(self._find(key, upload).items()):
             yield Part(block.number, block.size, block.name)
 
     def changed_at(self, key: str, upload: UploadId) -> datetime | None:
-        """Return about when the last part was sent, never a later time."""
+        """Return when the last part was sent, or somewhat earlier."""
         sent = max((block.sent for block in self._find(key, upload).values()), default=None)
         return None if sent is None else _time(sent)
 
     def complete(
         self, key: str, upload: UploadId, parts: Sequence[Part], condition: Condition
     ) -> Version:
-        """Join the parts; with a condition, by one request that is never repeated."""
+        """Join the parts; a conditional request is never repeated."""
         from azure.core.exceptions import HttpResponseError
 
         from lakecli.objectstore.azure.client import ONCE
@@ -124,13 +124,13 @@ class AzureUploads:
                         raise _unknown(key) from error
                     raise
         except UploadNotFound:
-            # Who wrote the object meanwhile has dropped the blocks, too.
+            # Another writer of the object has deleted the blocks, too.
             self._check(key, condition)
             raise
         return Version(etag.strip('"'))
 
     def abort(self, key: str, upload: UploadId) -> None:
-        """Drop an upload; its parts stay a week, but nobody finds them any more."""
+        """Abort an upload; its parts stay for a week, but are no longer found."""
         try:
             self._find(key, upload)
         except UploadNotFound:
@@ -141,7 +141,7 @@ class AzureUploads:
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads of keys under `prefix` that hold no object, a page at a time.
 
-        Each takes a request, and so does each empty object: a listing tells them not apart.
+        Each takes a request, and so does each empty object, which looks the same in a listing.
         """
         with self._store.translated():
             pages = self._store.sdk().uncommitted_pages(self._store.start + prefix)
@@ -157,7 +157,7 @@ class AzureUploads:
                     yield UnfinishedUpload(key, UploadId(upload), _time(started))
 
     def _find(self, key: str, upload: UploadId) -> dict[int, _Block]:
-        """Return the parts of an upload; of those that were sent several times, the last."""
+        """Return the parts of an upload; of repeated ones, the last."""
         blocks = self._blocks(key)
         if upload not in {alive for alive, _ in _alive(blocks)}:
             raise _unknown(key)
@@ -176,12 +176,12 @@ class AzureUploads:
         return list(_understood(staged))
 
     def _stage(self, full: str, upload: str, number: int, body: bytes) -> None:
-        # The mark has one name, so that it is replaced.
+        # The mark has one name, so that a later one replaces it.
         name = _name(upload, number, 0)
         self._see(self._store.sdk().stage(full, name, body, size=len(body), may_repeat=True))
 
     def _check(self, key: str, condition: Condition) -> None:
-        """Tell whether a condition does not hold."""
+        """Raise `ConditionFailed` if a condition does not hold."""
         if isinstance(condition, AnyVersion):
             return
         try:
@@ -193,7 +193,7 @@ class AzureUploads:
             raise ConditionFailed(f"another version is there, nothing was written: {key!r}")
 
     def _now(self) -> int:
-        """Return the store's time, as its last answer told it."""
+        """Return the store's time, by its last response."""
         with self._lock:
             if self._seen:
                 return self._seen
@@ -210,7 +210,7 @@ def _name(upload: str, number: int, sent: int) -> str:
 
 
 def _understood(staged: Iterable[StagedBlock]) -> Iterator[_Block]:
-    """Leave out blocks of somebody else."""
+    """Yield the blocks of lakecli's uploads, and no others."""
     for block in staged:
         if found := _NAME.fullmatch(block.name):
             upload, started, number, sent = found.groups()
@@ -224,7 +224,7 @@ def _alive(blocks: Iterable[_Block]) -> Iterator[tuple[str, int]]:
 
 
 def _measure(stream: BinaryIO, crc32c: int, key: str) -> tuple[int, str]:
-    """Return the size of a body and its MD5, as HTTP has it.
+    """Return the size of a body and its MD5 in Base64.
 
     Raises:
         IntegrityError: it has another CRC32C.

@@ -1,4 +1,4 @@
-"""Which credentials are in use for Google Cloud Storage, and where the SDK found them."""
+"""Describes the credentials for Google Cloud Storage, and where the SDK found them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNKNOWN = "the application default credentials"
 
 
 def describe(login: GsLogin) -> Access:
-    """Return what is in use.
+    """Return the credentials in use.
 
     Raises:
         google.auth.exceptions.GoogleAuthError: there are no credentials, or they cannot be read.
@@ -25,23 +25,23 @@ def describe(login: GsLogin) -> Access:
     if login.emulator:
         return Access("no credentials", "", _EMULATOR, endpoint=login.host)
     credentials = login.credentials
-    told = _told_by(credentials)
-    identity = told.get("principal") or getattr(credentials, "service_account_email", None) or ""
+    info = _info_of(credentials)
+    identity = info.get("principal") or getattr(credentials, "service_account_email", None) or ""
     return Access(
-        kind=str(told.get("credential_type") or type(credentials).__name__),
+        kind=str(info.get("credential_type") or type(credentials).__name__),
         identity=str(identity),
-        source=_shortened(str(told.get("credential_source") or _UNKNOWN)),
+        source=_shortened(str(info.get("credential_source") or _UNKNOWN)),
         endpoint=login.host,
     )
 
 
-def _told_by(credentials: Any) -> Mapping[str, object]:  # noqa: ANN401 - one of the SDK's many classes
-    """Return what the SDK says of credentials; older ones say nothing, as do rare kinds."""
-    tell = getattr(credentials, "get_cred_info", None)
-    return (tell() if tell is not None else None) or {}
+def _info_of(credentials: Any) -> Mapping[str, object]:  # noqa: ANN401 - one of the SDK's many classes
+    """Return the SDK's description of credentials; old SDKs and rare kinds have none."""
+    describe = getattr(credentials, "get_cred_info", None)
+    return (describe() if describe is not None else None) or {}
 
 
 def _shortened(source: str) -> str:
-    """Return the SDK's words for a file in ours: ``GOOGLE_APPLICATION_CREDENTIALS (/key.json)``."""
+    """Shorten the SDK's words for a file to ``GOOGLE_APPLICATION_CREDENTIALS (/key.json)``."""
     file, found, _ = source.partition(" file via the GOOGLE_APPLICATION_CREDENTIALS")
     return f"GOOGLE_APPLICATION_CREDENTIALS ({file})" if found else source

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Attempts(Retry):
-    """Repeats a request that failed for a moment, a limited number of times.
+    """Repeats a request after a transient failure, a limited number of times.
 
     Args:
         count: of all attempts, the first included.
-        may_repeat: asked before each further one.
+        may_repeat: called before each further one.
     """
 
     def __init__(self, count: int, *, may_repeat: Callable[[], bool] = lambda: True) -> None:
@@ -38,7 +38,7 @@ class Attempts(Retry):
         self, func: Callable[..., Any], on_error: Callable[[Exception], Any] | None = None
     ) -> Callable[..., Any]:
         """Return `func`, repeating itself."""
-        del on_error  # nobody listens
+        del on_error  # unused
         repeat = super().__call__
 
         def repeated(*arguments: object, **options: object) -> object:
@@ -50,7 +50,7 @@ class Attempts(Retry):
                 if left <= 0:
                     raise error
                 response = getattr(error, "response", None)
-                if response is not None:  # a download leaves it open
+                if response is not None:  # a download leaves its response open
                     response.close()
 
             return repeat(func, spend)(*arguments, **options)

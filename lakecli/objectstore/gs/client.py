@@ -1,7 +1,7 @@
-"""The SDK of Google Cloud Storage, as lakecli uses it; importing this module loads the SDK.
+"""The requests of Google Cloud Storage's SDK; importing this module loads the SDK.
 
-Generations are numbers here, and always explicit: the SDK takes ``None`` for "no condition", and
-what it remembers of an object after a download may be ``None`` where a proxy removed a header.
+Generations are explicit numbers: the SDK takes ``None`` for "no condition", and reports ``None``
+after a download if a proxy removed the header.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PAGE_FIELDS = "nextPageToken,items(name,size,timeCreated,generation,etag,md5Hash
 
 
 class Piece(NamedTuple):
-    """Part of an object, and what the answer told of the whole one, where it did."""
+    """Part of an object, and metadata of the full object if the response carried it."""
 
     data: bytes
     generation: int | None
@@ -59,7 +59,7 @@ class Piece(NamedTuple):
 
 
 class Attributes(NamedTuple):
-    """What an object is written with."""
+    """Content type and metadata of an object to write."""
 
     content_type: str
     metadata: Mapping[str, str]
@@ -71,7 +71,7 @@ class GsClient:
     Args:
         bucket: its name.
         attempts: of each request that may be repeated.
-        server_date: told the date of each response.
+        server_date: gets the date of each response.
 
     Every method raises the SDK's own errors.
     """
@@ -93,7 +93,7 @@ class GsClient:
         Args:
             name: of the object.
             start: counted from the end where it is negative, then without an `end`.
-            end: just behind the last byte; ``None`` reads to the object's own end.
+            end: after the last byte; ``None`` reads to the end of the object.
             generation: read this one; otherwise the current one.
         """
         blob = self._bucket.blob(name, generation=generation)
@@ -133,8 +133,8 @@ class GsClient:
             name: of the object.
             data: all of it.
             attributes: of the object.
-            generation: that must be there, 0 for none; ``None`` writes over anything.
-            may_repeat: send it again after a failure, although the first try may have had effect.
+            generation: that the object must have, 0 for none; ``None`` for any.
+            may_repeat: repeat the request after a failure, although it may have had effect.
         """
         blob = self._new_blob(name, attributes)
         blob.upload_from_string(
@@ -164,7 +164,7 @@ class GsClient:
     ) -> Blob:
         """Write an object in chunks of `PART_SIZE`, one at a time.
 
-        What is not the last chunk may always be sent again; the last is what makes the object.
+        All chunks but the last may always be repeated; the last one creates the object.
         """
         blob = self._new_blob(name, attributes)
         body = CountedStream(first, rest)
@@ -202,7 +202,7 @@ class GsClient:
         return bool(bucket.versioning_enabled)
 
     def ask_for_bucket(self) -> None:
-        """Send a request that fails if there is no bucket, and needs no right but to list it."""
+        """Send a request that fails if there is no bucket; needs only the right to list it."""
         listed = self._client.list_blobs(
             self._bucket, max_results=1, fields="items(name)", timeout=TIMEOUT, retry=self._retry
         )
@@ -211,7 +211,7 @@ class GsClient:
     def delete(
         self, names: Sequence[str], generations: Sequence[int | None] = ()
     ) -> list[tuple[str, int]]:
-        """Delete objects by one request; return the ones it could not delete, with a status.
+        """Delete objects by one request; return those that were not deleted, with a status.
 
         Args:
             names: of the objects.
@@ -258,15 +258,15 @@ class GsClient:
         headers: Mapping[str, str] | None = None,
         may_repeat: bool = True,
     ) -> requests.Response:
-        """Send a request of the XML API, which alone has uploads in parts.
+        """Send a request of the XML API, the only one with uploads in parts.
 
         Args:
             method: of HTTP.
             name: of an object; ``""`` asks about the bucket.
             query: the URL's.
-            body: with a length; it may be sent again.
+            body: with a length; readable several times.
             headers: to send with it.
-            may_repeat: send it again after a failure, although the first try may have had effect.
+            may_repeat: repeat the request after a failure, although it may have had effect.
         """
         path = quote(self._bucket.name) + (f"/{quote(name, safe='~')}" if name else "")
         url = f"{self._login.endpoint}/{path}?{urlencode(query)}"
@@ -304,7 +304,7 @@ class GsClient:
 
 
 class _Deletions(Batch):  # type: ignore[misc] # the SDK is not typed
-    """A batch that keeps the answers instead of raising the last error among them."""
+    """A batch that keeps the responses instead of raising the last error."""
 
     def __init__(self, client: Client, retry: Retry) -> None:
         super().__init__(client, raise_exception=False)
@@ -326,8 +326,8 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> Client:
         if domain != DEFAULT_DOMAIN:
             options["client_options"] = {"universe_domain": domain}
     client = Client(project=None, **options)
-    # Otherwise some versions of the SDK ask for the bucket's properties, in a thread of their own
-    # and with a permission that users of objects need not have.
+    # Otherwise some versions of the SDK request the bucket's properties in a thread of their own,
+    # which needs a permission that users of objects may lack.
     client._bucket_metadata_cache = None  # noqa: SLF001 - there is only a variable for all
     session = client._http  # noqa: SLF001 - how the SDK's own guide enlarges the pool
     session.hooks["response"].append(server_date.hook)
@@ -338,7 +338,7 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> Client:
 
 
 def _explained(answer: requests.Response) -> GoogleAPICallError:
-    """Return the SDK's error for an answer of the XML API, with what that says."""
+    """Return the SDK's error for a response of the XML API, with its code and message."""
     try:
         told = fromstring(answer.content)  # noqa: S314 - by the store that holds all our data
         code = told.findtext("{*}Code") or ""

@@ -1,9 +1,9 @@
-"""Who we are to Google, and where its storage is: application default credentials, found lazily.
+"""Application default credentials and the endpoint of Google's storage, found on first use.
 
-Everything is found where users of Google's tools expect it: ``GOOGLE_APPLICATION_CREDENTIALS``,
-what ``gcloud auth application-default login`` left, or the machine's own service account, which
-``NO_GCE_CHECK=true`` leaves out. ``STORAGE_EMULATOR_HOST`` names another server, which is asked
-without credentials, as the SDK does it.
+They come from the places of Google's own tools: ``GOOGLE_APPLICATION_CREDENTIALS``, the file of
+``gcloud auth application-default login``, or the machine's service account, unless
+``NO_GCE_CHECK=true``. ``STORAGE_EMULATOR_HOST`` names another server, which gets no credentials, as
+from the SDK.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
-"""What signing through IAM needs; what may be done in a bucket, its own permissions say."""
+"""Needed to sign through IAM; the bucket's own permissions limit what requests may do."""
 
 DEFAULT_DOMAIN = "googleapis.com"
 
 LONGEST_BY_IAM = timedelta(hours=12)
-"""How long Google keeps a key that it signs with, at least."""
+"""How long Google keeps a signing key, at least."""
 
 _GET_A_KEY = (
     "set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account's key, or run "
@@ -37,12 +37,12 @@ _GET_A_KEY = (
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Makes signatures as a service account.
+    """Signs as a service account.
 
     Attributes:
         email: of the account.
-        sign: the signature of some bytes, by RSA and SHA-256.
-        longest: how long such a signature may be relied upon.
+        sign: returns the signature of bytes, by RSA and SHA-256.
+        longest: how long such a signature is valid, at most.
     """
 
     email: str
@@ -51,7 +51,7 @@ class Signer:
 
 
 class GsLogin:
-    """The caller's identity, looked up when it is first needed; safe to share between threads."""
+    """The caller's identity, found on first use. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = RLock()
@@ -60,10 +60,10 @@ class GsLogin:
 
     @property
     def emulator(self) -> str:
-        """URL of a server that takes the place of Google's, or ``""``.
+        """URL of a server that replaces Google's, or ``""``.
 
         Raises:
-            UsageError: the variable is set to something else.
+            UsageError: the variable is no URL.
         """
         url = os.environ.get("STORAGE_EMULATOR_HOST", "")
         if url and not (url.startswith(("http://", "https://")) and urlsplit(url).netloc):
@@ -99,10 +99,10 @@ class GsLogin:
             return self._credentials
 
     def signer(self) -> Signer:
-        """Return what signs: the key in our hands, or else Google's IAM.
+        """Return the signer: the service account's own key, or else Google's IAM.
 
         Raises:
-            Unsupported: the credentials are a user's, and users sign nothing.
+            Unsupported: the credentials are a user's, who cannot sign.
             PermissionDenied: there are no credentials.
         """
         with self._lock:
@@ -117,7 +117,7 @@ def _default_credentials() -> Any:  # noqa: ANN401 - one of the SDK's many class
 
     import google.auth
 
-    # Its advice on projects and quotas is for programmers.
+    # The SDK's advice on projects and quotas is for programmers.
     logging.getLogger("google").addHandler(logging.NullHandler())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -139,7 +139,7 @@ def _signer_of(credentials: Any) -> Signer:  # noqa: ANN401 - one of the SDK's m
 
     request = Request()
     if getattr(credentials, "service_account_email", None) == "default":
-        credentials.refresh(request)  # the machine's account has a name from then on
+        credentials.refresh(request)  # until then the machine's account has no name
     email = getattr(credentials, "service_account_email", None)
     if not email or email == "default":
         raise Unsupported(
@@ -150,7 +150,7 @@ def _signer_of(credentials: Any) -> Signer:  # noqa: ANN401 - one of the SDK's m
 
 
 def _explaining(sign: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Say what a refusal of IAM means; a connection that fails is told apart by its cause."""
+    """Explain a refusal of IAM; an error with a cause is a failed connection."""
 
     def signed(data: bytes) -> bytes:
         from google.auth.exceptions import TransportError

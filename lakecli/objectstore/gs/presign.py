@@ -29,8 +29,8 @@ def presign(
     """Sign the URL of an object.
 
     Args:
-        signer: whose permissions the holder of the URL will have, for this object.
-        request: what the URL shall permit.
+        signer: whose permissions the holder of the URL has, for this object.
+        request: what the URL permits.
         endpoint: URL of the server.
         path: of the object: a slash, the bucket and the key, percent-encoded.
         now: the moment of signing.

@@ -98,7 +98,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version.
 
-        Where the answer does not name the generation, it is asked for first, and that one read.
+        If the response does not name the generation, it is requested first, and that one read.
 
         Raises:
             IntegrityError: it does not have the checksum that is kept with it.
@@ -189,7 +189,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
                 name = blob.name.encode()
                 if name <= last:
                     if name == floor.encode():
-                        continue  # a listing starts at a name, and `after` is behind it
+                        continue  # a listing starts at a name, but `after` excludes it
                     raise self.translator.no_order()
                 last = name
                 yield self._info_of(blob)
@@ -245,7 +245,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
     def presign(
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
     ) -> PresignedUrl:
-        """Sign a URL: offline with a service account's key, otherwise by asking Google's IAM.
+        """Sign a URL: offline with a service account's key, otherwise by Google's IAM.
 
         Raises:
             Unsupported: the credentials are a user's.
@@ -340,10 +340,10 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
     def _info_of(
         self, blob: Blob, *, content_type: str = "", metadata: Mapping[str, str] | None = None
     ) -> ObjectInfo:
-        """Return what is known of an object.
+        """Describe an object.
 
-        Its ``etag`` is the MD5 of its bytes, which a change of metadata leaves as it is and which
-        lakeFS records too; objects composed of others have none, so there it is the store's own.
+        Its ``etag`` is the MD5 of its bytes, which lakeFS records too and which a change of
+        metadata does not change. Composed objects have no MD5, so theirs is the store's ETag.
         """
         digest = blob.md5_hash
         return ObjectInfo(
@@ -364,7 +364,7 @@ def open_namespace(uri: NamespaceUri, *, region: str) -> GsStore:
 
 
 def prepare_namespace(uri: NamespaceUri) -> str:
-    """Make sure that the bucket is there; see `registry.prepare_namespace`."""
+    """Check that the bucket exists; see `registry.prepare_namespace`."""
     GsStore(uri.bucket, uri.path).check_bucket()
     return ""
 
@@ -381,7 +381,9 @@ def _generation_for(condition: Condition) -> int | None:
             return 0
         case Match(version):
             if not version:
-                raise ValueError("a version to match cannot be empty")  # it would be no condition
+                raise ValueError(
+                    "a version to match cannot be empty"
+                )  # an empty one would be no condition
             # 0 would mean "absent"; and a version of another store matches nothing.
             is_generation = version.isascii() and version.isdigit() and int(version) > 0
             return int(version) if is_generation else NO_GENERATION
@@ -391,5 +393,7 @@ def _generation_for(condition: Condition) -> int | None:
 
 def _version_of(blob: Blob) -> Version:
     if blob.generation is None:
-        raise ValueError("Google Cloud Storage told no generation")  # it would be no condition
+        raise ValueError(
+            "Google Cloud Storage sent no generation"
+        )  # an empty one would be no condition
     return Version(str(int(blob.generation)))

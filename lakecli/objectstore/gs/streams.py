@@ -1,4 +1,4 @@
-"""Bodies on their way to and from Google Cloud Storage."""
+"""Bodies of requests to and responses of Google Cloud Storage."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from lakecli.objectstore.gs.client import Piece
 
 READ_SIZE = 4 << 20
-"""Bytes that a stream asks for at once, and holds."""
+"""Bytes in one request of a stream, which it holds in memory."""
 
 
 class ObjectStream(ReadStream):
-    """An object as a file: read piece by piece, all of one generation, checked at its end.
+    """An object as a file: read piece by piece, all of one generation, verified at its end.
 
     Args:
         name: for messages.
-        read_piece: reads bytes ``[start, end)`` of a generation, or of the current one; asked for
-            one piece after the other, the first at once.
+        read_piece: reads bytes ``[start, end)`` of a generation, or of the current one; called for
+            the first piece at once, then for one after the other.
         find_generation: called if a large object comes without its generation.
         generation: to read; ``None`` for the current one.
 
@@ -49,7 +49,7 @@ class ObjectStream(ReadStream):
         first = read_piece(0, READ_SIZE, generation)
         self._generation = generation or first.generation
         if self._generation is None and len(first.data) == READ_SIZE:
-            # What follows must be of the same object, so begin again with one that has a name.
+            # The next pieces must be of the same generation, so read this one by its generation.
             self._generation = find_generation()
             first = read_piece(0, READ_SIZE, self._generation)
         self._expected = first.crc32c
@@ -62,7 +62,7 @@ class ObjectStream(ReadStream):
 
         Raises:
             Unreachable: the connection broke, again and again.
-            IntegrityError: the bytes do not have the checksum that the store keeps with them.
+            IntegrityError: the bytes do not have the checksum that the store keeps.
             ConditionFailed: another object has this name by now.
         """
         if size < 0:
@@ -93,11 +93,11 @@ class ObjectStream(ReadStream):
 
 
 class CountedStream:
-    """A body of unknown size in the form that the SDK uploads: whole chunks and a position.
+    """A body of unknown size as the SDK uploads it: with a position, and read in whole chunks.
 
     Args:
-        first: what has been read of the body already.
-        rest: what follows.
+        first: bytes that were read from the body.
+        rest: the body after them.
     """
 
     def __init__(self, first: bytes, rest: BinaryIO) -> None:

@@ -1,8 +1,7 @@
 """Uploads in parts that outlive a process, on Google Cloud Storage.
 
-The XML API has them as S3 has them, see `lakecli.objectstore.uploads`, but for two things: parts
-are joined under no condition, and those that nobody joins are kept, and billed, for ever, unless a
-rule of the bucket drops them.
+The XML API has the multipart uploads of S3, with two differences: parts are joined without a
+condition, and unfinished uploads are kept and billed until a lifecycle rule deletes them.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class GsUploads:
         return Part(number, len(sent), answer.headers["ETag"].strip('"'), crc32c)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[Part]:
-        """Yield the parts that have arrived, without checksums: no listing has them."""
+        """Yield the parts that have arrived; listings have no checksums."""
         for item in self._list(key, upload):
             number, size = int(_text(item, "PartNumber")), int(_text(item, "Size"))
             yield Part(number, size, _text(item, "ETag").strip('"'))
@@ -84,11 +83,11 @@ class GsUploads:
         """Join the parts.
 
         Raises:
-            Unsupported: under a condition, as the server ignores it.
+            Unsupported: there is a condition, which the server would ignore.
         """
         if not isinstance(condition, AnyVersion):
             raise Unsupported(
-                f"Google Cloud Storage joins parts under no condition, nothing was written: {key!r}"
+                f"Google Cloud Storage joins parts unconditionally, nothing was written: {key!r}"
             )
         wanted = Element("CompleteMultipartUpload")
         for part in parts:
@@ -99,12 +98,12 @@ class GsUploads:
             answer = self._store.sdk().ask_xml(
                 "POST", full, {"uploadId": upload}, body=tostring(wanted)
             )
-            _text(_parsed(answer), "ETag")  # there is none if it failed on its way
+            _text(_parsed(answer), "ETag")  # missing if the request failed midway
         generation = answer.headers.get("x-goog-generation")
         return Version(generation) if generation else self._store.head(key).version
 
     def abort(self, key: str, upload: UploadId) -> None:
-        """Drop an upload and its parts; one that is gone is fine."""
+        """Delete an upload and its parts; a missing one is fine."""
         try:
             with self._of(key) as full:
                 self._store.sdk().ask_xml("DELETE", full, {"uploadId": upload})
@@ -146,7 +145,7 @@ class GsUploads:
 
     @contextmanager
     def _of(self, key: str) -> Iterator[str]:
-        """Name an object, and tell when the server does not know the upload or its parts."""
+        """Name an object in full; raise `UploadNotFound` if the upload or a part is unknown."""
         from google.api_core.exceptions import GoogleAPICallError
 
         with self._store.translated(key, may_be_absent=True) as full:
@@ -159,7 +158,7 @@ class GsUploads:
 
 
 class _Body:
-    """A stream that is sent from its beginning, whenever it is: the SDK may have to log in anew."""
+    """A stream that is sent from its beginning each time: the SDK may have to log in again."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -179,7 +178,7 @@ def _parsed(answer: Response) -> Element:
     try:
         return fromstring(answer.content)  # noqa: S314 - by the store that holds all our data
     except SyntaxError as error:
-        raise Unreachable("the answer of the store was cut off", hint="repeat the command") from (
+        raise Unreachable("the response of the store was cut off", hint="repeat the command") from (
             error
         )
 
@@ -187,7 +186,7 @@ def _parsed(answer: Response) -> Element:
 def _text(item: Element, name: str) -> str:
     found = item.findtext(f"{{*}}{name}")
     if not found:
-        raise Unreachable(f"the answer of the store has no {name}", hint="repeat the command")
+        raise Unreachable(f"the response of the store has no {name}", hint="repeat the command")
     return found
 
 

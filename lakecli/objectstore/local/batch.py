@@ -1,4 +1,4 @@
-"""Many new files made durable by two syncs: the content first, then the names."""
+"""Creates many files with two syncs: first of the contents, then of the names."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ if TYPE_CHECKING:
     from lakecli.objectstore.local.directory import Directory
 
 FEW = 32
-"""Up to so many files or directories are synced one by one.
+"""Files or directories that are synced one by one, at most.
 
-One sync of the file system costs less than a thousand syncs of files, but it also waits for
-whatever other programs have just written there.
+One sync of the file system costs less than a thousand syncs of files, but also waits for the recent
+writes of other programs.
 """
 
 
 class LocalBatch:
     """A batch on a directory; see `base.Batch`.
 
-    Files are written without a sync into a directory of temporaries. `flush` syncs them all at
-    once, gives them their final names and syncs the names, so that a crash at any moment leaves
-    temporaries and whole objects, nothing else.
+    Files are written to temporary names without a sync. `flush` syncs them all at once, gives them
+    their final names and syncs the names, so a crash leaves only temporaries and whole objects.
     """
 
     def __init__(self, files: Directory) -> None:
@@ -48,14 +47,14 @@ class LocalBatch:
         self._lock = Lock()
         self._idle = Condition(self._lock)
         self._flushing = Lock()
-        self._nursery: dict[bool, StagingDirs] = {}
-        """Those that are written to: of files that keep what is there, and of `put_content`."""
-        self._nurseries: list[StagingDirs] = []
-        """All that are not published yet."""
+        self._open_dirs: dict[bool, StagingDirs] = {}
+        """The staging directories of `put_new`, and (``True``) of `put_content`, for writing."""
+        self._unpublished_dirs: list[StagingDirs] = []
+        """All staging directories that are not published."""
         self._pending: list[tuple[list[bytes], str, bool]] = []
-        """Components of the key, temporary file, and whether the key names the contents."""
+        """Components of the key, temporary file, and whether the key determines the contents."""
         self._own: list[tuple[str, int]] = []
-        """Name and descriptor of the directory of spools, once there is one."""
+        """Name and descriptor of the directory of spools, if there is one."""
         self._unpublished: set[str] = set()
         weakref.finalize(
             self,
@@ -64,7 +63,7 @@ class LocalBatch:
             self._temporaries,
             own=self._own,
             unpublished=self._unpublished,
-            nurseries=self._nurseries,
+            all_dirs=self._unpublished_dirs,
         )
 
     def put_new(self, key: str, body: bytes) -> None:
@@ -83,23 +82,23 @@ class LocalBatch:
                 is_new = staging_dirs.write(b"/".join(names[:-1]), names[-1], body)
             finally:
                 self._leave(staging_dirs)
-            if not is_new:  # the other one may yet fail, so this is written as well
+            if not is_new:  # the first writer may yet fail, so this body is written as well
                 self._write(names, body, is_content=is_content)
 
     def _enter(self, *, is_content: bool) -> StagingDirs:
         with self._lock:
-            staging_dirs = self._nursery.get(is_content)
+            staging_dirs = self._open_dirs.get(is_content)
             if staging_dirs is None:
                 staging_dirs = StagingDirs(self._files, self._temporaries, is_content=is_content)
-                self._nursery[is_content] = staging_dirs
-                self._nurseries.append(staging_dirs)
+                self._open_dirs[is_content] = staging_dirs
+                self._unpublished_dirs.append(staging_dirs)
             staging_dirs.writers += 1
             return staging_dirs
 
     def _leave(self, staging_dirs: StagingDirs) -> None:
         with self._lock:
             staging_dirs.writers -= 1
-            if not staging_dirs.writers and staging_dirs not in self._nursery.values():
+            if not staging_dirs.writers and staging_dirs not in self._open_dirs.values():
                 self._idle.notify_all()
 
     def _write(self, names: list[bytes], body: bytes, *, is_content: bool) -> None:
@@ -126,30 +125,30 @@ class LocalBatch:
             self._pending.append((names, temporary, True))
 
     def flush(self) -> Collection[str]:
-        """Make everything so far durable, then visible, then durably visible.
+        """Make everything written so far durable, then visible, then durably visible.
 
-        After an error, what was not yet published is kept for another flush; but after a failed
-        sync all of it is dropped, as the next sync could succeed although something was lost.
+        After an error, unpublished files are kept for another flush. After a failed sync they are
+        dropped, because the next sync could succeed although data was lost.
         """
         with self._flushing:
             with self._lock:
                 pending, self._pending = self._pending, []
-                self._nursery.clear()
-                nurseries = list(self._nurseries)
-                while any(staging_dirs.writers for staging_dirs in nurseries):
+                self._open_dirs.clear()
+                all_dirs = list(self._unpublished_dirs)
+                while any(staging_dirs.writers for staging_dirs in all_dirs):
                     self._idle.wait()
-            count = len(pending) + sum(staging_dirs.count for staging_dirs in nurseries)
+            count = len(pending) + sum(staging_dirs.count for staging_dirs in all_dirs)
             if not count:
                 return ()
             pending.sort()
             try:
                 with self._files.translated("new objects"):
-                    self._sync_content([temporary for _, temporary, _ in pending], nurseries, count)
-                    self._publish(pending, nurseries, count)
+                    self._sync_content([temporary for _, temporary, _ in pending], all_dirs, count)
+                    self._publish(pending, all_dirs, count)
             except BaseException as error:
                 left = [item for item in pending if item[1] in self._unpublished]
                 if isinstance(error.__cause__, SyncError):
-                    self._drop([temporary for _, temporary, _ in left], nurseries)
+                    self._drop([temporary for _, temporary, _ in left], all_dirs)
                 else:
                     with self._lock:
                         self._pending += left
@@ -158,11 +157,11 @@ class LocalBatch:
                 self._leave_spools()
             return ()
 
-    def _drop(self, temporaries: Sequence[str], nurseries: Sequence[StagingDirs]) -> None:
-        """Remove what was not published."""
-        for staging_dirs in nurseries:
-            if staging_dirs in self._nurseries:
-                self._nurseries.remove(staging_dirs)
+    def _drop(self, temporaries: Sequence[str], all_dirs: Sequence[StagingDirs]) -> None:
+        """Remove unpublished files."""
+        for staging_dirs in all_dirs:
+            if staging_dirs in self._unpublished_dirs:
+                self._unpublished_dirs.remove(staging_dirs)
                 staging_dirs.remove()
         for temporary in temporaries:
             with suppress(OSError):
@@ -171,7 +170,7 @@ class LocalBatch:
 
     @property
     def _spools(self) -> int:
-        """The opened directory of spools, while there are any."""
+        """The descriptor of the directory of spools."""
         return self._own[0][1]
 
     def _create(self) -> tuple[str, int]:
@@ -183,18 +182,18 @@ class LocalBatch:
         return temporary, descriptor
 
     def _leave_spools(self) -> None:
-        """Remove the directory of spools where it is empty."""
+        """Remove the directory of spools if it is empty."""
         with self._lock:
             if self._own and not self._unpublished:
                 _remove_directory(self._temporaries, *self._own.pop())
 
     def _sync_content(
-        self, temporaries: list[str], nurseries: Sequence[StagingDirs], count: int
+        self, temporaries: list[str], all_dirs: Sequence[StagingDirs], count: int
     ) -> None:
         if count > FEW:
             sync_file_system(self._temporaries)
             return
-        for staging_dirs in nurseries:
+        for staging_dirs in all_dirs:
             staging_dirs.sync_content()
         for temporary in temporaries:
             descriptor = os.open(temporary, os.O_RDONLY, dir_fd=self._spools)
@@ -206,13 +205,13 @@ class LocalBatch:
     def _publish(
         self,
         pending: Sequence[tuple[list[bytes], str, bool]],
-        nurseries: Sequence[StagingDirs],
+        all_dirs: Sequence[StagingDirs],
         count: int,
     ) -> None:
         few = count <= FEW
-        for staging_dirs in nurseries:
+        for staging_dirs in all_dirs:
             staging_dirs.publish(sync=few)
-            self._nurseries.remove(staging_dirs)
+            self._unpublished_dirs.remove(staging_dirs)
             staging_dirs.remove()
         for directory, items in groupby(pending, key=lambda item: item[0][:-1]):
             with self._files.opened(directory, create=True, sync=few) as parent:
@@ -238,12 +237,12 @@ def _clean_up(
     *,
     own: Sequence[tuple[str, int]],
     unpublished: set[str],
-    nurseries: Sequence[StagingDirs],
+    all_dirs: Sequence[StagingDirs],
 ) -> None:
-    """Remove what a dropped batch never published."""
+    """Remove the unpublished files of a dropped batch."""
     if os.getpid() != owner:
         return  # a forked child; the files are its parent's
-    for staging_dirs in nurseries:
+    for staging_dirs in all_dirs:
         staging_dirs.remove()
     for name, descriptor in own:
         for temporary in unpublished:

@@ -1,14 +1,14 @@
-"""The file-system half of the local store: nothing outside the root, nothing half-written.
+"""The files of a local namespace: nothing outside the root, nothing half-written.
 
 ::
 
     <root>/<key>                 objects, named by their keys
     <root>/_lakecli/tmp/<name>   files being written, and directories of them, held by a shared
-                                 lock; a crash leaves them and nothing else, see `leftovers`
-    <root>/_lakecli/tmp/lock     held for the moment of a compare-and-rename; never removed
+                                 lock; a crash leaves only these, see `leftovers`
+    <root>/_lakecli/tmp/lock     held during a compare-and-rename; never removed
 
-Every directory below the root is opened by descriptor, one component at a time, and symbolic links
-are not followed: whoever can write into a namespace still cannot point a key out of it.
+Directories below the root are opened by descriptor, one component at a time, without following
+symbolic links: a writer of the namespace cannot make a key point outside of it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 TEMPORARY = (b"_lakecli", b"tmp")
 LOCK_NAME = b"lock"
 MAX_NAME_SIZE = 255
-"""Bytes in one component of a key: what every common file system takes."""
+"""Bytes in one component of a key, as all common file systems allow."""
 
 
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
@@ -60,8 +60,8 @@ def split_key(key: str) -> list[bytes]:
     """Return the components of a key as names of directories and a file.
 
     Raises:
-        UsageError: a key that no file can have. lakecli's own keys are never like that: they are
-            digests and percent-encoded names.
+        UsageError: no file can have this key. lakecli's own keys are digests and percent-encoded
+            names, which files can have.
     """
     names = key_bytes(key).split(b"/")
     if not are_possible(names):
@@ -76,7 +76,7 @@ def split_key(key: str) -> list[bytes]:
 
 
 def are_possible(names: Sequence[bytes]) -> bool:
-    """Say whether directories and files can have all these names."""
+    """Tell whether directories and files can have all these names."""
     for name in names:
         if len(name) > MAX_NAME_SIZE or name in {b"", b".", b".."} or b"\0" in name:
             return False
@@ -87,7 +87,7 @@ class Directory:
     """The root of a local namespace.
 
     Args:
-        root: absolute; may itself be a symbolic link, since the user named it.
+        root: absolute; may be a symbolic link itself, since the user named it.
         clock_ns: nanoseconds since the epoch. Part of an object's version, see `stamp`.
     """
 
@@ -99,7 +99,7 @@ class Directory:
 
     @contextmanager
     def translated(self, what: str) -> Iterator[None]:
-        """Turn what the operating system says about `what` into lakecli's errors."""
+        """Translate the operating system's errors about `what` into lakecli's."""
         try:
             yield
         except OSError as error:
@@ -118,11 +118,11 @@ class Directory:
         if number == errno.ELOOP:
             return Refused(
                 f"symbolic link inside a storage namespace: {what} in {self.root}",
-                hint="lakecli follows none below the root; mount or move the directory instead",
+                hint="mount or move the directory instead of linking it",
             )
         if number in {errno.ENOTDIR, errno.EISDIR}:
             return Unsupported(
-                f"{where}",
+                where,
                 hint="a directory cannot hold an object 'a' and an object 'a/b'; a bucket can",
             )
         if number == errno.EXDEV:
@@ -133,7 +133,7 @@ class Directory:
         """Open the root directory.
 
         Raises:
-            BucketNotFound: it is not there, or no directory.
+            BucketNotFound: it does not exist, or is no directory.
         """
         try:
             return os.open(self.root, OPEN_DIRECTORY)
@@ -145,10 +145,10 @@ class Directory:
             ) from error
 
     def make_root(self) -> None:
-        """Make the root and whatever is missing above it, durably.
+        """Create the root and missing directories above it, durably.
 
         Raises:
-            BucketNotFound: something that is no directory is in the way.
+            BucketNotFound: a file has the name of one of them.
         """
         above = []
         path = self.root
@@ -167,10 +167,10 @@ class Directory:
                     os.close(descriptor)
 
     def check_root(self) -> None:
-        """Make sure that the root is there.
+        """Check that the root exists.
 
         Raises:
-            BucketNotFound: it is not.
+            BucketNotFound: it does not.
         """
         with self.translated("the root"):
             os.close(self.open_root())
@@ -182,12 +182,12 @@ class Directory:
 
         Args:
             names: components, none of them special.
-            create: make what is missing.
-            sync: make what was created durable.
+            create: create missing directories.
+            sync: make created ones durable.
 
         Raises:
-            BucketNotFound: no root.
-            FileNotFoundError: something below it is missing, and `create` is false.
+            BucketNotFound: the root does not exist.
+            FileNotFoundError: a directory is missing, and `create` is false.
             OSError: ``ELOOP`` where a component is a symbolic link.
         """
         current = self.open_root()
@@ -219,7 +219,7 @@ class Directory:
             FileNotFoundError: no regular file has this name.
         """
         with self.opened(names[:-1]) as parent:
-            # Without O_NONBLOCK, a pipe somebody left here would hang us.
+            # Without O_NONBLOCK, opening a named pipe would block.
             descriptor = os.open(
                 names[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent
             )
@@ -233,13 +233,13 @@ class Directory:
         """Create an empty file in the opened directory of temporaries, for writing."""
         while True:
             name = f"{self._series}-{next(self._numbers):x}"
-            with suppress(FileExistsError):  # a fork or another machine counts as we do
+            with suppress(FileExistsError):  # a fork or another machine may count the same
                 descriptor = os.open(name, CREATE_NEW, FILE_MODE, dir_fd=parent)
                 hold(descriptor)
                 return name, descriptor
 
     def make_temporary_directory(self, parent: int, *, mode: int) -> str:
-        """Make an empty directory in the opened directory of temporaries; return its name."""
+        """Create an empty directory in the opened directory of temporaries; return its name."""
         while True:
             name = f"{self._series}-{next(self._numbers):x}"
             with suppress(FileExistsError):  # as above
@@ -247,7 +247,7 @@ class Directory:
                 return name
 
     def open_temporary_directory(self, parent: int) -> tuple[str, int]:
-        """Make a directory of temporaries that only this process may enter, and hold it."""
+        """Create a directory of temporaries for this user alone, and hold it."""
         name = self.make_temporary_directory(parent, mode=PRIVATE)
         descriptor = os.open(name, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
         hold(descriptor)
@@ -260,20 +260,20 @@ class Directory:
     def stamp(self, descriptor: int, *, later_than: int = 0) -> None:
         """Set a file's modification time to now, finer than the kernel's own clock.
 
-        Kernels stamp files with a tick of up to four milliseconds and reuse inode numbers at
-        once, so that without this two versions of a small object could look the same.
+        The kernel's clock has ticks of up to 4 ms, and inode numbers are reused at once, so two
+        versions of a small object could otherwise look the same.
         """
         now = max(self._clock_ns(), later_than + 1)
         os.utime(descriptor, ns=(now, now))
 
     def stamp_object(self, parent: int, name: bytes, current: os.stat_result) -> None:
-        """Set the modification time of a file that is an object already, as `stamp` does."""
+        """Set the modification time of a published file, as `stamp` does."""
         now = max(self._clock_ns(), current.st_mtime_ns + 1)
         os.utime(name, ns=(now, now), dir_fd=parent, follow_symlinks=False)
 
     @contextmanager
     def locked(self, temporaries: int) -> Iterator[None]:
-        """Hold the namespace's lock: excludes other threads and processes, for microseconds."""
+        """Hold the namespace's lock, which excludes other threads and processes."""
         import fcntl
 
         descriptor = os.open(
@@ -286,9 +286,9 @@ class Directory:
             os.close(descriptor)  # which also unlocks
 
     def remove_own(self) -> None:
-        """Remove the directory of temporaries and its lock, where nothing else is beside them.
+        """Remove the directory of temporaries and its lock if lakecli has no other files here.
 
-        Not while a repository is here: two could hold the lock then, of which one is removed.
+        Never in a repository's namespace: another process could then lock the removed file.
         """
         above, name = TEMPORARY
         with self.opened([above]) as parent:
@@ -299,7 +299,7 @@ class Directory:
                     return
                 with suppress(FileNotFoundError):
                     os.unlink(LOCK_NAME, dir_fd=temporaries)
-            with suppress(OSError):  # somebody begins to write just now
+            with suppress(OSError):  # another process begins to write
                 os.rmdir(name, dir_fd=parent)
         with suppress(OSError):
             root = self.open_root()
@@ -317,17 +317,17 @@ class Directory:
         *,
         source: int | None = None,
     ) -> None:
-        """Give a finished temporary its final name, unless that is taken.
+        """Give a finished temporary its final name, unless the name exists.
 
         Args:
             temporaries: the opened directory of temporaries.
-            temporary: the name it has.
-            parent: the opened directory it shall lie in.
-            name: the name it shall have.
-            source: the opened directory it lies in, if that is another one.
+            temporary: its temporary name.
+            parent: the opened directory to publish it in.
+            name: its final name.
+            source: the opened directory that holds it, if not `temporaries`.
 
         Raises:
-            FileExistsError: it is taken; the temporary is still there.
+            FileExistsError: the name exists; the temporary is unchanged.
         """
         source = temporaries if source is None else source
         try:
@@ -353,19 +353,19 @@ class Directory:
         source: int | None = None,
         is_content: bool,
     ) -> None:
-        """Give a finished temporary its final name, or remove it if there is such an object.
+        """Give a finished temporary its final name, or remove it if the object exists.
 
         Args:
             temporaries: the opened directory of temporaries.
-            temporary: the name it has.
-            parent: the opened directory it shall lie in.
-            name: the name it shall have.
-            source: the opened directory it lies in, if that is another one.
-            is_content: replace an object of another size: its name says what its bytes are, so
-                it is damaged.
+            temporary: its temporary name.
+            parent: the opened directory to publish it in.
+            name: its final name.
+            source: the opened directory that holds it, if not `temporaries`.
+            is_content: the name determines the bytes, so an object of another size is damaged and
+                replaced.
 
         Raises:
-            OSError: ``EISDIR`` or ``ELOOP`` where something that is no object has the name.
+            OSError: ``EISDIR`` or ``ELOOP``: a directory or a link has the name.
         """
         directory = temporaries if source is None else source
         while True:

@@ -17,7 +17,7 @@ def object_status(parent: int, name: bytes) -> os.stat_result | None:
     """Describe an object's file in an opened directory.
 
     Raises:
-        OSError: ``EISDIR`` or ``ELOOP`` where something else has this name.
+        OSError: ``EISDIR`` or ``ELOOP``: a directory or a link has the name.
     """
     status = status_of(parent, name)
     if status is None or stat.S_ISREG(status.st_mode):
@@ -27,7 +27,7 @@ def object_status(parent: int, name: bytes) -> os.stat_result | None:
 
 
 def status_of(parent: int, name: bytes | str) -> os.stat_result | None:
-    """Describe what has this name in an opened directory, links not followed."""
+    """Describe a name in an opened directory, without following links; ``None``: it is free."""
     try:
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -35,7 +35,7 @@ def status_of(parent: int, name: bytes | str) -> os.stat_result | None:
 
 
 def hold(descriptor: int) -> None:
-    """Tell others that a temporary file or directory is in use, as long as it is open."""
+    """Mark an open temporary file or directory as in use, by a shared lock."""
     import fcntl
 
     with suppress(OSError):  # not on every file system
@@ -49,7 +49,7 @@ def names_in(descriptor: int) -> set[bytes]:
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write every byte: one call of the system writes 2 GiB at most, and less on a full disk."""
+    """Write every byte: one system call writes 2 GiB at most, and less on a full disk."""
     written = os.write(descriptor, data)
     while written < len(data):
         data = memoryview(data)[written:]
@@ -57,9 +57,9 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 
 
 class SyncError(OSError):
-    """The disk did not take something, and may have lost it: another sync could succeed for that.
+    """A write to the disk failed and may be lost, although another sync could succeed.
 
-    Kernels report a failed write once and take the page for clean from then on.
+    Kernels report a failed write once and then treat the page as clean.
     """
 
 
@@ -67,11 +67,11 @@ def sync_file(descriptor: int) -> None:
     """Make a file's bytes durable.
 
     Raises:
-        SyncError: they may be lost.
+        SyncError: some may be lost.
     """
     import fcntl
 
-    full_sync = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: its fsync stops at the drive's cache
+    full_sync = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync does not flush the drive's cache
     try:
         if full_sync is None:
             os.fsync(descriptor)
@@ -82,10 +82,10 @@ def sync_file(descriptor: int) -> None:
 
 
 def sync_names(descriptor: int) -> None:
-    """Make the names in an opened directory durable, where the file system knows how.
+    """Make the names in an opened directory durable, if the file system can.
 
     Raises:
-        SyncError: they may be lost.
+        SyncError: some may be lost.
     """
     try:
         os.fsync(descriptor)
@@ -95,13 +95,13 @@ def sync_names(descriptor: int) -> None:
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Make everything written to the file system of `descriptor` durable, by one call.
+    """Make all writes to the file system of `descriptor` durable, by one call.
 
-    Linux's ``syncfs`` leaves other disks alone and reports failed writes, which ``sync`` does
-    not; elsewhere ``sync`` has to do.
+    Linux's ``syncfs`` syncs this file system only and reports failed writes. Other systems have
+    only ``sync``, which does neither.
 
     Raises:
-        SyncError: something may be lost.
+        SyncError: some may be lost.
     """
     import ctypes
 
@@ -121,7 +121,7 @@ def open_below(parent: int, name: bytes, *, create: bool = False, sync: bool = T
         if not create:
             raise
     except NotADirectoryError:
-        # Linux says this of a symbolic link, too.
+        # Linux reports a symbolic link like this, too.
         status = status_of(parent, name)
         if status is not None and stat.S_ISLNK(status.st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from None

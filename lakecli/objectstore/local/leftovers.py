@@ -45,10 +45,10 @@ def _clear(parent: int, name: bytes, before_ns: int) -> int:
     if status is None or status.st_mtime_ns >= before_ns:
         return 0
     if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
-        return 0  # nothing that lakecli made
+        return 0  # not made by lakecli
     descriptor = os.open(name, _OPEN, dir_fd=parent)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises where somebody holds it
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if a process holds it
         if stat.S_ISREG(status.st_mode):
             os.unlink(name, dir_fd=parent)
             return 1
@@ -62,7 +62,7 @@ def _clear(parent: int, name: bytes, before_ns: int) -> int:
 
 
 def _changed_at(descriptor: int) -> int:
-    """Return when a directory, or anything in it, changed last."""
+    """Return when a directory or anything in it last changed."""
     times = [os.fstat(descriptor).st_mtime_ns]
     with os.scandir(descriptor) as entries:
         times += [entry.stat(follow_symlinks=False).st_mtime_ns for entry in entries]
@@ -70,7 +70,7 @@ def _changed_at(descriptor: int) -> int:
 
 
 def _remove_all(descriptor: int) -> int:
-    """Remove what lies in a directory, and in the directories of that; return how many files."""
+    """Remove the files of a directory and of its subdirectories; return how many."""
     removed = 0
     for name in names_in(descriptor):
         status = status_of(descriptor, name)

@@ -39,8 +39,8 @@ def walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterator
     Args:
         descriptor: of the directory, owned by this call.
         above: its key, with a trailing slash; empty for the root.
-        wanted: every key yielded starts like this.
-        floor: every key yielded is greater.
+        wanted: the prefix of every key to yield.
+        floor: every key to yield is greater.
     """
     try:
         # With the slash in its name a directory sorts where its keys do: "a-b" before "a/b".
@@ -71,5 +71,5 @@ def walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterator
 def _descend(
     parent: int, name: bytes, key: bytes, wanted: bytes, floor: bytes
 ) -> Iterator[ObjectInfo]:
-    with suppress(FileNotFoundError):  # gone since it was listed
+    with suppress(FileNotFoundError):  # deleted since it was listed
         yield from walk(open_below(parent, name), key, wanted, floor)

@@ -1,12 +1,12 @@
-"""Unfinished files in directories that can become the real ones.
+"""Staging directories: unfinished files in directories that can become the final ones.
 
 ::
 
     <root>/_lakecli/tmp/<name>/<number>/<last component of the key>
 
-Each numbered directory stands for one that objects shall lie in. Where that is not there yet, it
-is moved there as a whole: one rename, instead of two operations for every file. Only this process
-may enter the directory above them, so that nobody puts a symbolic link there.
+Each numbered directory stands for a final directory. If that does not exist yet, the staging
+directory is renamed to it: one operation instead of two for every file. Only this user may enter
+the directory above them, so that no one else can put a symbolic link there.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class StagingDirs:
     Args:
         files: the namespace.
         temporaries: its directory of temporaries, opened.
-        is_content: whether the keys name the contents, so that an object of another size is
-            damaged and is replaced.
+        is_content: the keys determine the contents, so an object of another size is damaged and
+            replaced.
 
     Attributes:
-        writers: how many are writing into it; whoever counts them holds a lock.
+        writers: threads that are writing; the batch changes it under its lock.
         count: finished files that are not published.
     """
 
@@ -63,13 +63,13 @@ class StagingDirs:
         return sum(map(len, self._names.values()))
 
     def write(self, parent: bytes, name: bytes, body: bytes) -> bool:
-        """Write a file that shall lie in the directory `parent`; return whether it is a new one."""
+        """Write a file for the directory `parent`; return ``False`` if another thread does."""
         place = self._places.get(parent) or self._make_place(parent)
         path = place + b"/" + name
         try:
             descriptor = os.open(path, CREATE_NEW, FILE_MODE, dir_fd=self._descriptor)
         except FileExistsError:
-            return False  # and maybe not finished: somebody else is writing it
+            return False  # another thread may still be writing it
         try:
             write_all(descriptor, body)
         except BaseException:
@@ -93,7 +93,7 @@ class StagingDirs:
         return self._places.setdefault(parent, place)
 
     def sync_content(self) -> None:
-        """Make what the finished files hold durable, one by one."""
+        """Make the contents of the finished files durable, one by one."""
         for place, names in self._by_place():
             for name in names:
                 descriptor = os.open(place + b"/" + name, os.O_RDONLY, dir_fd=self._descriptor)
@@ -109,7 +109,7 @@ class StagingDirs:
     def publish(self, *, sync: bool) -> None:
         """Give all files their final names, as `Directory.publish` does.
 
-        After an error, what was not published is still there.
+        After an error, unpublished files are still there.
 
         Args:
             sync: make the names durable, directory by directory.
@@ -143,7 +143,7 @@ class StagingDirs:
             os.close(source)
 
     def _move(self, place: bytes, components: list[bytes], *, sync: bool) -> bool:
-        """Make a place the real directory; return whether there was none."""
+        """Rename a place to the final directory; return ``False`` if that exists."""
         with self._files.opened(components[:-1], create=True, sync=sync) as above:
             name = components[-1]
             try:
@@ -162,7 +162,7 @@ class StagingDirs:
         return True
 
     def remove(self) -> None:
-        """Remove all that was not published, and the directory itself."""
+        """Remove all unpublished files, and the directory itself."""
         with suppress(OSError):
             for place in names_in(self._descriptor):
                 with suppress(OSError):

@@ -1,9 +1,9 @@
 """A directory as a bucket: one file per object, written to a temporary name and moved.
 
-What a directory cannot keep: content types and metadata (the entries of a tree hold them anyway),
-and keys that are no file names, see `directory.split_key`. An object's version is its
-modification time in nanoseconds, inode and size: all are at hand without reading the file, every
-put makes a new inode, and `Directory.stamp` keeps times of one key strictly ascending.
+A directory cannot keep content types and metadata (the entries of a tree hold them) and keys that
+are no file names, see `directory.split_key`. An object's version is its modification time in
+nanoseconds, its inode and its size: they need no read of the file, each put makes a new inode, and
+`Directory.stamp` keeps the times of one key strictly ascending.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
             os.close(descriptor)
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
-        """Return an object and its version: a file that was moved here never changes."""
+        """Return an object and its version: a published file never changes."""
         descriptor, status = self._open_file(key)
         try:
             with self._directory.translated(key):
@@ -119,7 +119,7 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
         return self._put(key, condition, lambda descriptor: _write(descriptor, body))
 
     def put_new(self, key: str, body: bytes) -> bool:
-        """Write `body` unless the key is there; tell whether it was absent."""
+        """Write `body` unless the key exists; return whether it was absent."""
         try:
             self.put(key, body, ABSENT)
         except ConditionFailed:
@@ -158,7 +158,7 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
             yield from walk(descriptor, above + slash, wanted, floor)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects; a missing one is fine. Directories stay: they may be about to fill."""
+        """Delete objects; a missing one is fine. Directories stay, as writers may be using them."""
         self._delete((key, None) for key in keys)
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
@@ -166,7 +166,7 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
         return self._delete(objects)
 
     def _delete(self, objects: Iterable[tuple[str, Version | None]]) -> Sequence[str]:
-        """Delete objects of these versions, ``None`` for any; return the keys of the others."""
+        """Delete objects that have these versions, ``None`` for any; return the other keys."""
         files = self._directory
         kept = []
         with files.translated("temporary files"):
@@ -212,11 +212,11 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 raise self._not_found(key) from None
             except PermissionError:
-                # Somebody else's file, in a directory that is ours as well.
+                # The file has another owner, in a directory shared with this user.
                 self.copy(key, key)
 
     def copy(self, source: str, key: str) -> None:
-        """Copy one object, inside the kernel where it can."""
+        """Copy one object, inside the kernel if possible."""
         original, _ = self._open_file(source)
         try:
             self._put(key, ANY, lambda descriptor: _copy(original, descriptor))
@@ -228,12 +228,11 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
         del request, now
         raise Unsupported(
             f"cannot presign, {self.uri} is a directory of this machine: {key!r}",
-            hint="`lakecli fs download` fetches the object; only a bucket, such as an s3:// "
-            "namespace, hands out URLs",
+            hint="fetch the object with `lakecli fs download`; only buckets have URLs",
         )
 
     def access(self) -> Access:
-        """Tell as whom files are opened."""
+        """Return the user who opens the files."""
         import pwd
 
         from lakecli.objectstore.access import Access
@@ -241,14 +240,15 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
         user = os.geteuid()
         try:
             identity = pwd.getpwuid(user).pw_name
-        except KeyError:  # a container may run as anybody
+        except KeyError:  # a user of a container may have no name
             identity = str(user)
         return Access(kind="user", identity=identity, source="this process")
 
     def prune(self, prefix: str) -> None:
-        """Remove the directory of a prefix, once it is empty and nobody else's.
+        """Remove the directory of a prefix if it is empty.
 
-        With it goes what lakecli itself made, where the namespace holds nothing else of lakecli.
+        Also removes lakecli's directory of temporary files if the namespace has no other of its
+        files.
         """
         names = key_bytes(prefix).rstrip(b"/").split(b"/")
         with self._directory.translated(prefix), suppress(FileNotFoundError):
@@ -257,7 +257,7 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
             self._directory.remove_own()
 
     def clear_temporaries(self, *, older_than: timedelta) -> int:
-        """Remove temporary files that killed processes left; see `leftovers`."""
+        """Remove the temporary files of killed processes; see `leftovers`."""
         from lakecli.objectstore.local.leftovers import clear_temporaries
 
         age_ns = int(older_than.total_seconds()) * 10**9
@@ -265,7 +265,7 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
             return clear_temporaries(self._directory, before_ns=self._directory.now_ns() - age_ns)
 
     def local_path(self, key: str) -> Path | None:
-        """Return the object's own file, or ``None`` if there is no such object."""
+        """Return the object's file, or ``None`` if there is no such object."""
         try:
             self.head(key)
         except ObjectNotFound:
@@ -288,7 +288,7 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
             files.opened(names[:-1], create=True) as parent,
             files.opened(TEMPORARY, create=True) as temporaries,
         ):
-            # Asked here to spare the writing, and again when it counts.
+            # Checked here to save the write, and again under the lock.
             _check(condition, object_status(parent, names[-1]), key)
             temporary, descriptor = files.create_temporary(temporaries)
             try:
@@ -368,7 +368,7 @@ def _copy(source: int, descriptor: int) -> None:
         while os.copy_file_range(source, descriptor, COPY_LIMIT):
             pass
     except (AttributeError, OSError) as error:
-        # Not on this platform, or not on this file system; a full disk fails again below.
+        # This platform or file system cannot; a full disk fails again below.
         if getattr(error, "errno", None) in {errno.EIO, errno.ENOSPC, errno.EDQUOT}:
             raise
     offset = os.lseek(descriptor, 0, os.SEEK_CUR)

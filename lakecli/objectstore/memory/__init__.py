@@ -1,4 +1,4 @@
-"""A bucket in memory, for tests and for trying things out.
+"""A bucket in memory, for tests and examples of the library.
 
 ::
 

@@ -1,7 +1,12 @@
-"""A bucket in memory: the reference for the contract, and what tests of upper layers run on.
+"""A bucket in memory, for tests and examples of the library.
 
-A program that puts a `MemoryBucket` into `BUCKETS` can name it as ``memory://NAME/PREFIX`` wherever
-a storage namespace is asked for. The command line never has one: its data would end with it.
+A program puts a `MemoryBucket` into `BUCKETS`, and names it as ``memory://NAME/PREFIX`` wherever a
+storage namespace is expected::
+
+    BUCKETS["lake"] = MemoryBucket()
+    store = open_store("memory://lake/sales")
+
+The data ends with the process, so the command line has no such buckets.
 """
 
 from __future__ import annotations
@@ -46,11 +51,11 @@ class Stored:
 
 
 class MemoryBucket:
-    """What a bucket holds; several stores may share one, as several clones share a real one.
+    """The contents of a bucket; several stores may share one, as clones share a real one.
 
     Args:
-        clock: the store's clock. By default it starts in 2001 and advances one second with every
-            write, so that tests see the same times in every run.
+        clock: of the store. The default starts in 2001 and advances one second with each write, so
+            that every run of a test has the same times.
         keeps_versions: keep every version of every object.
     """
 
@@ -79,7 +84,7 @@ class MemoryBucket:
 
 
 BUCKETS: Final[dict[str, MemoryBucket]] = {}
-"""The buckets of this process that have a name; whoever puts one in takes it out again."""
+"""The named buckets of this process; a program that adds one removes it afterwards."""
 
 
 class MemoryStore:
@@ -89,7 +94,7 @@ class MemoryStore:
     that a subclass can take one away by setting its method to ``None``.
 
     Args:
-        bucket: shared with other stores, or ``None`` for one of its own.
+        bucket: shared with other stores, or ``None`` for a new one.
         prefix: of every key in the bucket; no slash is added.
         missing: behave as if the bucket did not exist.
         name: of the bucket in `BUCKETS`, if it has one.
@@ -110,7 +115,7 @@ class MemoryStore:
 
     @property
     def uri(self) -> str:
-        """The URI of the namespace; only this process can follow it."""
+        """The URI of the namespace; only this process can open it."""
         place = f"{self._name}/{self._prefix}" if self._name else self._prefix
         return "memory://" + place.rstrip("/")
 
@@ -185,7 +190,7 @@ class MemoryStore:
         return MemoryVersions(self, self._bucket, self._prefix)
 
     def put_new(self, key: str, body: bytes) -> bool:
-        """Write `body` unless the key is there; tell whether it was absent."""
+        """Write `body` unless the key exists; return whether it was absent."""
         try:
             self.put(key, body, ABSENT)
         except ConditionFailed:
@@ -197,7 +202,7 @@ class MemoryStore:
         return self._find(key).info
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        """Yield objects in byte order, as they were when the listing began."""
+        """Yield objects in byte order, as of the beginning of the listing."""
         self._check_bucket()
         full, skip = self._prefix + prefix, len(self._prefix)
         floor = key_bytes(after)
@@ -254,7 +259,7 @@ class MemoryStore:
         raise Unsupported(f"cannot presign, {self.uri} is in memory: {key!r}")
 
     def local_path(self, key: str) -> Path | None:
-        """Return ``None``: nothing here is a file."""
+        """Return ``None``: no object is a file."""
         del key
         return None
 
@@ -275,7 +280,7 @@ class MemoryStore:
 
 
 class _Spool(io.BytesIO):
-    """A temporary object that still knows its bytes after the caller closed it."""
+    """A temporary object that keeps its bytes after it is closed."""
 
     body = b""
 
@@ -287,7 +292,7 @@ class _Spool(io.BytesIO):
 
 @dataclass
 class _MemoryBatch:
-    """Holds everything back until `flush`, so that tests notice who forgets to call it."""
+    """Writes nothing before `flush`, so that tests notice a missing call."""
 
     store: MemoryStore
     _pending: list[tuple[str, bytes, bool]] = field(default_factory=list)
@@ -349,7 +354,7 @@ def open_namespace(uri: NamespaceUri, *, region: str) -> MemoryStore:
 
 
 def prepare_namespace(uri: NamespaceUri) -> str:
-    """Check that the bucket is there; see `registry.prepare_namespace`."""
+    """Check that the bucket exists; see `registry.prepare_namespace`."""
     if uri.bucket not in BUCKETS:
         raise BucketNotFound(
             f"no bucket {uri.bucket!r} in the memory of this process",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class MemoryUpload:
-    """An upload that goes on: its key in the bucket, its times, and its parts by number."""
+    """An unfinished upload: its key in the bucket, its times, and its parts by number."""
 
     key: str
     started_at: datetime
@@ -52,7 +52,7 @@ class MemoryUploads:
 
     def start(self, key: str) -> UploadId:
         """Begin an upload."""
-        next(iter(self._store.list()), None)  # raises where there is no bucket
+        next(iter(self._store.list()), None)  # raises if there is no bucket
         with self._bucket.lock:
             self._bucket.writes += 1
             upload = UploadId(f"upload-{self._bucket.writes}")
@@ -104,7 +104,7 @@ class MemoryUploads:
             self._bucket.uploads.pop(upload, None)
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
-        """Yield what was begun and not ended, by key."""
+        """Yield the unfinished uploads by key."""
         full = self._prefix + prefix
         with self._bucket.lock:
             found = [

@@ -1,4 +1,4 @@
-"""Which AWS credentials are in use, and where the SDK found them."""
+"""Describes the AWS credentials in use, and where the SDK found them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _SOURCES: Final = {
     "container-role": "the role of this container",
     "iam-role": "the role of this machine",
 }
-"""What the SDK calls the places where it looks, for people."""
+"""The SDK's names of the sources of credentials, in words."""
 
 
 def describe(session: Session, config: S3Config) -> Access:
-    """Return what is in use.
+    """Return the credentials in use.
 
     Raises:
-        botocore.exceptions.BotoCoreError: there are no credentials, or they cannot be had.
+        botocore.exceptions.BotoCoreError: there are no credentials, or they cannot be loaded.
     """
     credentials = session.get_credentials()
     if credentials is None:
@@ -46,7 +46,7 @@ def describe(session: Session, config: S3Config) -> Access:
         role=scoped.get("role_arn") or session.get_config_variable("role_arn") or "",
     )
     identity = beginning_of(str(frozen.access_key))
-    account = getattr(frozen, "account_id", None)  # newer SDKs know it of some sources
+    account = getattr(frozen, "account_id", None)  # newer SDKs know it for some sources
     if account:
         identity += f" of account {account}"
     return Access(

@@ -1,4 +1,4 @@
-"""Conditions and versions as S3 writes them: headers and ETags."""
+"""Conditions and versions as S3 has them: headers and ETags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def headers_of(condition: Condition) -> dict[str, str]:
-    """Return the arguments of a request that say a condition.
+    """Return the arguments of a conditional request.
 
     Raises:
         ValueError: an empty version, which would be no condition.
@@ -30,5 +30,5 @@ def headers_of(condition: Condition) -> dict[str, str]:
 
 
 def version_of(answer: Mapping[str, Any]) -> Version:
-    """Return the version that an answer names; ``""`` where it names none."""
+    """Return the version that a response names, or ``""``."""
     return Version(str(answer.get("ETag", "")).strip('"'))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from botocore.session import Session
 
 DEFAULT_REGION = "us-east-1"
-"""What S3's own tools assume, and what servers without regions take."""
+"""The default of AWS's tools, which servers without regions accept."""
 
 
 _VIRTUAL_HOST = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", re.ASCII)
@@ -33,7 +33,7 @@ class S3Config:
     Attributes:
         endpoint: URL of a store that is not AWS, or ``""``.
         region: to sign for.
-        is_region_configured: somebody chose the region; otherwise it is the default.
+        is_region_configured: the region is configured, not the default.
         addressing_style: ``path``, ``virtual`` or, for AWS only, ``auto``.
     """
 
@@ -44,7 +44,7 @@ class S3Config:
 
     @property
     def host(self) -> str:
-        """Where requests go, for messages: no path, no credentials."""
+        """The host that requests go to, without path and credentials, for messages."""
         return urlsplit(self.endpoint or self._aws_endpoint()).netloc.rpartition("@")[2]
 
     def object_url(self, bucket: str, key: str) -> str:
@@ -60,7 +60,7 @@ class S3Config:
 
     def _is_virtual_host(self, bucket: str) -> bool:
         if self.addressing_style == "auto":
-            # A dot in the name would not match the wildcard of the certificate.
+            # The wildcard of the certificate does not match a dot in the name.
             return _VIRTUAL_HOST.fullmatch(bucket) is not None
         return self.addressing_style == "virtual"
 
@@ -77,7 +77,7 @@ def resolve_config(session: Session, *, region: str) -> S3Config:
 
     Args:
         session: of the SDK, with its profile.
-        region: learned from the bucket; it wins over a region set for all of AWS.
+        region: of the bucket, if known; it overrides the configured region.
 
     Raises:
         UsageError: an endpoint that is no URL of a server.

@@ -1,8 +1,8 @@
-"""Static keys that are written down plainly, found without the SDK, which takes 80 ms to load.
+"""Static keys, found without the SDK, which takes 80 ms to load.
 
-Only what has one meaning is read here: keys in the environment, or a profile that holds keys, a
-region, and nothing else that says who one is or where requests go. In every other case the answer
-is ``None``, and the SDK is asked, whose rules these are.
+Reads only unambiguous configurations: keys in the environment, or a profile with keys, a region and
+no other setting about identity or endpoint. For all others it returns ``None``, and the SDK applies
+its rules.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _NOT_PLAIN: Final = (
 )
 _PROFILES: Final = ("AWS_DEFAULT_PROFILE", "AWS_PROFILE")
 _ONE_SPELLING: Final = re.compile(r"[\w.@:/+-]+( [\w.@:/+-]+)?", re.ASCII)
-"""Of a section's name; with quotes or blanks it may have several."""
+"""A section's name that has one spelling only; with quotes or blanks it has several."""
 
 _MAY_NOT_BE_EMPTY: Final = ("AWS_DEFAULT_REGION", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 
 
 class Keys(NamedTuple):
-    """What requests are signed with; `token` belongs to temporary keys, and may be empty."""
+    """The keys that sign requests; `token` is empty unless they are temporary."""
 
     access_key: str
     secret_key: str
@@ -40,18 +40,18 @@ class Keys(NamedTuple):
 
 
 class PlainAccess(NamedTuple):
-    """Keys that do not change, and where requests go."""
+    """Static keys, and the configuration."""
 
     keys: Keys
     config: S3Config
 
 
 class _NotPlainError(Exception):
-    """Something is set that the SDK has to make sense of."""
+    """There is a setting that only the SDK understands."""
 
 
 def find_plain_access(environ: Mapping[str, str], *, region: str) -> PlainAccess | None:
-    """Return what is in use, where that is plain to see.
+    """Return the keys and the configuration, or ``None`` if only the SDK can tell.
 
     Args:
         environ: the environment.
@@ -93,10 +93,10 @@ def find_plain_access(environ: Mapping[str, str], *, region: str) -> PlainAccess
 
 
 def _read_profile(environ: Mapping[str, str], profile: str | None) -> dict[str, str]:
-    """Return the settings of a profile, of which there are only plain ones.
+    """Return the settings of a profile that has no others than keys and a region.
 
     Raises:
-        _NotPlainError: there are others, or there is no such profile.
+        _NotPlainError: it has others, or does not exist.
     """
     name = profile or "default"
     section = "default" if name == "default" else f"profile {name}"
@@ -108,15 +108,15 @@ def _read_profile(environ: Mapping[str, str], profile: str | None) -> dict[str, 
     if not config.keys() <= _OF_PROFILES or not keys.keys() <= _OF_KEYS:
         raise _NotPlainError
     if keys and config.keys() & _OF_KEYS:
-        raise _NotPlainError  # which of them count is the SDK's to say
+        raise _NotPlainError  # the SDK decides which of them count
     return config | keys
 
 
 def _read_section(file: str, section: str) -> dict[str, str] | None:
-    """Return a section of one of AWS's files; ``None``: there is none.
+    """Return a section of one of AWS's files, or ``None``.
 
     Raises:
-        _NotPlainError: the file cannot be understood.
+        _NotPlainError: the file is malformed or unreadable.
     """
     from pathlib import Path
 

@@ -27,8 +27,8 @@ _PORTS: Final = {"http": 80, "https": 443}
 def find_keys(session: Session) -> tuple[Keys, datetime | None]:
     """Return the SDK's credentials, and when temporary ones end.
 
-    Resolving them reads files and variables, and asks a server only where they come from one
-    (single sign-on, instance roles).
+    This reads files and variables, and sends a request only if they come from a server (single
+    sign-on, instance roles).
 
     Raises:
         botocore.exceptions.BotoCoreError: no credentials.
@@ -40,7 +40,7 @@ def find_keys(session: Session) -> tuple[Keys, datetime | None]:
     credentials = session.get_credentials()
     if credentials is None:
         raise NoCredentialsError
-    # Refreshes them if they are about to end, so the end is read afterwards.
+    # This refreshes them if they are about to expire, so the expiry is read afterwards.
     frozen = credentials.get_frozen_credentials()
     keys = Keys(str(frozen.access_key), str(frozen.secret_key), str(frozen.token or ""))
     return keys, expiry_of(credentials)
@@ -59,8 +59,8 @@ def presign(
     """Sign the URL of an object.
 
     Args:
-        keys: of whom the holder of the URL will have the permissions, for this object.
-        request: what the URL shall permit.
+        keys: whose permissions the holder of the URL has, for this object.
+        request: what the URL permits.
         url: of the object, percent-encoded.
         region: of the bucket.
         now: the moment of signing.
@@ -126,6 +126,6 @@ def _host_of(url: str) -> str:
 
 
 def expiry_of(credentials: Any) -> datetime | None:  # noqa: ANN401 - the SDK is not typed
-    """Return when temporary credentials end; only those that can be refreshed know."""
+    """Return when temporary credentials expire; known only of those that can be refreshed."""
     end = getattr(credentials, "_expiry_time", None)
     return end.astimezone(UTC) if isinstance(end, datetime) else None

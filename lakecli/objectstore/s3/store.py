@@ -75,7 +75,7 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
 
     @property
     def region(self) -> str:
-        """Of the bucket, or ``""`` while nobody has said or learned it."""
+        """Of the bucket, or ``""`` while it is unknown."""
         return self._connection.region
 
     def find_region(self) -> str:
@@ -127,9 +127,9 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
     ) -> Version:
         """Write an object; see `ObjectStore.put`.
 
-        Streams of 8 MiB or more go in parts. With a condition they are one request of up to
-        5 GiB, as not every server that honours conditions there does so when parts are joined;
-        only to create an object that is larger, or of unknown size, takes parts all the same.
+        Streams of 8 MiB or more are sent in parts. Conditional ones are a single request of up to
+        5 GiB, because not every server honours a condition on joining parts; only the creation of
+        an object that is larger, or of unknown size, is sent in parts.
         """
         attributes: dict[str, Any] = {}
         if content_type:
@@ -380,7 +380,7 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         return self._version_put(key, answer)
 
     def _version_put(self, key: str, answer: Mapping[str, Any]) -> Version:
-        """Return what was made of a body; some servers forget to say it of parts."""
+        """Return the version of a new object; some servers do not send it after joining parts."""
         return version_of(answer) or self.head(key).version
 
     def check_bucket(self) -> None:
@@ -395,5 +395,5 @@ def open_namespace(uri: NamespaceUri, *, region: str) -> S3Store:
 
 
 def prepare_namespace(uri: NamespaceUri) -> str:
-    """Return the region of a bucket; see `registry.prepare_namespace`."""
+    """Find out the region of a bucket; see `registry.prepare_namespace`."""
     return S3Store(uri.bucket, uri.path).find_region()

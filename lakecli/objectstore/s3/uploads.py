@@ -37,7 +37,7 @@ class S3Uploads:
         """Begin an upload."""
         with self._store.translated(key) as full:
             client = self._connection.client()
-            # AWS wants to be told beforehand that checksums come with the parts.
+            # AWS needs to know beforehand that the parts come with checksums.
             checksums = {"ChecksumAlgorithm": "CRC32C"} if _has_checksums(client) else {}
             answer = client.create_multipart_upload(Bucket=self._bucket, Key=full, **checksums)
         return UploadId(answer["UploadId"])
@@ -69,7 +69,7 @@ class S3Uploads:
     def complete(
         self, key: str, upload: UploadId, parts: Sequence[Part], condition: Condition
     ) -> Version:
-        """Join the parts; with a condition, by one request that is never repeated."""
+        """Join the parts; a conditional request is never repeated."""
         described = [
             {"PartNumber": part.number, "ETag": part.tag}
             | ({} if part.crc32c is None else {"ChecksumCRC32C": _encoded(part.crc32c)})
@@ -84,7 +84,7 @@ class S3Uploads:
         return version_of(answer) or self._store.head(key).version
 
     def abort(self, key: str, upload: UploadId) -> None:
-        """Drop an upload and its parts; one that is gone is fine."""
+        """Delete an upload and its parts; a missing one is fine."""
         try:
             with self._of(key, upload) as target:
                 self._connection.client().abort_multipart_upload(**target)
@@ -124,7 +124,7 @@ class S3Uploads:
     def _of(
         self, key: str, upload: UploadId, *, may_be_absent: bool = False
     ) -> Iterator[dict[str, str]]:
-        """Name an upload, and tell when the store says that it does not know it or its parts."""
+        """Name an upload; raise `UploadNotFound` if the upload or a part is unknown."""
         from botocore.exceptions import ClientError
 
         with self._store.translated(key, may_be_absent=may_be_absent) as full:

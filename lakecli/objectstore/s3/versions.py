@@ -25,11 +25,11 @@ def status_of(client: Any, bucket: str) -> str:  # noqa: ANN401 - the SDK is not
 
 
 def current(page: Mapping[str, Any], *, after: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the current versions of a page; an object that was deleted has none.
+    """Yield the current versions of a page; a deleted object has none.
 
     Args:
         page: answer to ``list_object_versions``.
-        after: the key from which on was asked; servers differ in whether they include it.
+        after: the key after which the listing begins; some servers include it.
     """
     floor = after.encode("utf-8", "surrogateescape")
     for item in page.get("Versions", ()):
@@ -44,13 +44,13 @@ def joined(
 ) -> Iterator[tuple[ObjectInfo, str]]:
     """Yield the current version of each object that a plain listing names.
 
-    Servers differ in what a listing of versions begins with, and one that left out an object would
-    take it away from a branch. So the plain listing says which objects there are.
+    Servers differ in where a listing of versions begins, and a missing object would be removed from
+    a branch. So the plain listing decides which objects exist.
 
     Args:
         objects: in order of their keys.
         versions: with their IDs, in the same order.
-        ask: describes one object that is not among the versions, ``None`` if it is gone.
+        ask: describes one object that is not among the versions; ``None`` if it is gone.
     """
     waiting = next(versions, None)
     for info in objects:
