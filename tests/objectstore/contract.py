@@ -105,7 +105,7 @@ class ObjectStoreContract(ABC):
 
     # Reading and writing
 
-    def test_what_is_put_is_got(self, store: ObjectStore) -> None:
+    def test_get_returns_what_put_wrote(self, store: ObjectStore) -> None:
         store.put("a/b", b"one", ANY)
         store.put("a/c", b"", ANY)
         assert store.get("a/b") == b"one"
@@ -113,7 +113,7 @@ class ObjectStoreContract(ABC):
         store.put("a/b", b"two!", ANY)
         assert store.get("a/b") == b"two!"
 
-    def test_ranges(self, store: ObjectStore) -> None:
+    def test_ranges_are_read(self, store: ObjectStore) -> None:
         store.put("k", b"0123456789", ANY)
         assert store.get("k", start=3) == b"3456789"
         assert store.get("k", start=3, length=4) == b"3456"
@@ -126,7 +126,7 @@ class ObjectStoreContract(ABC):
         assert store.get("k", start=11, length=5) == b""
         assert store.get("k", start=5, length=0) == b""
 
-    def test_ranges_of_an_empty_object(self, store: ObjectStore) -> None:
+    def test_ranges_of_an_empty_object_are_empty(self, store: ObjectStore) -> None:
         store.put("k", b"", ANY)
         assert store.get("k", start=0, length=10) == b""
         assert store.get("k", start=-5) == b""
@@ -155,7 +155,7 @@ class ObjectStoreContract(ABC):
                     call(key)
             assert store.local_path(key) is None
 
-    def test_open_streams(self, store: ObjectStore) -> None:
+    def test_open_returns_a_stream(self, store: ObjectStore) -> None:
         body = bytes(range(256)) * 1_024
         store.put("k", body, ANY)
         with store.open("k") as stream:
@@ -186,7 +186,7 @@ class ObjectStoreContract(ABC):
             store.put(f"k{number}", body, condition)
             assert store.get(f"k{number}") == b"456789"
 
-    def test_head(self, store: ObjectStore) -> None:
+    def test_head_returns_size_type_and_metadata(self, store: ObjectStore) -> None:
         version = store.put(
             "a/k",
             b"12345",
@@ -204,7 +204,7 @@ class ObjectStoreContract(ABC):
 
     # Conditions
 
-    def test_create_only(self, store: ObjectStore) -> None:
+    def test_put_absent_creates_only(self, store: ObjectStore) -> None:
         version = store.put("k", b"first", ABSENT)
         assert store.head("k").version == version
         with pytest.raises(ConditionFailed, match="k"):
@@ -213,7 +213,7 @@ class ObjectStoreContract(ABC):
             store.put("k", io.BytesIO(b"third"), ABSENT)
         assert store.get("k") == b"first"
 
-    def test_compare_and_set(self, store: ObjectStore) -> None:
+    def test_put_match_replaces_only_that_version(self, store: ObjectStore) -> None:
         first = store.put("k", b"1", ANY)
         second = store.put("k", b"2", Match(first))
         assert second != first
@@ -225,7 +225,7 @@ class ObjectStoreContract(ABC):
         store.put("k", b"4", Match(listed))
         assert store.get("k") == b"4"
 
-    def test_get_versioned_of_a_beginning(self, store: ObjectStore) -> None:
+    def test_get_versioned_reads_a_beginning(self, store: ObjectStore) -> None:
         written = store.put("k", b"2" * 300_000, ANY)
         assert store.get_versioned("k", length=7) == (b"2" * 7, written)
         assert store.get_versioned("k", length=400_000) == (b"2" * 300_000, written)
@@ -234,7 +234,7 @@ class ObjectStoreContract(ABC):
         with pytest.raises(ObjectNotFound, match="missing"):
             store.get_versioned("missing", length=7)
 
-    def test_get_bounded(self, store: ObjectStore) -> None:
+    def test_get_bounded_refuses_a_larger_object(self, store: ObjectStore) -> None:
         store.put("k", b"12345", ANY)
         assert get_bounded(store, "k", 5) == b"12345"
         with pytest.raises(TooLarge, match="more than 4 bytes"):
@@ -244,7 +244,7 @@ class ObjectStoreContract(ABC):
         store.put("empty", b"", ANY)
         assert get_bounded(store, "empty", 5) == b""
 
-    def test_get_versioned(self, store: ObjectStore) -> None:
+    def test_get_versioned_returns_bytes_and_version(self, store: ObjectStore) -> None:
         versions = []
         for body in (b"1", b"", b"2" * 300_000):
             written = store.put("k", body, ANY)
@@ -265,7 +265,7 @@ class ObjectStoreContract(ABC):
         _race(stores, _increment_by_one_read)
         assert stores[0].get("counter") == b"12"
 
-    def test_compare_and_set_of_a_missing_object(self, store: ObjectStore) -> None:
+    def test_put_match_of_a_missing_object_fails(self, store: ObjectStore) -> None:
         version = store.put("k", b"1", ANY)
         store.delete(["k"])
         with pytest.raises(ConditionFailed, match="k"):
@@ -326,7 +326,7 @@ class ObjectStoreContract(ABC):
     clashing: tuple[str, ...] = ()
     """Keys of the listing tests that this store cannot hold beside the others."""
 
-    def test_listing_by_prefix(self, store: ObjectStore) -> None:
+    def test_listing_takes_a_prefix(self, store: ObjectStore) -> None:
         for key in ("data/ab/1", "data/ab/2", "data/ac/1", "data/b", "datum", "x/data/ab/1"):
             store.put(key, b"12", ANY)
         listed = {
@@ -346,7 +346,7 @@ class ObjectStoreContract(ABC):
         info = next(iter(store.list("data/b")))
         assert (info.size, info.modified_at) == (2, store.head("data/b").modified_at)
 
-    def test_listing_of_many_and_batch_delete(self, store: ObjectStore) -> None:
+    def test_many_objects_are_listed_and_deleted(self, store: ObjectStore) -> None:
         keys = [f"many/{number % 10}/{number:05}" for number in range(self.many)]
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda key: store.put(key, b"", ANY), keys))
@@ -356,7 +356,7 @@ class ObjectStoreContract(ABC):
         store.delete(iter(keys))
         assert [info.key for info in store.list()] == ["stays"]
 
-    def test_odd_names(self, store: ObjectStore) -> None:
+    def test_odd_names_are_kept(self, store: ObjectStore) -> None:
         names = [f"odd/{name}" for name in self.odd_names]
         for name in names:
             store.put(name, key_bytes(name), ABSENT)
@@ -373,7 +373,7 @@ class ObjectStoreContract(ABC):
 
     # Deleting and copying
 
-    def test_delete(self, store: ObjectStore) -> None:
+    def test_delete_removes_objects_and_ignores_missing_ones(self, store: ObjectStore) -> None:
         for key in ("a/1", "a/2", "b"):
             store.put(key, b"x", ANY)
         store.delete(["a/1", "missing", "a/1/below", "a", "none/at/all"])
@@ -382,7 +382,7 @@ class ObjectStoreContract(ABC):
         store.put("a/1", b"again", ABSENT)
         assert store.get("a/1") == b"again"
 
-    def test_matching_deletes(self, store: ObjectStore) -> None:
+    def test_delete_matching_removes_only_that_version(self, store: ObjectStore) -> None:
         assert isinstance(store, DeletesMatching) == self.has_matching_deletes
         if not isinstance(store, DeletesMatching):
             return
@@ -407,7 +407,7 @@ class ObjectStoreContract(ABC):
         assert [info.key for info in store.list("data/")] == [renewed]
         assert not store.delete_matching([])
 
-    def test_matching_deletes_of_many(self, store: ObjectStore) -> None:
+    def test_delete_matching_removes_many(self, store: ObjectStore) -> None:
         if not isinstance(store, DeletesMatching):
             return
         objects = [(f"many/{n:05}", store.put(f"many/{n:05}", b"", ANY)) for n in range(self.many)]
@@ -417,7 +417,7 @@ class ObjectStoreContract(ABC):
         assert kept == [key for key, _ in objects[::7]]
         assert [info.key for info in store.list("many/")] == kept
 
-    def test_renewing(self, store: ObjectStore) -> None:
+    def test_renew_gives_an_object_a_new_time(self, store: ObjectStore) -> None:
         store.put("k/1", b"body", ANY, content_type="text/plain", metadata={"k": "v"})
         before = store.head("k/1")
         renew(store, "k/1", aside="k/aside")
@@ -432,7 +432,7 @@ class ObjectStoreContract(ABC):
             with pytest.raises(ObjectNotFound):
                 renew(store, key, aside="k/aside")
 
-    def test_copy(self, store: ObjectStore) -> None:
+    def test_copy_keeps_contents_and_metadata(self, store: ObjectStore) -> None:
         store.put("from", b"body", ANY, content_type="text/plain", metadata={"k": "v"})
         store.copy("from", "deep/er/to")
         assert store.get("deep/er/to") == b"body"
@@ -446,14 +446,14 @@ class ObjectStoreContract(ABC):
 
     # Writes that are new or not at all
 
-    def test_put_new(self, store: ObjectStore) -> None:
+    def test_put_new_reports_an_existing_object(self, store: ObjectStore) -> None:
         assert store.put_new("data/00/new", b"first")
         assert not store.put_new("data/00/new", b"second")
         assert store.get("data/00/new") == b"first"
 
     # Writes of objects that are named by their contents: present means same name and same size
 
-    def test_content_of_another_size_is_replaced(self, store: ObjectStore) -> None:
+    def test_put_content_replaces_an_object_of_another_size(self, store: ObjectStore) -> None:
         assert put_content(store, "data/00/k", b"whole")
         first = store.head("data/00/k")
         assert not put_content(store, "data/00/k", b"whole")
@@ -494,7 +494,7 @@ class ObjectStoreContract(ABC):
 
     # Batches
 
-    def test_batch(self, store: ObjectStore) -> None:
+    def test_a_batch_writes_new_objects(self, store: ObjectStore) -> None:
         store.put("data/00/old", b"old", ANY)
         batch = store.batch()
         expected = {f"data/{n % 50:02}/{n}": b"%d" % n for n in range(150)}
@@ -514,7 +514,7 @@ class ObjectStoreContract(ABC):
         batch.flush()
         assert store.get("later") == b"second round"
 
-    def test_batch_from_several_threads(self, store: ObjectStore) -> None:
+    def test_a_batch_is_filled_by_several_threads(self, store: ObjectStore) -> None:
         batch = store.batch()
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda n: batch.put_new(f"t/{n}", b"%d" % n), range(100)))
@@ -525,7 +525,7 @@ class ObjectStoreContract(ABC):
 
     # A bucket that is not there
 
-    def test_missing_bucket(self, missing_store: ObjectStore) -> None:
+    def test_a_missing_bucket_is_reported(self, missing_store: ObjectStore) -> None:
         def flush() -> None:
             batch = missing_store.batch()
             batch.put_new("k", b"body")
@@ -558,7 +558,7 @@ class SpoolContract:
     def store(self) -> Iterator[ObjectStore]:
         raise NotImplementedError
 
-    def test_spool_and_adopt(self, store: ObjectStore) -> None:
+    def test_a_spooled_file_is_adopted(self, store: ObjectStore) -> None:
         store.put("data/old", b"SPOOLED data/old", ANY)
         batch = store.batch()
         for key in ("data/new", "data/old", "data/new"):

@@ -42,12 +42,12 @@ def s3_access() -> Access:
     return access
 
 
-def test_names_of_keys_are_cut() -> None:
+def test_key_names_are_shortened() -> None:
     assert beginning_of("AKIAIOSFODNN7EXAMPLE") == "AKIA…"
     assert beginning_of("AKIA") == "…"
 
 
-def test_keys_of_the_environment(aws_environment: pytest.MonkeyPatch) -> None:
+def test_keys_of_the_environment_are_described(aws_environment: pytest.MonkeyPatch) -> None:
     assert s3_access() == Access(
         kind="access key",
         identity="acce…",
@@ -63,7 +63,7 @@ def test_keys_of_the_environment(aws_environment: pytest.MonkeyPatch) -> None:
     assert access.endpoint == "127.0.0.1:9"
 
 
-def test_a_profile(aws: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_is_described(aws: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (aws / "credentials").write_text(
         f"[lake]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET_KEY}\n"
     )
@@ -74,7 +74,9 @@ def test_a_profile(aws: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert access.region == "eu-central-1"
 
 
-def test_a_process_whose_keys_end(aws: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_keys_of_a_process_are_described(
+    aws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     end = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=2)  # noqa: TID251 - the SDK compares
     answer = (
         f'{{"Version": 1, "AccessKeyId": "{ACCESS_KEY}", "SecretAccessKey": "{SECRET_KEY}", '
@@ -88,13 +90,13 @@ def test_a_process_whose_keys_end(aws: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert access.expires_at == end
 
 
-def test_no_credentials(home: Path) -> None:
+def test_missing_credentials_are_described(home: Path) -> None:
     with pytest.raises(PermissionDenied, match="no credentials for S3") as caught:
         s3_access()
     assert "AWS_PROFILE" in str(caught.value.hint)
 
 
-def test_a_profile_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_profile_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(PermissionDenied, match="nobody"):
         s3_access()
@@ -107,14 +109,16 @@ def gs_access() -> Access:
     return access
 
 
-def test_google_emulators_ask_nobody(gcs_environment: pytest.MonkeyPatch) -> None:
+def test_a_google_emulator_needs_no_credentials(gcs_environment: pytest.MonkeyPatch) -> None:
     gcs_environment.setenv("STORAGE_EMULATOR_HOST", "http://user:word@127.0.0.1:9")
     assert gs_access() == Access(
         "no credentials", "", "STORAGE_EMULATOR_HOST", endpoint="127.0.0.1:9"
     )
 
 
-def test_a_google_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_google_service_account_is_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key_file, _ = write_key(tmp_path)
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file))
     assert gs_access() == Access(
@@ -125,7 +129,9 @@ def test_a_google_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     )
 
 
-def test_google_credentials_of_a_kind_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_google_credentials_of_an_unknown_kind_are_described(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from google.auth.credentials import AnonymousCredentials
 
     monkeypatch.setattr(
@@ -136,7 +142,7 @@ def test_google_credentials_of_a_kind_that_says_nothing(monkeypatch: pytest.Monk
     assert access.source == "the application default credentials"
 
 
-def test_no_google_credentials(home: Path) -> None:
+def test_missing_google_credentials_are_described(home: Path) -> None:
     with pytest.raises(PermissionDenied, match="no credentials for Google"):
         gs_access()
 
@@ -152,7 +158,7 @@ def azure_access() -> Access:
     return access
 
 
-def test_azure_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_keys_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_KEY", KEY)
     assert azure_access() == Access(
         "account key", "of lake", "AZURE_STORAGE_KEY", endpoint="lake.blob.core.windows.net"
@@ -168,7 +174,7 @@ def test_azure_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         ("soon", None),
     ],
 )
-def test_azure_tokens_and_their_end(
+def test_azure_tokens_are_described_with_their_expiry(
     text: str, end: datetime | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", SAS.format(end=text))
@@ -177,21 +183,21 @@ def test_azure_tokens_and_their_end(
     assert access.expires_at == end
 
 
-def test_azure_logins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_logins_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
     assert azure_access().kind == "your own login"
     monkeypatch.setenv("AZURE_CLIENT_ID", "00112233-4455-6677-8899-aabbccddeeff")
     access = azure_access()
     assert (access.kind, access.identity, access.source) == ("client", "0011…", "AZURE_CLIENT_ID")
 
 
-def test_azure_keys_of_another_account(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_keys_of_another_account_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_KEY", KEY)
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", "other")
     with pytest.raises(PermissionDenied, match="'other'"):
         azure_access()
 
 
-def test_a_directory_is_accessed_as_somebody(
+def test_a_directory_is_accessed_as_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = pwd.getpwuid(os.geteuid()).pw_name
@@ -204,5 +210,5 @@ def test_a_directory_is_accessed_as_somebody(
     assert access_of(LocalStore(str(tmp_path))) == Access("user", str(os.geteuid()), "this process")
 
 
-def test_stores_that_do_not_tell() -> None:
+def test_a_store_without_access_information_gives_none() -> None:
     assert access_of(MemoryStore()) is None

@@ -101,7 +101,7 @@ def test_large_streams_keep_their_condition(store: AzureStore, size: int) -> Non
     assert store.head("k").size == size + 1
 
 
-def test_a_large_body_in_memory_goes_in_blocks_too(
+def test_a_large_body_in_memory_is_sent_in_blocks(
     store: AzureStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakecli.objectstore.azure.service.SINGLE_LIMIT", PART_SIZE)
@@ -180,7 +180,7 @@ def test_a_failed_upload_leaves_nothing(store: AzureStore) -> None:
         store.head("k")
 
 
-def test_an_object_that_is_replaced_while_it_is_read(store: AzureStore) -> None:
+def test_an_object_replaced_while_it_is_read_is_an_error(store: AzureStore) -> None:
     store.put("k", chunked(3 * READ_SIZE), ANY)
     with store.open("k") as stream:
         assert stream.read(10) == b"\x5a" * 10
@@ -224,7 +224,7 @@ def test_a_dropped_upload_is_not_joined(store: AzureStore) -> None:
     assert list(uploads.iter_unfinished()) == []
 
 
-def test_an_upload_gets_along_with_blocks_of_a_stream(store: AzureStore) -> None:
+def test_an_upload_ignores_the_blocks_of_a_stream(store: AzureStore) -> None:
     class Broken(Chunked):
         def read(self, size: int = -1) -> bytes:
             data = super().read(size)
@@ -256,7 +256,7 @@ def test_an_upload_gets_along_with_blocks_of_a_stream(store: AzureStore) -> None
     assert store.head("k").size == PART_SIZE
 
 
-def test_a_part_that_was_sent_again_counts_as_it_was_sent_last(store: AzureStore) -> None:
+def test_the_last_sending_of_a_part_counts(store: AzureStore) -> None:
     uploads = store.uploads()
     upload = uploads.start("k")
     first = part_of(uploads, "k", upload, 1, b"first")
@@ -275,7 +275,7 @@ def test_a_part_that_was_sent_again_counts_as_it_was_sent_last(store: AzureStore
 # Checksums
 
 
-def test_what_is_damaged_on_its_way_is_refused(
+def test_a_part_damaged_in_transit_is_refused(
     container: str, azurite: str, azure_environment: pytest.MonkeyPatch
 ) -> None:
     with tampering(azurite, old=b"the very body", new=b"the VERY body") as url:
@@ -349,13 +349,13 @@ def test_impossible_keys_are_refused(store: AzureStore, key: str, said: str) -> 
             call(key)
 
 
-def test_the_longest_key(store: AzureStore) -> None:
+def test_the_longest_key_is_accepted(store: AzureStore) -> None:
     key = "n" * (1_024 - len("prefix/"))
     store.put(key, b"1", ANY)
     assert [info.key for info in store.list()] == [key]
 
 
-def test_metadata_keys_that_are_no_identifiers(store: AzureStore) -> None:
+def test_metadata_keys_that_are_no_identifiers_are_kept(store: AzureStore) -> None:
     metadata = {"plain": "1", "x-y": "a b", "1st": "2", "Größe": "XL", "_x002d_": "3", "a_b": "4"}
     store.put("k", b"", ANY, metadata=metadata)
     assert store.head("k").metadata == metadata
@@ -365,27 +365,27 @@ def test_metadata_keys_that_are_no_identifiers(store: AzureStore) -> None:
 
 
 @given(st.lists(st.text("aZ0_x-.é🎉 fF25d", max_size=12).filter(bool), unique=True, max_size=5))
-def test_metadata_comes_back_as_it_was(keys: list[str]) -> None:
+def test_metadata_survives_a_round_trip(keys: list[str]) -> None:
     metadata = dict.fromkeys(keys, "v")
     encoded = encode_metadata(metadata)
     assert all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key) for key in encoded)
     assert decode_metadata(encoded) == metadata
 
 
-def test_metadata_of_others_is_read_as_it_is() -> None:
+def test_foreign_metadata_is_read_unchanged() -> None:
     found = {"_x110000_": "1", "_xFFFF_": "2", "ab_x12_": "3"}
     assert decode_metadata(found) == found
 
 
 @given(st.lists(st.text("a/-\ud7ff\ue000\uffff\U0001f389", max_size=4), unique=True))
-def test_the_order_of_utf16_becomes_that_of_bytes(names: list[str]) -> None:
+def test_utf16_order_becomes_byte_order(names: list[str]) -> None:
     names = [name for name in names if name]
     listed = sorted(names, key=lambda name: name.encode("utf-16-be"))
     ordered = in_byte_order(listed, str, error=AssertionError)
     assert list(ordered) == sorted(names, key=str.encode)
 
 
-def test_another_order_is_refused() -> None:
+def test_a_listing_in_another_order_is_refused() -> None:
     listed = in_byte_order(["a/x", "a-b"], str, error=LookupError)
     assert next(listed) == "a/x"
     with pytest.raises(LookupError):
@@ -415,7 +415,7 @@ def test_nothing_is_loaded_before_the_first_request() -> None:
 # Who asks
 
 
-def test_the_account_key_by_itself(
+def test_the_account_key_alone_is_enough(
     container: str, azurite: str, azure_environment: pytest.MonkeyPatch
 ) -> None:
     azure_environment.delenv("AZURE_STORAGE_CONNECTION_STRING")
@@ -427,7 +427,7 @@ def test_the_account_key_by_itself(
     assert store.get("k") == b"1"
 
 
-def test_a_signature_by_itself(
+def test_a_sas_token_alone_is_enough(
     container: str, azurite: str, azure_environment: pytest.MonkeyPatch
 ) -> None:
     from azure.storage.blob import generate_container_sas
@@ -457,7 +457,9 @@ def test_a_signature_by_itself(
     assert "Storage Blob Data Contributor" in str(raised.value.hint)
 
 
-def test_a_wrong_key(container: str, azurite: str, azure_environment: pytest.MonkeyPatch) -> None:
+def test_a_wrong_key_is_refused(
+    container: str, azurite: str, azure_environment: pytest.MonkeyPatch
+) -> None:
     for key, said in (("Z3Vlc3NlZA==", "refused"), ("not base64!", "malformed")):
         text = connection_string(azurite, key=key)
         azure_environment.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
@@ -490,7 +492,7 @@ class _Requests:
         return []
 
 
-def test_a_request_deletes_no_more_than_the_store_takes() -> None:
+def test_a_request_deletes_at_most_256_objects() -> None:
     """The emulator may take more."""
     store, requests = AzureStore(ACCOUNT, "container"), _Requests()
     store._client = requests  # type: ignore[assignment]

@@ -257,15 +257,13 @@ def test_of_a_conditional_upload_only_the_end_is_sent_once(server: StubServer) -
 # Reading
 
 
-def test_a_server_without_ranges(store: AzureStore, server: StubServer) -> None:
+def test_a_server_without_ranges_is_unsupported(store: AzureStore, server: StubServer) -> None:
     server.answers = [Answer(200, b"0123456789", FOUND)]
     with pytest.raises(Unsupported, match="something else"):
         store.get("k", start=2, length=3)
 
 
-def test_the_end_of_an_object_that_changes_is_looked_for_again(
-    store: AzureStore, server: StubServer
-) -> None:
+def test_the_end_of_a_changing_object_is_read_again(store: AzureStore, server: StubServer) -> None:
     def described(size: int, etag: str) -> Answer:
         return Answer(200, b"x" * size, FOUND | {"ETag": etag})
 
@@ -283,7 +281,7 @@ def test_the_end_of_an_object_that_changes_is_looked_for_again(
 # Listing, deleting, copying
 
 
-def test_directories_are_no_objects(store: AzureStore, server: StubServer) -> None:
+def test_directories_are_not_listed(store: AzureStore, server: StubServer) -> None:
     folder = blob("a", "<hdi_isfolder>true</hdi_isfolder>")
     server.answers = [listing(folder, blob("a/x"), blob("b"))]
     assert [info.key for info in store.list()] == ["a/x", "b"]
@@ -298,7 +296,7 @@ def test_deleting_an_absent_object_succeeds(store: AzureStore, server: StubServe
     assert methods(server) == ["POST"]  # and raised nothing
 
 
-def test_copies_that_take_their_time(
+def test_a_pending_copy_is_polled(
     store: AzureStore, server: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []

@@ -57,7 +57,7 @@ STRING = "AZURE_STORAGE_CONNECTION_STRING"
         ({"AZURE_STORAGE_ACCOUNT": "another"}, AzureLogin("account", USUAL)),
     ],
 )
-def test_what_is_set_is_used(variables: dict[str, str], login: AzureLogin) -> None:
+def test_the_configured_login_is_used(variables: dict[str, str], login: AzureLogin) -> None:
     assert find_login("account", variables) == login
 
 
@@ -87,7 +87,7 @@ def test_what_is_set_is_used(variables: dict[str, str], login: AzureLogin) -> No
         ({"AZURE_STORAGE_SERVICE_ENDPOINT": "blobs.example"}, UsageError, "no URL"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_a_malformed_setting_is_refused(
     variables: dict[str, str], error: type[LakeError], said: str
 ) -> None:
     with pytest.raises(error, match=said) as raised:
@@ -96,7 +96,7 @@ def test_what_makes_no_sense_is_refused(
     assert raised.value.hint
 
 
-def test_the_emulator_by_its_short_name() -> None:
+def test_the_emulator_has_a_short_name() -> None:
     login = find_login("devstoreaccount1", {STRING: "UseDevelopmentStorage=true"})
     assert login.endpoint == "http://127.0.0.1:10000/devstoreaccount1"
     assert login.host == "127.0.0.1:10000"
@@ -110,7 +110,7 @@ def test_the_emulator_by_its_short_name() -> None:
         ({"IDENTITY_ENDPOINT": "http://127.0.0.1:9"}, {}),
     ],
 )
-def test_the_machines_own_identity_is_not_looked_for_unless_it_was_announced(
+def test_managed_identity_is_used_only_where_configured(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], options: dict[str, bool]
 ) -> None:
     asked = []
@@ -137,7 +137,7 @@ def test_the_machines_own_identity_is_not_looked_for_unless_it_was_announced(
         ("ServiceRequestError", Unreachable, "cannot reach Azure to log in"),
     ],
 )
-def test_a_login_that_fails_is_not_tried_again(
+def test_a_failed_login_is_not_repeated(
     monkeypatch: pytest.MonkeyPatch, failure: str, error: type[LakeError], said: str
 ) -> None:
     from azure.core import exceptions

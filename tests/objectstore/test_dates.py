@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from lakecli.objectstore.dates import ServerDate, store_time
 
 
-def test_the_date_of_the_last_response_goes_on() -> None:
+def test_the_clock_continues_from_the_last_response() -> None:
     seconds = [10.0]
     date = ServerDate(clock=lambda: seconds[0])
     assert date.now() is None
@@ -21,14 +21,14 @@ def test_the_date_of_the_last_response_goes_on() -> None:
     assert date.now() == datetime(2026, 3, 1, 13, tzinfo=UTC)
 
 
-def test_what_is_no_date_says_nothing() -> None:
+def test_a_malformed_date_is_ignored() -> None:
     date = ServerDate(clock=lambda: 0.0)
     for header in ("yesterday", "Sun, 41 Mar 2026 12:00:00 GMT", "0" * 300):
         date.note(header)
         assert date.now() is None
 
 
-def test_a_store_without_responses_has_none() -> None:
+def test_a_store_without_responses_has_no_clock() -> None:
     assert store_time(object()) is None
     store = SimpleNamespace(server_date=ServerDate(clock=lambda: 0.0))
     store.server_date.note("Sun, 01 Mar 2026 12:00:00 GMT")

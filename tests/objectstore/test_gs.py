@@ -134,7 +134,7 @@ def test_a_failed_upload_leaves_nothing(store: GsStore) -> None:
     assert list(store.list()) == []
 
 
-def test_an_object_that_is_replaced_while_it_is_read(store: GsStore) -> None:
+def test_an_object_replaced_while_it_is_read_is_an_error(store: GsStore) -> None:
     store.put("k", chunked(3 * READ_SIZE), ANY)
     with store.open("k") as stream:
         assert stream.read(10) == b"\x5a" * 10
@@ -146,7 +146,7 @@ def test_an_object_that_is_replaced_while_it_is_read(store: GsStore) -> None:
 # Uploads in parts
 
 
-def test_unfinished_uploads_come_in_pages(store: GsStore, bucket: str) -> None:
+def test_unfinished_uploads_are_listed_in_pages(store: GsStore, bucket: str) -> None:
     GsStore(bucket).uploads().start("prefix-of-others/k")
     uploads = store.uploads()
     keys = [f"odd & <{number}>/ü%20+ 1/../x" for number in range(4)] * 2
@@ -162,7 +162,7 @@ def test_unfinished_uploads_come_in_pages(store: GsStore, bucket: str) -> None:
     assert store.head(key).etag
 
 
-def test_parts_that_are_not_there_are_not_joined(store: GsStore) -> None:
+def test_missing_parts_are_not_joined(store: GsStore) -> None:
     uploads = store.uploads()
     upload = uploads.start("k")
     part = uploads.put_part("k", upload, 1, b"x", crc32c=value(b"x"))
@@ -177,7 +177,7 @@ def test_parts_that_are_not_there_are_not_joined(store: GsStore) -> None:
 # Checksums
 
 
-def test_what_is_damaged_on_its_way_is_refused(
+def test_a_part_damaged_in_transit_is_refused(
     bucket: str, gcs_server: GcsServer, gcs_environment: pytest.MonkeyPatch
 ) -> None:
     with tampering(gcs_server.url, old=b"the very body", new=b"the VERY body") as url:
@@ -238,7 +238,7 @@ def test_impossible_keys_are_refused(store: GsStore) -> None:
         GsStore("bucket").get("..")
 
 
-def test_metadata_may_say_anything(store: GsStore) -> None:
+def test_metadata_can_hold_any_text(store: GsStore) -> None:
     metadata = {"Größe": "XL 🎉", "x-y": " blanks ", "empty": ""}
     store.put("k", b"", ANY, metadata=metadata)
     assert store.head("k").metadata == metadata
@@ -292,7 +292,7 @@ class _Requests:
         return []
 
 
-def test_a_request_deletes_no_more_than_the_store_takes() -> None:
+def test_a_request_deletes_at_most_a_hundred_objects() -> None:
     """The emulator may take more."""
     store, requests = GsStore("bucket"), _Requests()
     store._client = requests  # type: ignore[assignment]

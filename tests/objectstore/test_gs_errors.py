@@ -180,7 +180,7 @@ class TestGsErrors(ErrorContract):
     )
 
 
-def test_credentials_that_are_not_accepted() -> None:
+def test_rejected_credentials_are_reported() -> None:
     # Without a server: after this answer the SDK wants new credentials, which tests have not.
     from google.api_core.exceptions import Unauthorized
 
@@ -236,7 +236,7 @@ def test_of_a_conditional_upload_only_the_last_chunk_is_sent_once(server: StubSe
     assert methods(server)[:6] == ["POST", "POST", "PUT", "PUT", "PUT", "PUT"]
 
 
-def test_an_upload_that_the_server_forgot(store: GsStore, server: StubServer) -> None:
+def test_an_upload_that_the_server_dropped_is_reported(store: GsStore, server: StubServer) -> None:
     begun = Answer(headers={"Location": f"{server.url}/upload?upload_id=x"})
     server.answers = [begun, gs_error(404, "notFound"), Answer(body=b"{}")]
     with pytest.raises(Unreachable, match="lost an unfinished upload"):
@@ -257,7 +257,7 @@ def test_damaged_bodies_are_noticed(store: GsStore, server: StubServer) -> None:
         store.open("k")
 
 
-def test_large_objects_are_read_of_one_generation(store: GsStore, server: StubServer) -> None:
+def test_a_large_object_is_read_from_one_generation(store: GsStore, server: StubServer) -> None:
     piece = Answer(206, b"x" * READ_SIZE, {"X-Goog-Generation": "77"})
     server.answers = [piece, Answer(206, b"end", {"X-Goog-Generation": "77"})]
     with store.open("k") as stream:
@@ -265,7 +265,7 @@ def test_large_objects_are_read_of_one_generation(store: GsStore, server: StubSe
     assert ["generation=77" in request.path for request in server.requests] == [False, True]
 
 
-def test_a_lost_generation_is_asked_for(store: GsStore, server: StubServer) -> None:
+def test_a_missing_generation_is_requested(store: GsStore, server: StubServer) -> None:
     # A proxy may take the header away; then the object has no name to be read under further.
     piece = Answer(206, b"x" * READ_SIZE)
     server.answers = [piece, described(generation="88"), piece, Answer(206, b"end")]
@@ -278,7 +278,7 @@ def test_a_lost_generation_is_asked_for(store: GsStore, server: StubServer) -> N
         assert stream.read() == b"small"
 
 
-def test_bytes_and_version_without_the_header(store: GsStore, server: StubServer) -> None:
+def test_bytes_and_version_agree_without_the_header(store: GsStore, server: StubServer) -> None:
     gone = gs_error(404, "notFound", "No such object: bucket/prefix/k")
     old, new = described(generation="88"), described(generation="89")
     server.answers = [Answer(body=b"old"), old, gone, new, Answer(body=b"new")]
@@ -291,7 +291,7 @@ def test_bytes_and_version_without_the_header(store: GsStore, server: StubServer
     ]
 
 
-def test_answers_to_ranges_must_be_as_long(store: GsStore, server: StubServer) -> None:
+def test_an_answer_longer_than_the_range_is_refused(store: GsStore, server: StubServer) -> None:
     server.answers = [Answer(200, b"0123456789")]
     assert store.get("k") == b"0123456789"
     for start, length in ((2, 3), (-3, None)):
@@ -315,7 +315,7 @@ def test_deletions_that_fail_are_repeated_or_named(server: StubServer) -> None:
         store.delete(["a", "kept"])
 
 
-def test_a_404_is_looked_into_once(store: GsStore, server: StubServer) -> None:
+def test_a_404_is_checked_for_a_missing_bucket_once(store: GsStore, server: StubServer) -> None:
     server.answers = [NO_OBJECT, NO_BUCKET]
     with pytest.raises(BucketNotFound):
         store.head("k")
@@ -335,14 +335,14 @@ def test_a_404_is_looked_into_once(store: GsStore, server: StubServer) -> None:
 # Connections and credentials
 
 
-def test_an_endpoint_that_is_no_url(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_that_is_no_url_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for endpoint in ("localhost:9000", "not a url", "http://"):
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", endpoint)
         with pytest.raises(UsageError, match="STORAGE_EMULATOR_HOST"):
             GsStore("bucket").get("k")
 
 
-def test_no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_credentials_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for file, said in (("", "were not found"), (str(tmp_path / "missing.json"), "was not found")):
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
         with pytest.raises(PermissionDenied, match=said) as raised:

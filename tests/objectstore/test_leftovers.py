@@ -71,7 +71,7 @@ def kill(process: subprocess.Popen[str]) -> None:
         process.send_signal(signal.SIGKILL)
 
 
-def test_what_a_killed_process_left_goes_after_a_day(tmp_path: Path) -> None:
+def test_files_of_a_killed_process_are_removed_after_a_day(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
     kill(start(tmp_path))
     before = temporaries(tmp_path)
@@ -102,7 +102,7 @@ def test_a_running_process_keeps_its_files_however_old_they_are(tmp_path: Path) 
     assert temporaries(tmp_path) == []
 
 
-def test_this_process_keeps_its_own(tmp_path: Path) -> None:
+def test_this_process_keeps_its_files(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
     batch = store.batch()
     batch.put_content("data/00/small", b"small")
@@ -130,7 +130,7 @@ def test_a_file_that_was_written_lately_keeps_its_directory(tmp_path: Path) -> N
     assert temporaries(tmp_path) == []
 
 
-def test_nothing_else_is_touched(tmp_path: Path) -> None:
+def test_other_files_are_left_alone(tmp_path: Path) -> None:
     """The lock stays, links are not followed, and what lakecli never makes is let alone."""
     root, canary = tmp_path / "namespace", tmp_path / "canary"
     root.mkdir()
@@ -152,7 +152,7 @@ def test_nothing_else_is_touched(tmp_path: Path) -> None:
     assert store.get("k") == b"1"
 
 
-def test_stores_without_temporaries(tmp_path: Path) -> None:
+def test_a_store_without_temporary_files_has_nothing_to_clear(tmp_path: Path) -> None:
     assert clear_temporaries(MemoryStore()) == 0
     assert clear_temporaries(LocalStore(str(tmp_path))) == 0
     assert clear_temporaries(LocalStore(str(tmp_path / "missing"))) == 0

@@ -115,7 +115,7 @@ def test_keys_that_no_file_can_have_are_refused(store: LocalStore, key: str) -> 
         assert list(store.list(prefix)) == [], prefix
 
 
-def test_symbolic_links_lead_nowhere(tmp_path: Path) -> None:
+def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
     outside, root = tmp_path / "outside", tmp_path / "root"
     outside.mkdir()
     root.mkdir()
@@ -151,7 +151,7 @@ def test_symbolic_links_lead_nowhere(tmp_path: Path) -> None:
     assert (outside / "secret").read_bytes() == b"secret"
 
 
-def test_temporary_files_cannot_be_led_away_either(tmp_path: Path) -> None:
+def test_temporary_files_do_not_follow_symbolic_links(tmp_path: Path) -> None:
     outside, root = tmp_path / "outside", tmp_path / "root"
     outside.mkdir()
     root.mkdir()
@@ -163,7 +163,7 @@ def test_temporary_files_cannot_be_led_away_either(tmp_path: Path) -> None:
     assert list(outside.iterdir()) == []
 
 
-def test_the_root_itself_may_be_a_symbolic_link(tmp_path: Path) -> None:
+def test_the_root_may_be_a_symbolic_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     store = LocalStore(str(tmp_path / "link"))
@@ -172,7 +172,7 @@ def test_the_root_itself_may_be_a_symbolic_link(tmp_path: Path) -> None:
     assert store.uri == f"local://{tmp_path}/link"
 
 
-def test_special_files_are_no_objects(store: LocalStore, tmp_path: Path) -> None:
+def test_special_files_are_not_objects(store: LocalStore, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert list(store.list()) == []
     with pytest.raises(ObjectNotFound):
@@ -224,7 +224,7 @@ def test_unfinished_files_are_never_listed(store: LocalStore, tmp_path: Path) ->
     assert [info.key for info in store.list()] == ["k"]
 
 
-def test_a_dropped_batch_takes_its_temporaries_along(store: LocalStore, tmp_path: Path) -> None:
+def test_a_dropped_batch_removes_its_temporary_files(store: LocalStore, tmp_path: Path) -> None:
     batch = store.batch()
     batch.put_new("published", b"1")
     batch.flush()
@@ -360,7 +360,7 @@ def test_content_is_durable_before_names_and_names_before_success(
 
 
 @pytest.mark.parametrize("count", [1, 2, local_batch.FEW // 2])
-def test_every_file_of_a_few_and_every_new_name_is_synced(
+def test_every_file_of_a_small_batch_is_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     root = tmp_path / "synced"
@@ -510,7 +510,7 @@ def test_versions_differ_even_if_the_clock_stands_still(tmp_path: Path) -> None:
         (errno.EXDEV, Unsupported, "cross-device"),
     ],
 )
-def test_errors_of_the_system_are_translated(
+def test_errors_of_the_operating_system_are_translated(
     *,
     store: LocalStore,
     tmp_path: Path,
@@ -554,7 +554,7 @@ def test_errors_of_the_system_are_translated(
     assert store.get("a/k") == b"1"
 
 
-def test_a_root_that_is_no_directory(tmp_path: Path) -> None:
+def test_a_root_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for path in ("file", "file/below"):
         with pytest.raises(BucketNotFound, match="not a directory"):
@@ -577,7 +577,7 @@ def test_files_follow_the_umask(store: LocalStore, tmp_path: Path) -> None:
     ]
 
 
-def test_copy_without_help_of_the_kernel(
+def test_copy_works_without_kernel_support(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = bytes(range(256)) * 10_000
@@ -594,7 +594,7 @@ def test_copy_without_help_of_the_kernel(
     assert store.get("to2") == body
 
 
-def test_local_path_is_the_file(store: LocalStore, tmp_path: Path) -> None:
+def test_local_path_returns_the_file(store: LocalStore, tmp_path: Path) -> None:
     for key in ("a/b", "not-utf-8-\udcff/é"):
         store.put(key, b"here", ANY)
         path = store.local_path(key)
@@ -610,7 +610,7 @@ def test_a_directory_has_no_urls(store: LocalStore) -> None:
     assert "fs download" in str(raised.value.hint)
 
 
-def test_listing_survives_what_vanishes_meanwhile(store: LocalStore, tmp_path: Path) -> None:
+def test_listing_ignores_files_that_vanish_meanwhile(store: LocalStore, tmp_path: Path) -> None:
     for key in ("a/1", "b/1", "c"):
         store.put(key, b"", ANY)
     listing = store.list()
@@ -631,7 +631,7 @@ def test_listing_left_early_closes_its_directories(store: LocalStore) -> None:
     assert _open_descriptors() == before
 
 
-def test_nothing_stays_open(store: LocalStore) -> None:
+def test_no_descriptor_stays_open(store: LocalStore) -> None:
     before = _open_descriptors()
     store.put("a/b", b"1", ANY)
     store.get("a/b")

@@ -42,14 +42,14 @@ def test_namespaces_of_one_bucket_do_not_see_each_other() -> None:
     assert (one.uri, MemoryStore().uri) == ("memory://one", "memory://")
 
 
-def test_a_batch_holds_everything_back_until_it_is_flushed() -> None:
+def test_a_batch_writes_nothing_before_its_flush() -> None:
     store = MemoryStore()
     batch = store.batch()
     batch.put_new("k", b"1")
     assert list(store.list()) == []
 
 
-def test_the_clock_is_the_callers() -> None:
+def test_the_clock_is_a_parameter() -> None:
     at = datetime(2030, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
     store = MemoryStore(MemoryBucket(clock=lambda: at))
     store.put("k", b"", ANY)

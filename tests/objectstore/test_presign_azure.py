@@ -119,7 +119,9 @@ def test_an_upload_has_the_content_type_that_was_sent(store: AzureStore) -> None
 
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 @pytest.mark.parametrize("content_type", ["", "text/csv; charset=utf-8"])
-def test_signatures_are_the_sdks_own(offline: AzureStore, method: str, content_type: str) -> None:
+def test_signatures_equal_those_of_the_sdk(
+    offline: AzureStore, method: str, content_type: str
+) -> None:
     from azure.storage.blob._shared_access_signature import BlobSharedAccessSignature
 
     asked = PresignRequest(method, MINUTE, content_type=content_type, file_name="ü;.csv")
@@ -138,7 +140,7 @@ def test_signatures_are_the_sdks_own(offline: AzureStore, method: str, content_t
     assert parse_qs(urlsplit(signed.url).query) == parse_qs(theirs)
 
 
-def test_a_key_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_malformed_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_KEY", "guessed!")
     with pytest.raises(PermissionDenied, match="malformed") as raised:
         AzureStore("account", "container").presign("k", GET, now=NOW)
@@ -208,7 +210,7 @@ def test_urls_end_with_the_delegated_key(login: tuple[AzureStore, SecureServer])
     assert later.expires_at > signed.expires_at + timedelta(hours=23)
 
 
-def test_a_signature_signs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sas_token_cannot_sign(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=2025&sig=secret")
     with pytest.raises(Unsupported, match="a signature and no key") as raised:
         AzureStore("account", "container").presign("k", GET, now=NOW)

@@ -104,7 +104,9 @@ def test_an_unsigned_url_is_refused(store: GsStore) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 @pytest.mark.parametrize("content_type", ["", "text/csv; charset=utf-8"])
-def test_signatures_are_the_sdks_own(offline: GsStore, method: str, content_type: str) -> None:
+def test_signatures_equal_those_of_the_sdk(
+    offline: GsStore, method: str, content_type: str
+) -> None:
     from google.cloud.storage._signing import generate_signed_url_v4
     from google.oauth2.service_account import Credentials
 
@@ -166,7 +168,7 @@ TOKEN = said(access_token="t", issued_token_type="x", token_type="Bearer", expir
 IMPERSONATED = said(accessToken="i", expireTime="2099-01-01T00:00:00Z")
 
 
-def test_iam_signs_for_those_without_a_key(iam: StubServer) -> None:
+def test_iam_signs_without_a_local_key(iam: StubServer) -> None:
     iam.answers = [TOKEN, IMPERSONATED, said(signedBlob=base64.b64encode(b"\xab\xcd").decode())]
     with iam:
         day = PresignRequest("GET", timedelta(days=1))
@@ -181,7 +183,7 @@ def test_iam_signs_for_those_without_a_key(iam: StubServer) -> None:
     )
 
 
-def test_iam_may_refuse(iam: StubServer) -> None:
+def test_a_refusal_of_iam_is_reported(iam: StubServer) -> None:
     refusal = Answer(403, b'{"error": {"message": "iam.serviceAccounts.signBlob denied"}}')
     iam.answers = [TOKEN, IMPERSONATED, refusal]
     with iam, pytest.raises(PermissionDenied, match="IAM refused") as raised:
@@ -189,14 +191,14 @@ def test_iam_may_refuse(iam: StubServer) -> None:
     assert "roles/iam.serviceAccountTokenCreator" in str(raised.value.hint)
 
 
-def test_iam_may_not_answer(iam: StubServer) -> None:
+def test_an_unreachable_iam_is_reported(iam: StubServer) -> None:
     with iam:
         pass  # nobody listens any more
     with pytest.raises(Unreachable, match="cannot reach Google"):
         GsStore("bucket").presign("k", GET, now=NOW)
 
 
-def test_users_sign_nothing(gcs_environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_user_credentials_cannot_sign(gcs_environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "user.json"
     login = {
         "type": "authorized_user",

@@ -173,7 +173,9 @@ def test_urls_point_where_requests_would_go(
 
 
 @pytest.mark.parametrize("endpoint", ["", "http://127.0.0.1:9"])
-def test_signatures_are_the_sdks_own(aws_environment: pytest.MonkeyPatch, endpoint: str) -> None:
+def test_signatures_equal_those_of_the_sdk(
+    aws_environment: pytest.MonkeyPatch, endpoint: str
+) -> None:
     from botocore.config import Config
     from botocore.session import Session
 
@@ -210,7 +212,7 @@ def test_signatures_are_the_sdks_own(aws_environment: pytest.MonkeyPatch, endpoi
 
 @pytest.mark.parametrize("endpoint", ["", "http://127.0.0.1:9", "https://H.example:443/base/"])
 @pytest.mark.parametrize("content_type", ["", "text/csv;  charset=utf-8"])
-def test_so_they_are_for_sending(
+def test_signatures_of_put_urls_equal_those_of_the_sdk(
     aws_environment: pytest.MonkeyPatch, endpoint: str, content_type: str
 ) -> None:
     from botocore.config import Config

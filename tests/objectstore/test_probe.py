@@ -66,7 +66,7 @@ def verdicts(found: dict[str, Check], *, but: Verdict = OK) -> dict[str, Verdict
     }
 
 
-def test_a_good_store() -> None:
+def test_a_good_store_passes() -> None:
     store = FaultyStore()
     found = probe(store)
     assert verdicts(found) == {}
@@ -78,7 +78,7 @@ def test_a_good_store() -> None:
     assert sum(store.calls.values()) - store.calls["overwrite"] <= REQUESTS
 
 
-def test_the_run_keeps_to_its_prefix() -> None:
+def test_the_probe_writes_only_below_its_prefix() -> None:
     store = FaultyStore()
     seen: set[str] = set()
     for _ in make_probe(store).run():
@@ -97,7 +97,7 @@ def test_the_run_keeps_to_its_prefix() -> None:
         ("Match", "compare-and-set", "names a stale version succeeded"),
     ],
 )
-def test_ignored_conditions_are_found_out(ignored: str, name: str, told: str) -> None:
+def test_ignored_conditions_are_detected(ignored: str, name: str, told: str) -> None:
     found = probe(FaultyStore(ignores=frozenset({ignored})))
     assert verdicts(found) == {name: FAILED, "race": SKIPPED}
     assert told in found[name].seen
@@ -106,13 +106,13 @@ def test_ignored_conditions_are_found_out(ignored: str, name: str, told: str) ->
     assert name in found["race"].seen
 
 
-def test_versions_that_are_not_the_objects() -> None:
+def test_wrong_versions_are_detected() -> None:
     found = probe(FaultyStore(lies_about_versions=True))
     assert verdicts(found) == {"compare-and-set": FAILED, "race": SKIPPED}
     assert "another version" in found["compare-and-set"].seen
 
 
-def test_conditions_that_are_refused() -> None:
+def test_refused_conditions_are_detected() -> None:
     class Unconditional(FaultyStore):
         def put(self, *arguments: object, **options: object) -> object:  # type: ignore[override]
             if arguments[2] == ABSENT:
@@ -124,7 +124,7 @@ def test_conditions_that_are_refused() -> None:
     assert found["create-only"].seen == "cannot do PutObject (NotImplemented)"
 
 
-def test_a_race_with_two_winners_is_found_out() -> None:
+def test_a_race_with_two_winners_is_detected() -> None:
     """Checks first and writes later: one writer alone never notices."""
 
     class Racy(FaultyStore):
@@ -146,7 +146,7 @@ def test_a_race_with_two_winners_is_found_out() -> None:
     assert "8 of 8 writers won one create-only race" in found["race"].seen
 
 
-def test_a_race_nobody_wins_loses_nothing() -> None:
+def test_a_race_without_a_winner_is_a_warning() -> None:
     class Timid(FaultyStore):
         """Answers racing writers by "somebody else is at it" until they give up."""
 
@@ -173,7 +173,7 @@ def test_a_race_without_answers_is_no_verdict() -> None:
     assert found["race"].kind is ErrorKind.UNREACHABLE
 
 
-def test_a_store_that_wants_time_between_two_writes_gets_it() -> None:
+def test_the_probe_waits_between_writes_if_the_store_needs_it() -> None:
     class Slow(FaultyStore):
         """Refuses the second write of a key, for a moment, as Google's does."""
 
@@ -221,7 +221,7 @@ def test_a_reply_lost_in_a_race_is_no_second_winner() -> None:
         ("delete", {"delete": FAILED}),
     ],
 )  # fmt: skip
-def test_what_is_denied_is_named(operation: str, expected: dict[str, Verdict]) -> None:
+def test_a_denied_operation_is_named(operation: str, expected: dict[str, Verdict]) -> None:
     found = probe(FaultyStore(errors={operation: denied(operation)}))
     assert verdicts(found) == expected
     first = next(iter(expected))
@@ -230,7 +230,7 @@ def test_what_is_denied_is_named(operation: str, expected: dict[str, Verdict]) -
     assert {check.kind for check in failures} <= {ErrorKind.PERMISSION}
 
 
-def test_who_may_not_write_may_read() -> None:
+def test_a_read_only_store_passes_for_reading() -> None:
     store = FaultyStore(errors={"put": denied("put")})
     found = probe(store)
     well = {name for name, check in found.items() if check.verdict is OK}
@@ -240,7 +240,7 @@ def test_who_may_not_write_may_read() -> None:
     assert store.calls["fetch"] == 1, "the clock is told by the answer to a URL"
 
 
-def test_who_may_not_read_is_told_once() -> None:
+def test_a_store_that_denies_reading_is_reported_once() -> None:
     errors = {name: denied("get") for name in ("get", "head")}
     found = probe(FaultyStore(errors=errors))
     failures = [name for name, check in found.items() if check.verdict is FAILED]
@@ -250,7 +250,7 @@ def test_who_may_not_read_is_told_once() -> None:
     }
 
 
-def test_what_cannot_be_deleted_is_named() -> None:
+def test_objects_that_cannot_be_deleted_are_named() -> None:
     store = FaultyStore(errors={"delete": denied("delete")})
     found = probe(store)
     assert f"delete what was left under memory://ns/{ROOT}{'0' * 32}/" in found["delete"].fix
@@ -261,32 +261,32 @@ def test_what_cannot_be_deleted_is_named() -> None:
 # Consistency, contents, checksums
 
 
-def test_late_lists() -> None:
+def test_late_listings_are_detected() -> None:
     found = probe(FaultyStore(lists_late=True))
     assert verdicts(found) == {"list-after-write": WARNING}
 
 
-def test_late_reads() -> None:
+def test_late_reads_are_detected() -> None:
     found = probe(FaultyStore(reads_late=True))
     assert found["read-after-write"].verdict is FAILED
     assert "read as it was before" in found["read-after-write"].seen
     assert found["read-after-write"].kind is ErrorKind.REFUSED
 
 
-def test_writes_that_are_not_kept() -> None:
+def test_lost_writes_are_detected() -> None:
     found = probe(FaultyStore(forgets=True))
     assert found["read"].verdict is FAILED
     assert "not found" in found["read"].seen
     assert found["read"].kind is ErrorKind.REFUSED
 
 
-def test_other_bytes_than_were_written() -> None:
+def test_wrong_bytes_are_detected() -> None:
     found = probe(FaultyStore(garbles=True))
     assert found["read"].verdict is FAILED
     assert found["read"].kind is ErrorKind.INTEGRITY
 
 
-def test_ranges_of_something_else() -> None:
+def test_wrong_ranges_are_detected() -> None:
     class Rangeless(FaultyStore):
         def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
             return super().get(key)
@@ -295,7 +295,7 @@ def test_ranges_of_something_else() -> None:
     assert verdicts(found) == {"ranges": FAILED}
 
 
-def test_garbled_parts_that_are_taken() -> None:
+def test_accepted_damaged_parts_are_detected() -> None:
     found = probe(FaultyStore(takes_garbled=True))
     assert verdicts(found) == {"checksums": WARNING}
     assert "fsck --data" in found["checksums"].fix
@@ -305,12 +305,12 @@ class Whole(FaultyStore):
     uploads = None  # type: ignore[assignment]
 
 
-def test_a_store_without_uploads_in_parts() -> None:
+def test_a_store_without_uploads_in_parts_passes() -> None:
     assert verdicts(probe(Whole())) == {"multipart": SKIPPED, "checksums": SKIPPED}
 
 
 @pytest.mark.parametrize("refuses", [True, False])
-def test_a_store_that_sends_checksums_with_whole_objects(*, refuses: bool) -> None:
+def test_checksums_are_probed_without_multipart_uploads(*, refuses: bool) -> None:
     class Checking(Whole):
         def put_garbled(self, key: str, body: bytes) -> None:
             if refuses:
@@ -328,7 +328,7 @@ def test_a_store_that_sends_checksums_with_whole_objects(*, refuses: bool) -> No
     ("status", "kind"),
     [(403, ErrorKind.PERMISSION), (404, ErrorKind.REFUSED), (503, ErrorKind.UNREACHABLE)],
 )
-def test_urls_that_do_not_work(status: int, kind: ErrorKind) -> None:
+def test_urls_that_do_not_work_are_detected(status: int, kind: ErrorKind) -> None:
     found = probe(FaultyStore(status=status))
     assert found["presign"].verdict is FAILED
     assert f"{status} AccessDenied" in found["presign"].seen
@@ -348,7 +348,9 @@ def test_urls_that_do_not_work(status: int, kind: ErrorKind) -> None:
     ],
 )
 @pytest.mark.parametrize("writes", [True, False])
-def test_clocks(seconds: int, verdict: Verdict, told: str, *, writes: bool) -> None:
+def test_the_clock_difference_is_judged(
+    seconds: int, verdict: Verdict, told: str, *, writes: bool
+) -> None:
     errors = {} if writes else {"put": denied("put")}
     found = probe(FaultyStore(offset=timedelta(seconds=seconds), errors=errors))
     assert found["clock"].verdict is verdict
@@ -362,14 +364,14 @@ def test_clocks(seconds: int, verdict: Verdict, told: str, *, writes: bool) -> N
 # Ends
 
 
-def test_a_store_that_does_not_answer_is_asked_once() -> None:
+def test_an_unreachable_store_is_asked_once() -> None:
     store = FaultyStore(errors={"list": unreachable()})
     found = probe(store)
     assert verdicts(found) == {"reachable": FAILED} | dict.fromkeys(NAMES[2:], SKIPPED)
     assert sum(store.calls.values()) == 1
 
 
-def test_a_bucket_that_is_not_there() -> None:
+def test_a_missing_bucket_is_reported() -> None:
     store = FaultyStore(errors={"list": BucketNotFound("no such bucket", hint="make it")})
     found = probe(store)
     assert found["reachable"].kind is ErrorKind.NOT_FOUND
@@ -377,7 +379,7 @@ def test_a_bucket_that_is_not_there() -> None:
     assert found["write"].seen == "the store cannot be asked"
 
 
-def test_a_store_that_stops_answering_is_left_alone() -> None:
+def test_a_store_that_stops_answering_ends_the_probe() -> None:
     store = FaultyStore(errors={"get": unreachable()})
     found = probe(store)
     assert found["read"].verdict is FAILED
@@ -387,7 +389,7 @@ def test_a_store_that_stops_answering_is_left_alone() -> None:
     assert found["delete"].verdict is OK
 
 
-def test_the_time_is_limited() -> None:
+def test_the_time_of_a_probe_is_limited() -> None:
     moments = iter(range(1000))
 
     def clock() -> datetime:
@@ -400,7 +402,7 @@ def test_the_time_is_limited() -> None:
     assert store.keys == ()
 
 
-def test_the_first_contact() -> None:
+def test_the_first_contact_is_a_listing_by_a_separate_store() -> None:
     first, second = FaultyStore(errors={"list": denied("list")}), FaultyStore()
     probing = make_probe(first, greet=lambda: second)
     assert next(check.verdict for check in islice(probing.run(), 2, 3)) is OK
@@ -408,14 +410,14 @@ def test_the_first_contact() -> None:
     assert second.calls == {"list": 1}
 
 
-def test_a_first_contact_that_is_denied_is_an_answer() -> None:
+def test_a_denied_first_contact_counts_as_an_answer() -> None:
     def greet() -> ObjectStore:
         raise denied("HeadBucket")
 
     assert verdicts(probe(FaultyStore(), greet=greet)) == {}
 
 
-def test_what_killed_runs_left_is_told() -> None:
+def test_objects_of_killed_probes_are_reported() -> None:
     store = FaultyStore()
     old, young = f"{ROOT}{'a' * 32}/object", f"{ROOT}{'b' * 32}/object"
     store.put_behind_its_back(old, b"", age=timedelta(hours=2))
@@ -427,7 +429,7 @@ def test_what_killed_runs_left_is_told() -> None:
 
 
 @pytest.mark.parametrize("count", range(1, len(NAMES)))
-def test_an_end_at_any_moment_leaves_nothing(count: int) -> None:
+def test_a_probe_that_ends_at_any_moment_leaves_nothing(count: int) -> None:
     store = FaultyStore()
     with closing(make_probe(store).run()) as checks:
         assert len(list(islice(checks, count))) == count
@@ -437,7 +439,7 @@ def test_an_end_at_any_moment_leaves_nothing(count: int) -> None:
 
 @pytest.mark.parametrize("operation", ["put", "get", "part", "complete", "fetch", "delete"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_interruptions_clean_up(operation: str, error: type[BaseException]) -> None:
+def test_an_interrupted_probe_cleans_up(operation: str, error: type[BaseException]) -> None:
     store = FaultyStore()
     times = iter(range(100))
 
@@ -452,7 +454,7 @@ def test_interruptions_clean_up(operation: str, error: type[BaseException]) -> N
     assert store.bucket.uploads == {}
 
 
-def test_a_cleaning_up_that_fails_hides_nothing() -> None:
+def test_a_failed_clean_up_hides_no_error() -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
@@ -461,7 +463,7 @@ def test_a_cleaning_up_that_fails_hides_nothing() -> None:
         list(make_probe(store).run())
 
 
-def test_every_error_of_ours_is_a_check() -> None:
+def test_every_lakecli_error_is_a_failed_check() -> None:
     class Odd(LakeError):
         kind = ErrorKind.UNEXPECTED
 

@@ -54,7 +54,9 @@ def s3_leftovers(store: S3Store) -> tuple[list[str], list[object]]:
     return [info.key for info in whole.list()], list(whole.uploads().iter_unfinished())
 
 
-def test_moto(aws_environment: pytest.MonkeyPatch, moto_endpoint: str, sent: list[str]) -> None:
+def test_moto_passes_the_probe(
+    aws_environment: pytest.MonkeyPatch, moto_endpoint: str, sent: list[str]
+) -> None:
     store = s3_store(moto_endpoint, aws_environment)
     store.put("theirs", b"theirs", ANY)
     before = len(sent)
@@ -98,7 +100,9 @@ def test_rclone_ignores_conditions(
     assert s3_leftovers(store)[0] == []
 
 
-def test_google(gcs_environment: pytest.MonkeyPatch, gcs_server: GcsServer) -> None:
+def test_google_passes_the_probe(
+    gcs_environment: pytest.MonkeyPatch, gcs_server: GcsServer
+) -> None:
     del gcs_environment
     bucket = new_gcs_bucket(gcs_server)
     store = GsStore(bucket, "name/space")
@@ -111,7 +115,7 @@ def test_google(gcs_environment: pytest.MonkeyPatch, gcs_server: GcsServer) -> N
     assert list(whole.uploads().iter_unfinished()) == []
 
 
-def test_azure(azure_environment: pytest.MonkeyPatch, azurite: str) -> None:
+def test_azure_passes_the_probe(azure_environment: pytest.MonkeyPatch, azurite: str) -> None:
     del azure_environment
     container = new_container(azurite)
     store = AzureStore(ACCOUNT, container, "name/space")
@@ -124,7 +128,7 @@ def test_azure(azure_environment: pytest.MonkeyPatch, azurite: str) -> None:
     assert list(whole.uploads().iter_unfinished()) == []
 
 
-def test_a_directory(tmp_path: Path) -> None:
+def test_a_directory_passes_the_probe(tmp_path: Path) -> None:
     (tmp_path / "theirs").write_bytes(b"theirs")
     before = snapshot(tmp_path)
     found = probe(LocalStore(str(tmp_path)))
@@ -155,7 +159,7 @@ def test_a_directory_that_fills_meanwhile_is_left_alone(tmp_path: Path) -> None:
                                   "_lakecli/tmp/unfinished"}  # fmt: skip
 
 
-def test_pruning_a_directory_that_is_gone(tmp_path: Path) -> None:
+def test_pruning_a_missing_directory_succeeds(tmp_path: Path) -> None:
     LocalStore(str(tmp_path)).prune(f"{ROOT}1/")
     LocalStore(str(tmp_path / "missing"))
     assert snapshot(tmp_path) == set()
@@ -165,14 +169,14 @@ def snapshot(directory: Path) -> set[str]:
     return {str(path.relative_to(directory)) for path in directory.rglob("*")}
 
 
-def test_a_missing_directory(tmp_path: Path) -> None:
+def test_a_missing_directory_is_reported(tmp_path: Path) -> None:
     found = probe(LocalStore(str(tmp_path / "missing")))
     assert found["reachable"].kind is ErrorKind.NOT_FOUND
     assert found["delete"].verdict is SKIPPED
     assert snapshot(tmp_path) == set()
 
 
-def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_directory_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     user = os.geteuid()
     if user == 0:
@@ -189,7 +193,7 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
     assert snapshot(tmp_path) == set()
 
 
-def test_a_server_that_is_not_there(aws_environment: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_server_is_reported(aws_environment: pytest.MonkeyPatch) -> None:
     aws_environment.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
     aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
     found = probe(S3Store("bucket"))
@@ -198,7 +202,7 @@ def test_a_server_that_is_not_there(aws_environment: pytest.MonkeyPatch) -> None
     assert set(list(not_well(found).values())[1:]) == {SKIPPED}
 
 
-def test_a_bucket_that_is_not_there(
+def test_a_missing_bucket_is_reported(
     aws_environment: pytest.MonkeyPatch, moto_endpoint: str
 ) -> None:
     aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
@@ -207,7 +211,7 @@ def test_a_bucket_that_is_not_there(
     assert "aws s3 mb s3://no-such-bucket" in found["reachable"].fix
 
 
-def test_credentials_that_have_expired(aws_environment: pytest.MonkeyPatch) -> None:
+def test_expired_credentials_are_reported(aws_environment: pytest.MonkeyPatch) -> None:
     with StubServer(s3_error(400, "ExpiredToken")) as server:
         aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
         found = probe(S3Store("bucket"))
@@ -217,7 +221,7 @@ def test_credentials_that_have_expired(aws_environment: pytest.MonkeyPatch) -> N
     assert "aws sso login" in found["list"].fix
 
 
-def test_a_clock_that_signatures_are_refused_for(aws_environment: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_breaks_signatures_is_reported(aws_environment: pytest.MonkeyPatch) -> None:
     """Nothing can be written then; the server's time comes with its refusals."""
     refusal = s3_error(403, "RequestTimeTooSkewed")
     refusal.headers["Date"] = "Thu, 01 Jan 2026 00:00:00 GMT"
@@ -232,7 +236,7 @@ def test_a_clock_that_signatures_are_refused_for(aws_environment: pytest.MonkeyP
 # Fetching
 
 
-def test_what_is_fetched() -> None:
+def test_a_fetched_url_returns_status_and_body() -> None:
     answer = Answer(200, b"body", {"X-Some": "thing"})
     with StubServer(answer) as server:
         found = fetch(f"{server.url}/key?signature=s")
@@ -247,7 +251,7 @@ def test_what_is_fetched() -> None:
 @pytest.mark.parametrize(
     ("status", "error"), [(403, PermissionDenied), (404, Refused), (500, Unreachable)]
 )
-def test_what_is_refused(status: int, error: type[Exception]) -> None:
+def test_a_refused_url_returns_its_status(status: int, error: type[Exception]) -> None:
     with StubServer(s3_error(status, "SomeCode")) as server:
         found = fetch(server.url)
     problem = found.problem()
@@ -255,7 +259,7 @@ def test_what_is_refused(status: int, error: type[Exception]) -> None:
     assert f"{status} SomeCode" in str(problem)
 
 
-def test_no_answer_tells_no_secret() -> None:
+def test_an_unreachable_url_shows_no_secret() -> None:
     with pytest.raises(Unreachable) as caught:
         fetch(f"http://127.0.0.1:{free_port()}/key?signature=secret")
     assert "secret" not in str(caught.value)
@@ -266,7 +270,7 @@ def test_no_answer_tells_no_secret() -> None:
         fetch("file:///etc/passwd")
 
 
-def test_times_that_are_none() -> None:
+def test_a_malformed_time_is_ignored() -> None:
     assert Fetched(200, b"").date() is None
     assert Fetched(200, b"", {"date": "yesterday"}).date() is None
     assert Fetched(200, b"", {"date": "Thu, 01 Jan 2026 00:00:00 -0000"}).date() is None

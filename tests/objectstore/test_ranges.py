@@ -25,7 +25,7 @@ def store(
     return S3Store(new_bucket(moto_endpoint), "p")
 
 
-def test_a_part_of_an_object(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_range_of_an_object_is_read(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "READ_SIZE", 7)
     body = bytes(range(256))
     store.put("k", body, ANY)
@@ -36,6 +36,6 @@ def test_a_part_of_an_object(store: ObjectStore, monkeypatch: pytest.MonkeyPatch
         assert stream.read() == body[200:]
 
 
-def test_a_missing_object(store: ObjectStore) -> None:
+def test_a_missing_object_is_not_found(store: ObjectStore) -> None:
     with pytest.raises(ObjectNotFound), open_range(store, "none", start=0, length=5) as stream:
         stream.read(5)

@@ -56,7 +56,7 @@ def test_preparing_makes_a_missing_directory(tmp_path: Path) -> None:
     assert Path(tmp_path, "a/b/c/k").read_bytes() == b"1"
 
 
-def test_preparing_finds_something_else_in_the_way(tmp_path: Path) -> None:
+def test_preparing_refuses_a_file_in_the_way(tmp_path: Path) -> None:
     Path(tmp_path, "file").write_bytes(b"")
     for path in ("file", "file/below"):
         with pytest.raises(BucketNotFound, match="not a directory"):

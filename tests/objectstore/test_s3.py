@@ -92,7 +92,7 @@ def test_large_streams_keep_their_condition(store: S3Store) -> None:
         assert store.head(key).size == size + 1
 
 
-def test_absence_is_checked_again_when_parts_are_joined(store: S3Store) -> None:
+def test_the_condition_is_checked_again_when_parts_are_joined(store: S3Store) -> None:
     class StagedConflict(Chunked):
         """While this is being sent, somebody else is faster."""
 
@@ -154,7 +154,7 @@ def test_objects_above_the_limit_are_copied_in_parts(
         store.copy("from", "to2")
 
 
-def test_parts_grow_so_that_ten_thousand_are_enough() -> None:
+def test_parts_grow_to_stay_below_ten_thousand() -> None:
     class Endless:
         def __init__(self) -> None:
             self.asked: list[int] = []
@@ -205,7 +205,7 @@ def test_the_region_is_learned_from_the_bucket(aws_environment: pytest.MonkeyPat
         assert S3Store("bucket", region="explicit-1").find_region() == "explicit-1"
 
 
-def test_who_may_not_list_is_told_the_region_too(aws_environment: pytest.MonkeyPatch) -> None:
+def test_the_region_is_learned_without_list_permission(aws_environment: pytest.MonkeyPatch) -> None:
     told = Answer(403, headers={"x-amz-bucket-region": "eu-central-1"})
     with StubServer(told) as server:
         aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
@@ -221,7 +221,7 @@ def test_preparing_needs_the_bucket(bucket: str) -> None:
         prepare_namespace(f"s3://{bucket}-missing/prefix")
 
 
-def test_the_configuration_file_counts(
+def test_the_aws_configuration_file_is_read(
     aws_environment: pytest.MonkeyPatch, tmp_path: Path, moto_endpoint: str
 ) -> None:
     file = tmp_path / "config"
@@ -294,7 +294,9 @@ def test_namespaces_of_one_bucket_do_not_see_each_other(bucket: str) -> None:
     assert (one.uri, whole.uri) == (f"s3://{bucket}/a", f"s3://{bucket}")
 
 
-def test_a_key_with_a_newline(aws_environment: pytest.MonkeyPatch, rclone_endpoint: str) -> None:
+def test_a_key_with_a_newline_is_kept(
+    aws_environment: pytest.MonkeyPatch, rclone_endpoint: str
+) -> None:
     # moto answers 404 for it.
     aws_environment.setenv("AWS_ENDPOINT_URL", rclone_endpoint)
     store = S3Store(new_bucket(rclone_endpoint), "p")
@@ -305,7 +307,7 @@ def test_a_key_with_a_newline(aws_environment: pytest.MonkeyPatch, rclone_endpoi
     assert list(store.list()) == []
 
 
-def test_answers_to_ranges_must_say_so(
+def test_an_answer_to_a_range_must_be_partial(
     aws_environment: pytest.MonkeyPatch, rclone_endpoint: str
 ) -> None:
     aws_environment.setenv("AWS_ENDPOINT_URL", rclone_endpoint)

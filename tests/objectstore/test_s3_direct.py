@@ -40,7 +40,7 @@ def is_direct(server: StubServer, number: int = -1) -> bool:
     return "amz-sdk-invocation-id" not in {name.lower() for name in server.requests[number].headers}
 
 
-def test_a_server_that_checks_signatures_takes_them(
+def test_direct_requests_pass_a_server_that_checks_signatures(
     aws_environment: pytest.MonkeyPatch, rclone_endpoint: str
 ) -> None:
     aws_environment.setenv("AWS_ENDPOINT_URL", rclone_endpoint)
@@ -68,7 +68,7 @@ def test_a_session_token_is_signed(
     assert "x-amz-security-token" in headers["Authorization"]
 
 
-def test_plain_requests_come_first(store: S3Store, server: StubServer) -> None:
+def test_direct_requests_come_before_those_of_the_sdk(store: S3Store, server: StubServer) -> None:
     server.answers = [Answer(body=b"0123")]
     assert store.get("k") == b"0123"
     assert is_direct(server)
@@ -87,7 +87,7 @@ def test_plain_requests_come_first(store: S3Store, server: StubServer) -> None:
     assert len(server.requests) == 4
 
 
-def test_what_fails_is_asked_again_by_the_sdk(store: S3Store, server: StubServer) -> None:
+def test_a_failed_direct_request_is_repeated_by_the_sdk(store: S3Store, server: StubServer) -> None:
     server.answers = [s3_error(503, "SlowDown"), Answer(body=b"x")]
     assert store.get("k") == b"x"
     assert [is_direct(server, number) for number in (0, 1)] == [True, False]
@@ -104,7 +104,7 @@ def test_what_fails_is_asked_again_by_the_sdk(store: S3Store, server: StubServer
         store.get("k")
 
 
-def test_who_is_refused_once_leaves_it_to_the_sdk(store: S3Store, server: StubServer) -> None:
+def test_after_a_refusal_the_sdk_sends_all_requests(store: S3Store, server: StubServer) -> None:
     server.answers = [s3_error(403, "AccessDenied")]
     for _ in range(2):
         with pytest.raises(PermissionDenied):
@@ -142,7 +142,7 @@ def test_without_credentials_the_sdk_says_so(
         store.get("k")
 
 
-def test_checksums_are_left_out_where_that_is_configured(
+def test_checksums_are_left_out_if_so_configured(
     aws_environment: pytest.MonkeyPatch, store: S3Store, server: StubServer
 ) -> None:
     aws_environment.setenv("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")

@@ -288,7 +288,7 @@ def test_half_of_the_credentials_is_incomplete(
     assert "AWS_ACCESS_KEY_ID" in str(raised.value.hint)
 
 
-def test_an_endpoint_that_is_no_url(aws_environment: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_that_is_no_url_is_refused(aws_environment: pytest.MonkeyPatch) -> None:
     for endpoint in ("localhost:9000", "not a url", "http://", "https://u:secret@h?q=secret"):
         aws_environment.setenv("AWS_ENDPOINT_URL", endpoint)
         with pytest.raises(UsageError, match="endpoint") as raised:
@@ -300,7 +300,9 @@ def test_an_endpoint_that_is_no_url(aws_environment: pytest.MonkeyPatch) -> None
 # Single operations
 
 
-def test_a_404_without_a_body_is_looked_into_once(store: S3Store, server: StubServer) -> None:
+def test_a_404_without_a_body_is_checked_for_a_missing_bucket_once(
+    store: S3Store, server: StubServer
+) -> None:
     server.answers = [Answer(404), Answer(404)]
     with pytest.raises(BucketNotFound):
         store.head("k")
@@ -353,7 +355,7 @@ def test_joining_parts_without_a_condition_is_repeated(
     assert len(joins(server)) == 2
 
 
-def test_a_stream_that_must_be_new_is_joined_once(
+def test_a_create_only_stream_is_joined_once(
     aws_environment: pytest.MonkeyPatch, store: S3Store, server: StubServer
 ) -> None:
     aws_environment.setenv("AWS_MAX_ATTEMPTS", "3")
@@ -453,9 +455,7 @@ def test_the_environment_cannot_make_a_deletion_outlast_a_sweep(
 
 
 @pytest.mark.usefixtures("sdk_alone")
-def test_a_batch_does_without_conditions_where_there_are_none(
-    store: S3Store, server: StubServer
-) -> None:
+def test_a_batch_works_without_conditional_writes(store: S3Store, server: StubServer) -> None:
     server.answers = [
         s3_error(501, "NotImplemented"),
         Answer(404),  # no such object
@@ -475,7 +475,7 @@ def test_a_batch_does_without_conditions_where_there_are_none(
         store.put("ref", b"", ABSENT)
 
 
-def test_our_loggers_keep_secrets(
+def test_lakecli_logs_no_secrets(
     store: S3Store, server: StubServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="lakecli")
@@ -485,13 +485,13 @@ def test_our_loggers_keep_secrets(
     assert not [record for record in caplog.records if record.name.startswith("lakecli")]
 
 
-def test_metadata_that_http_cannot_carry(store: S3Store) -> None:
+def test_metadata_that_http_cannot_carry_is_refused(store: S3Store) -> None:
     with pytest.raises(UsageError, match="Non ascii characters") as raised:
         store.put("k", b"", ANY, metadata={"k": "ü"})
     assert "\n" not in raised.value.message
 
 
-def test_a_version_is_asked_for_where_a_put_does_not_tell(
+def test_a_version_is_requested_if_a_put_does_not_return_it(
     store: S3Store, server: StubServer
 ) -> None:
     head = Answer(headers={"ETag": '"e"', "Last-Modified": "Tue, 01 Jan 2030 00:00:00 GMT"})

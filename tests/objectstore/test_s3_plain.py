@@ -117,7 +117,7 @@ def place(
         (KEYS | {"AWS_PROFILE": "partner"}, None, PARTNER, "env-key", ""),
     ],
 )
-def test_plain_keys_are_found(
+def test_plain_keys_are_recognised(
     place: tuple[Path, pytest.MonkeyPatch],
     *,
     environ: dict[str, str],
@@ -167,7 +167,7 @@ def test_plain_keys_are_found(
         ({}, None, "[default]\naws_access_key_id =\naws_secret_access_key =\n"),
     ],
 )
-def test_what_is_not_plain_is_left_to_the_sdk(
+def test_other_credentials_are_left_to_the_sdk(
     place: tuple[Path, pytest.MonkeyPatch],
     environ: dict[str, str],
     config: str | None,
@@ -199,14 +199,14 @@ def test_files_lie_in_the_home(monkeypatch: pytest.MonkeyPatch, home: Path) -> N
     assert (learned.config.region, learned.config.is_region_configured) == ("ap-south-1", True)
 
 
-def test_a_malformed_endpoint_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_malformed_endpoint_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     environ = KEYS | {"AWS_ENDPOINT_URL": "ftp://user:secret@h"}
     with pytest.raises(UsageError, match="no URL of a server") as raised:
         find_plain_access(environ, region="")
     assert "secret" not in raised.value.message
 
 
-def test_nothing_of_the_sdk_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sdk_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
     program = """

@@ -38,7 +38,9 @@ WRITES = [
 
 @pytest.mark.parametrize("sizes", WRITES)
 @pytest.mark.parametrize("is_aligned", [True, False])
-def test_what_is_written_is_there(tmp_path: Path, sizes: list[int], *, is_aligned: bool) -> None:
+def test_written_bytes_are_in_the_file(
+    tmp_path: Path, sizes: list[int], *, is_aligned: bool
+) -> None:
     expected = b""
     with opened(tmp_path / "file") as file:
         for size in sizes:
@@ -50,7 +52,7 @@ def test_what_is_written_is_there(tmp_path: Path, sizes: list[int], *, is_aligne
 
 
 @pytest.mark.parametrize("refuses", ["flag", "write"])
-def test_a_disk_that_knows_no_such_thing(
+def test_a_disk_without_direct_writes_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str
 ) -> None:
     import fcntl
@@ -91,7 +93,7 @@ def test_short_writes_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("direct", [module._DIRECT, 0])
-def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, direct: int) -> None:
+def test_a_full_disk_is_reported(monkeypatch: pytest.MonkeyPatch, direct: int) -> None:
     monkeypatch.setattr(module, "_DIRECT", direct)
     with Spool(os.open("/dev/full", os.O_WRONLY)) as file:
         with pytest.raises(OSError, match="No space left on device"):

@@ -34,7 +34,9 @@ def leftovers(tmp_path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("count", [5, 3 * local_batch.FEW])
-def test_into_new_and_into_old_directories(store: LocalStore, tmp_path: Path, count: int) -> None:
+def test_files_are_published_into_new_and_existing_directories(
+    store: LocalStore, tmp_path: Path, count: int
+) -> None:
     store.put("data/00/there", b"before", ANY)
     store.put("data/01/0", b"before", ANY)
     batch = store.batch()
@@ -51,7 +53,7 @@ def test_into_new_and_into_old_directories(store: LocalStore, tmp_path: Path, co
     assert leftovers(tmp_path) == set()
 
 
-def test_directories_have_the_usual_modes(store: LocalStore, tmp_path: Path) -> None:
+def test_directories_follow_the_umask(store: LocalStore, tmp_path: Path) -> None:
     batch = store.batch()
     batch.put_new("new/dir/file", b"1")
     (unfinished,) = leftovers(tmp_path)
@@ -62,7 +64,7 @@ def test_directories_have_the_usual_modes(store: LocalStore, tmp_path: Path) -> 
     assert (tmp_path / "namespace/new/dir").stat().st_mode == usual
 
 
-def test_one_key_twice(store: LocalStore, tmp_path: Path) -> None:
+def test_one_key_can_be_written_twice(store: LocalStore, tmp_path: Path) -> None:
     batch = store.batch()
     for body in (b"first", b"second", b"third"):
         batch.put_new("data/00/k", body)
@@ -71,7 +73,7 @@ def test_one_key_twice(store: LocalStore, tmp_path: Path) -> None:
     assert leftovers(tmp_path) == set()
 
 
-def test_the_second_of_a_key_counts_where_the_first_failed(
+def test_the_second_write_of_a_key_counts_if_the_first_failed(
     store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = store.batch()
@@ -133,7 +135,7 @@ def test_a_flush_waits_for_files_that_are_being_written(
     assert contents(store) == {"data/00/a": b"done", "data/00/b": b"slow"}
 
 
-def test_from_many_threads_with_flushes_between(store: LocalStore, tmp_path: Path) -> None:
+def test_threads_write_while_others_flush(store: LocalStore, tmp_path: Path) -> None:
     batch = store.batch()
 
     def put(first: int) -> None:
@@ -154,7 +156,7 @@ def test_from_many_threads_with_flushes_between(store: LocalStore, tmp_path: Pat
     assert leftovers(tmp_path) == set()
 
 
-def test_an_error_keeps_what_was_not_published(
+def test_unpublished_files_survive_an_error(
     store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = store.batch()
@@ -179,7 +181,7 @@ def test_an_error_keeps_what_was_not_published(
     assert leftovers(tmp_path) == set()
 
 
-def test_what_is_in_the_way_is_told(store: LocalStore, tmp_path: Path) -> None:
+def test_an_obstacle_is_reported(store: LocalStore, tmp_path: Path) -> None:
     root = tmp_path / "namespace"
     (tmp_path / "outside").mkdir()
     (root / "data").mkdir()

@@ -35,7 +35,7 @@ from lakecli.objectstore.uri import normalise, parse
         ("/a/\udcff", "local:///a/\udcff"),
     ],
 )
-def test_one_spelling_for_each_place(typed: str, canonical: str) -> None:
+def test_each_location_has_one_spelling(typed: str, canonical: str) -> None:
     assert normalise(typed) == canonical
     assert normalise(canonical) == canonical
 
@@ -77,7 +77,7 @@ def test_one_spelling_for_each_place(typed: str, canonical: str) -> None:
         ("lakefs://repo/main", "unsupported scheme 'lakefs'"),
     ],
 )
-def test_what_is_no_namespace_is_refused(typed: str, said: str) -> None:
+def test_a_malformed_namespace_is_refused(typed: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         normalise(typed)
 
@@ -89,7 +89,7 @@ def test_a_signature_is_not_repeated() -> None:
     assert "AZURE_STORAGE_SAS_TOKEN" in str(raised.value.hint)
 
 
-def test_an_unknown_scheme_is_told_what_there_is() -> None:
+def test_the_error_for_an_unknown_scheme_lists_the_known_ones() -> None:
     with pytest.raises(UsageError) as raised:
         parse("ftp://host/x")
     for form in ("s3://BUCKET/PREFIX", "gs://BUCKET/PREFIX", "az://ACCOUNT/CONTAINER/PREFIX"):
@@ -98,7 +98,7 @@ def test_an_unknown_scheme_is_told_what_there_is() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
-def test_normalising_twice_changes_nothing(text: str) -> None:
+def test_normalising_is_idempotent(text: str) -> None:
     for typed in (
         text,
         f"/{text}",

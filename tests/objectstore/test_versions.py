@@ -78,7 +78,7 @@ def listed(store: ObjectStore, after: str = "") -> dict[str, str]:
     return {info.key: version for info, version in versions_of(store).list_versions(after=after)}
 
 
-def test_a_version_stays_what_it_was(store: ObjectStore) -> None:
+def test_a_version_never_changes(store: ObjectStore) -> None:
     store.put("k", b"first!", ANY)
     before = store.head("k")
     first = listed(store)["k"]
@@ -101,11 +101,11 @@ def test_a_version_stays_what_it_was(store: ObjectStore) -> None:
     assert at_version(store, second).get("k") == b"2nd"
 
 
-def test_without_a_version_it_is_the_store_itself(store: ObjectStore) -> None:
+def test_without_a_version_the_store_itself_is_read(store: ObjectStore) -> None:
     assert at_version(store, "") is store
 
 
-def test_a_version_of_another_object_is_not_there(store: ObjectStore) -> None:
+def test_a_version_of_another_object_is_not_found(store: ObjectStore) -> None:
     store.put("a", b"1", ANY)
     store.put("b", b"2", ANY)
     old = at_version(store, listed(store)["a"])
@@ -135,7 +135,7 @@ def test_current_versions_are_listed_in_order(
         assert at_version(store, version).get(name) == name.encode()
 
 
-def test_a_bucket_that_keeps_no_versions_is_told(make: Make) -> None:
+def test_a_bucket_without_versioning_is_reported(make: Make) -> None:
     for keeps in (True, False):
         store = make(keeps=keeps)
         store.put("k", b"", ANY)  # on Azure objects tell, not the bucket
@@ -183,7 +183,7 @@ def test_a_signed_url_reads_the_version(store: ObjectStore, key: str) -> None:
         assert answer.read() == b"first"
 
 
-def test_the_signature_is_the_sdk_s(
+def test_the_signature_equals_that_of_the_sdk(
     aws_environment: pytest.MonkeyPatch, moto_endpoint: str
 ) -> None:
     from botocore.config import Config
@@ -218,7 +218,7 @@ def _query(url: str) -> list[tuple[str, str]]:
     return parse_qsl(urlsplit(url).query, strict_parsing=True)
 
 
-def test_errors_of_versions_are_lakecli_s(store: ObjectStore) -> None:
+def test_errors_about_versions_are_translated(store: ObjectStore) -> None:
     store.put("k", b"1", ANY)
     with pytest.raises(LakeError):
         at_version(store, "no.such.version").get("k")

@@ -88,7 +88,7 @@ class UploadsContract:
         uploads.complete("k", upload, [part], ANY)
         assert make_store().get("k") == b"second"
 
-    def test_parts_may_be_sent_side_by_side(
+    def test_parts_can_be_sent_concurrently(
         self, make_store: Callable[[], ObjectStore], uploads: Uploads
     ) -> None:
         upload = uploads.start("k")
@@ -118,7 +118,7 @@ class UploadsContract:
         uploads.complete("k", upload, [part], ABSENT if self.has_conditions else ANY)
         assert make_store().get("k") == b"slow"
 
-    def test_what_was_dropped_is_gone(
+    def test_an_aborted_upload_is_gone(
         self, make_store: Callable[[], ObjectStore], uploads: Uploads
     ) -> None:
         upload = uploads.start("k")

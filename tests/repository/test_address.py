@@ -28,6 +28,6 @@ def test_an_address_is_a_bucket_and_a_key(address: str, bucket: str, key: str) -
 
 
 @pytest.mark.parametrize("address", ["ftp://host/a", "s3:///a", "nowhere"])
-def test_what_no_store_serves_is_refused(address: str) -> None:
+def test_an_address_of_no_store_is_refused(address: str) -> None:
     with pytest.raises(UsageError):
         split_address(address)

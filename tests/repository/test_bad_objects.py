@@ -78,7 +78,9 @@ BAD_REFS = {
 
 
 @pytest.mark.parametrize("make", BAD_REFS.values(), ids=BAD_REFS)
-def test_one_bad_ref_stops_nobody(clones: tuple[Repository, ...], make: Any) -> None:
+def test_fetch_reads_the_other_refs_beside_a_bad_one(
+    clones: tuple[Repository, ...], make: Any
+) -> None:
     one, two = clones
     fetch(two)
     known = tracked(two)
@@ -100,7 +102,7 @@ def tracked(repository: Repository) -> dict[tuple[str, str], Any]:
         return {(each.kind, each.name): each for each in TrackingStore(txn, repository.key).iter()}
 
 
-def test_a_clone_leaves_it_out(clones: tuple[Repository, ...], tmp_path: Path) -> None:
+def test_a_clone_leaves_a_bad_ref_out(clones: tuple[Repository, ...], tmp_path: Path) -> None:
     one, _ = clones
     one.store.put(SIDE, b"garbage", ANY)
     with machine(tmp_path / "three", "three") as lake:
@@ -110,7 +112,7 @@ def test_a_clone_leaves_it_out(clones: tuple[Repository, ...], tmp_path: Path) -
         assert branch.show(made.repository, "main") is not None
 
 
-def test_pushing_onto_it_is_refused_and_a_clone_that_knew_it_mends_it(
+def test_push_refuses_a_bad_ref_until_it_is_repaired(
     clones: tuple[Repository, ...],
 ) -> None:
     one, two = clones
@@ -127,7 +129,7 @@ def test_pushing_onto_it_is_refused_and_a_clone_that_knew_it_mends_it(
     assert fetch(two).damaged == ()
 
 
-def test_what_is_too_large_is_never_fetched_whole() -> None:
+def test_an_object_that_is_too_large_is_never_fetched_whole() -> None:
     """Only a store that is asked for a beginning can spare the rest."""
     read: list[int | None] = []
 
@@ -182,7 +184,7 @@ def forged_pack(store: ObjectStore, repository: Repository, **fields: Any) -> tu
     ],
     ids=["absolute", "absolute of 64", "parents", "message"],
 )
-def test_one_bad_commit_stops_nobody(
+def test_fetch_reads_the_other_commits_beside_a_bad_one(
     clones: tuple[Repository, ...], tmp_path: Path, fields: dict[str, Any]
 ) -> None:
     """A pushed commit that names an absolute path as its tree once had that file replaced."""
@@ -234,7 +236,7 @@ def test_a_ref_to_a_bad_commit_is_left_out(clones: tuple[Repository, ...]) -> No
 
 
 @pytest.mark.parametrize("damage", ["garbage", "large", "bomb"])
-def test_one_bad_pack_stops_nobody(
+def test_fetch_reads_the_other_packs_beside_a_bad_one(
     clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     one, two = clones
@@ -268,7 +270,7 @@ def test_one_bad_pack_stops_nobody(
     assert position(two) == pushed.after
 
 
-def test_a_commit_that_nobody_would_read_is_refused(clones: tuple[Repository, ...]) -> None:
+def test_a_commit_that_readers_would_refuse_is_refused(clones: tuple[Repository, ...]) -> None:
     one, _ = clones
     stage(one, "main", {b"long": b"1"})
     for fields in (

@@ -28,7 +28,7 @@ def uncommitted(repository: Repository, name: str) -> list[tuple[ChangeType, byt
         return [(each.type, each.path) for each in differences]
 
 
-def test_a_branch_starts_at_a_commit_without_what_is_staged(repository: Repository) -> None:
+def test_a_new_branch_starts_at_a_commit_without_staged_changes(repository: Repository) -> None:
     head = put(repository, "main", {b"a": b"1"})
     stage(repository, "main", {b"b": b"2"})
     assert branch.create(repository, "side", source="main").commit_id == head
@@ -38,7 +38,7 @@ def test_a_branch_starts_at_a_commit_without_what_is_staged(repository: Reposito
     assert [each.name for each in branch.iter_branches(repository, prefix="ma")] == ["main"]
 
 
-def test_names_are_taken_once(repository: Repository) -> None:
+def test_an_existing_name_is_refused(repository: Repository) -> None:
     branch.create(repository, "one", source="main")
     tag.create(repository, "two", "main")
     for name, taken in (("one", "branch one exists"), ("two", "a tag has the name two")):
@@ -74,7 +74,7 @@ def test_the_default_branch_cannot_be_deleted(repository: Repository) -> None:
         branch.delete(repository, "main")
 
 
-def test_uncommitted_changes_are_what_differs_from_the_head(repository: Repository) -> None:
+def test_uncommitted_changes_are_the_differences_from_the_head(repository: Repository) -> None:
     put(repository, "main", {b"changed": b"1", b"gone": b"1", b"same": b"1"})
     stage(
         repository,
@@ -90,7 +90,7 @@ def test_uncommitted_changes_are_what_differs_from_the_head(repository: Reposito
         assert [each.path for each in differences] == [b"new"]
 
 
-def test_reset_throws_away_all_a_prefix_or_one_object(repository: Repository) -> None:
+def test_reset_discards_everything_or_a_prefix_or_one_object(repository: Repository) -> None:
     put(repository, "main", {b"a/1": b"1"})
     stage(repository, "main", {b"a/1": b"2", b"a/2": b"2", b"b": b"2"})
     assert branch.reset_object(repository, "main", b"a/1") == 1
@@ -102,7 +102,7 @@ def test_reset_throws_away_all_a_prefix_or_one_object(repository: Repository) ->
     assert uncommitted(repository, "main") == []
 
 
-def test_reset_reaches_what_an_interrupted_commit_sealed(tmp_path: Path) -> None:
+def test_reset_discards_changes_sealed_by_an_interrupted_commit(tmp_path: Path) -> None:
     class Interrupted(Exception):
         pass
 

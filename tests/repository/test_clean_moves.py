@@ -101,7 +101,9 @@ def staged(repository: Repository, name: str = "main") -> dict[bytes, bytes]:
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_nothing_staged_before_a_move_acts_after_it(repository: Repository, move: str) -> None:
+def test_changes_staged_before_a_move_have_no_effect_after_it(
+    repository: Repository, move: str
+) -> None:
     prepare(repository, move)
     stage_no_ops(repository)
     no_ops = staged(repository)
@@ -122,7 +124,7 @@ def test_nothing_staged_before_a_move_acts_after_it(repository: Repository, move
     assert read(repository, "main") == checksums(AFTER)
 
 
-def test_what_is_staged_during_a_move_stays_staged(tmp_path: Path) -> None:
+def test_changes_staged_during_a_move_stay_staged(tmp_path: Path) -> None:
     writes = [b"late"]
 
     def write_once(step: str) -> None:
@@ -140,7 +142,7 @@ def test_what_is_staged_during_a_move_stays_staged(tmp_path: Path) -> None:
         assert read(repository, "main") == checksums({**AFTER, b"late": b"1"})
 
 
-def test_a_change_staged_between_looking_and_sealing_is_not_lost(tmp_path: Path) -> None:
+def test_a_change_staged_between_check_and_seal_is_not_lost(tmp_path: Path) -> None:
     changes = [b"a"]
 
     def change_once(step: str) -> None:
@@ -167,7 +169,7 @@ def test_a_refused_move_seals_nothing(repository: Repository) -> None:
     assert branch.show(repository, "main") == before
 
 
-def test_a_move_over_what_a_killed_commit_had_sealed_is_refused(tmp_path: Path) -> None:
+def test_a_move_over_changes_sealed_by_a_killed_commit_is_refused(tmp_path: Path) -> None:
     def killed(step: str) -> None:
         if step == "move":
             raise KeyboardInterrupt
@@ -191,7 +193,7 @@ def test_a_move_over_what_a_killed_commit_had_sealed_is_refused(tmp_path: Path) 
         assert read(repository, "main@") == checksums({**BEFORE, b"a": b"mine"})
 
 
-def test_every_uncommitted_change_is_named_up_to_a_limit(repository: Repository) -> None:
+def test_uncommitted_changes_are_listed_up_to_a_limit(repository: Repository) -> None:
     prepare(repository)
     stage(repository, "main", {b"a": b"mine", b"b": None, b"c": b"1", b"z": b"1"})
     for refused in (_merge, _cherry_pick, _preview):
@@ -210,7 +212,7 @@ def _preview(repository: Repository) -> None:
         pass
 
 
-def test_a_commit_of_no_change_takes_off_what_is_staged(repository: Repository) -> None:
+def test_a_commit_without_changes_removes_the_staged_entries(repository: Repository) -> None:
     prepare(repository)
     stage_no_ops(repository)
     no_ops = staged(repository)
@@ -228,7 +230,7 @@ def test_a_commit_of_no_change_takes_off_what_is_staged(repository: Repository) 
 
 
 @pytest.mark.parametrize("sync", [False, True], ids=["manual", "auto"])
-def test_commit_refuses_what_was_staged_while_a_merge_changed_the_same_path(
+def test_commit_refuses_a_change_staged_while_a_merge_changed_its_path(
     tmp_path: Path, *, sync: bool
 ) -> None:
     def stage_once(step: str) -> None:
@@ -251,7 +253,7 @@ def test_commit_refuses_what_was_staged_while_a_merge_changed_the_same_path(
         assert branch.show(repository, "main").commit_id == head.id
 
 
-def test_a_change_that_an_undo_left_meanwhile_is_committed(tmp_path: Path) -> None:
+def test_a_change_left_by_an_undo_meanwhile_is_committed(tmp_path: Path) -> None:
     undone: list[bytes] = []
 
     def undo_once(step: str) -> None:
@@ -270,7 +272,7 @@ def test_a_change_that_an_undo_left_meanwhile_is_committed(tmp_path: Path) -> No
         assert read(repository, "main@") == checksums({b"b": b"1", b"c": b"1"})
 
 
-def test_what_another_commit_sealed_meanwhile_is_not_discarded(tmp_path: Path) -> None:
+def test_changes_sealed_by_another_commit_meanwhile_are_not_discarded(tmp_path: Path) -> None:
     steps: list[str] = []
 
     def seal_other_changes(step: str) -> None:
@@ -298,7 +300,7 @@ def _has_staged(repository: Repository, path: bytes) -> bool:
     return path in staged(repository)
 
 
-def test_a_commit_of_no_change_is_no_operation_where_nothing_is_staged(
+def test_a_commit_with_nothing_staged_logs_no_operation(
     repository: Repository,
 ) -> None:
     prepare(repository)
@@ -314,7 +316,7 @@ def _log(repository: Repository) -> list[str]:
     return [logged.operation.kind for logged in iter_log(repository)]
 
 
-def test_a_restored_path_over_what_is_sealed_is_no_change_either(tmp_path: Path) -> None:
+def test_a_path_restored_over_a_sealed_change_is_no_change(tmp_path: Path) -> None:
     def killed(step: str) -> None:
         if step == "move":
             raise KeyboardInterrupt
@@ -334,7 +336,7 @@ def test_a_restored_path_over_what_is_sealed_is_no_change_either(tmp_path: Path)
         assert read(repository, "main") == checksums(AFTER)
 
 
-def test_a_reset_path_is_not_in_the_commit_under_way(tmp_path: Path) -> None:
+def test_a_reset_path_is_not_in_the_running_commit(tmp_path: Path) -> None:
     resets = [b"a"]
 
     def reset_once(step: str) -> None:
@@ -373,7 +375,9 @@ def shared(repository: Repository, act: Callable[[Repository], object]) -> None:
     sharing.finish()
 
 
-def test_a_shared_merge_takes_them_off(clones: tuple[Repository, ...]) -> None:
+def test_a_shared_merge_removes_staged_entries_without_changes(
+    clones: tuple[Repository, ...],
+) -> None:
     ada, bob = clones
     shared(ada, prepare)
     stage_no_ops(ada)
@@ -384,7 +388,7 @@ def test_a_shared_merge_takes_them_off(clones: tuple[Repository, ...]) -> None:
     assert read(bob, "main") == checksums(AFTER)
 
 
-def test_so_does_the_next_command_after_a_merge_that_was_killed(
+def test_the_command_after_a_killed_merge_removes_staged_entries_without_changes(
     clones: tuple[Repository, ...],
 ) -> None:
     ada, _ = clones
@@ -411,7 +415,7 @@ def test_so_does_the_next_command_after_a_merge_that_was_killed(
 
 
 @pytest.mark.parametrize("changes", [{}, {b"mine": b"1"}], ids=["clean", "dirty"])
-def test_a_branch_that_follows_drops_what_changes_nothing(
+def test_a_branch_that_follows_drops_staged_entries_without_changes(
     clones: tuple[Repository, ...], changes: dict[bytes, bytes]
 ) -> None:
     ada, bob = clones
@@ -463,7 +467,7 @@ def test_a_change_staged_while_a_branch_is_about_to_follow_stays(
     assert read(bob, "main") == checksums({**AFTER, b"a": b"mine"})
 
 
-def test_undo_after_following_takes_back_the_staging_alone(
+def test_undo_after_following_restores_only_the_staging(
     clones: tuple[Repository, ...],
 ) -> None:
     ada, bob = clones
@@ -481,7 +485,7 @@ def test_undo_after_following_takes_back_the_staging_alone(
     assert not staged(bob)
 
 
-def test_what_a_killed_commit_had_sealed_goes_as_well(clones: tuple[Repository, ...]) -> None:
+def test_entries_sealed_by_a_killed_commit_are_dropped_too(clones: tuple[Repository, ...]) -> None:
     ada, bob = clones
     shared(ada, prepare)
     shared(bob, stage_no_ops)
@@ -501,7 +505,9 @@ def test_what_a_killed_commit_had_sealed_goes_as_well(clones: tuple[Repository, 
     assert read(bob, "main") == checksums(AFTER)
 
 
-def test_pulling_forward_drops_what_changes_nothing(clones: tuple[Repository, ...]) -> None:
+def test_a_fast_forward_pull_drops_staged_entries_without_changes(
+    clones: tuple[Repository, ...],
+) -> None:
     ada, bob = clones
     me = PushOptions("me")
     prepare(ada)
@@ -520,7 +526,7 @@ def test_pulling_forward_drops_what_changes_nothing(clones: tuple[Repository, ..
     assert read(bob, "main") == checksums({**AFTER, b"mine": b"1"})
 
 
-def test_pulling_forward_still_refuses_a_real_change(clones: tuple[Repository, ...]) -> None:
+def test_a_fast_forward_pull_refuses_a_staged_change(clones: tuple[Repository, ...]) -> None:
     ada, bob = clones
     me = PushOptions("me")
     prepare(ada)

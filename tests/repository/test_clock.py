@@ -67,7 +67,7 @@ def test_every_command_that_writes_dates(
 
 
 @pytest.mark.parametrize("minutes", [0, 59, -59])
-def test_a_clock_that_is_near_enough(
+def test_a_small_clock_difference_is_accepted(
     minutes: int, repository: Repository, bucket: FaultyStore
 ) -> None:
     set_date(bucket, timedelta(minutes=minutes))
@@ -75,7 +75,7 @@ def test_a_clock_that_is_near_enough(
     assert told(repository) == []
 
 
-def test_a_store_that_was_not_asked(repository: Repository) -> None:
+def test_no_response_of_the_store_gives_no_clock_warning(repository: Repository) -> None:
     unused = through(repository)
     tag.create(unused, "v1", "main")
     assert told(unused) == []

@@ -68,7 +68,7 @@ def everything(repository: Repository) -> dict[str, Any]:
     return {"refs": positions, "commits": commits, "contents": contents}
 
 
-def test_a_lost_store_is_rebuilt_from_the_bucket(first: Repository, second: Lake) -> None:
+def test_clone_rebuilds_a_lost_local_store(first: Repository, second: Lake) -> None:
     make_commit(first, b"a")
     branch.create(first, "side", source="main")
     make_commit(first, b"b", "side")
@@ -90,19 +90,19 @@ def test_a_lost_store_is_rebuilt_from_the_bucket(first: Repository, second: Lake
     assert position(first) == branch.show(made.repository, "main").commit_id
 
 
-def test_the_name_is_this_machines_own(first: Repository, second: Lake) -> None:
+def test_a_clone_has_a_local_name(first: Repository, second: Lake) -> None:
     made = clone(second, NAMESPACE + "/", "another-name")
     assert made.uri == "lakefs://another-name"
     assert made.record.uuid == first.record.uuid
 
 
-def test_of_a_repository_that_was_never_pushed(first: Repository, second: Lake) -> None:
+def test_a_repository_that_was_never_pushed_can_be_cloned(first: Repository, second: Lake) -> None:
     made = clone_counted(second, NAMESPACE, "demo")
     assert everything(made.repository) == everything(first)
     assert (made.branches, made.tags, made.commits) == (1, 0, 0)
 
 
-def test_it_is_an_operation(first: Repository, second: Lake) -> None:
+def test_a_clone_is_an_operation(first: Repository, second: Lake) -> None:
     tag.create(first, "v1", "main")
     push_all(first, ME)
     made = clone(second, NAMESPACE, "demo")
@@ -117,7 +117,7 @@ def test_it_is_an_operation(first: Repository, second: Lake) -> None:
     ]
 
 
-def test_taken_names(first: Repository, second: Lake) -> None:
+def test_clone_refuses_a_name_in_use(first: Repository, second: Lake) -> None:
     clone(second, NAMESPACE, "demo")
     with pytest.raises(AlreadyExists, match="'demo' exists already") as raised:
         clone(second, "s3://elsewhere/ns", "demo")
@@ -128,7 +128,7 @@ def test_taken_names(first: Repository, second: Lake) -> None:
         clone(first.lake, NAMESPACE, "demo")
 
 
-def test_again_after_it_was_forgotten_here(first: Repository) -> None:
+def test_a_forgotten_repository_can_be_cloned_again(first: Repository) -> None:
     pushed = make_commit(first, b"a")
     branch.create(first, "unpushed", source="main")
     tag.create(first, "local", "main")
@@ -157,7 +157,7 @@ def test_again_after_it_was_forgotten_here(first: Repository) -> None:
     assert bytes.fromhex(main["staging_token"]) in operation.sealed
 
 
-def test_refs_that_are_deleted_there_are_not_made(first: Repository, second: Lake) -> None:
+def test_clone_skips_refs_deleted_in_the_bucket(first: Repository, second: Lake) -> None:
     from lakecli.repository.push import push_deletion
 
     make_commit(first, b"a")
@@ -168,7 +168,7 @@ def test_refs_that_are_deleted_there_are_not_made(first: Repository, second: Lak
     assert [each.name for each in branch.iter_branches(made)] == ["main"]
 
 
-def test_refs_whose_commits_are_missing_are_left_out(
+def test_clone_skips_refs_whose_commits_are_missing(
     first: Repository, second: Lake, bucket: FaultyStore
 ) -> None:
     make_commit(first, b"a")
@@ -235,7 +235,7 @@ def forbid_reading(bucket: FaultyStore) -> None:
         (spoil_pack, "pack", "_lakecli/commits/"),
     ],
 )
-def test_what_is_damaged_is_left_out_and_comes_once_it_is_repaired(
+def test_clone_skips_damaged_refs_and_fetch_adds_them_once_repaired(
     first: Repository, second: Lake, bucket: FaultyStore, *, spoil: Any, kind: str, said: str
 ) -> None:
     make_commit(first, b"a")
@@ -265,7 +265,7 @@ def test_what_is_damaged_is_left_out_and_comes_once_it_is_repaired(
         (forbid_reading, ErrorKind.PERMISSION, "refused get"),
     ],
 )
-def test_bad_input(
+def test_clone_refuses_bad_input(
     first: Repository,
     second: Lake,
     bucket: FaultyStore,
@@ -289,7 +289,7 @@ def test_bad_input(
     assert everything(clone(second, NAMESPACE, "demo")) == everything(first)
 
 
-def test_what_only_newer_versions_may_write_is_cloned_and_not_pushed(
+def test_a_repository_of_a_newer_format_is_cloned_and_not_pushed(
     first: Repository, second: Lake, bucket: FaultyStore
 ) -> None:
     put(bucket, needs_write=["more"])
@@ -301,7 +301,7 @@ def test_what_only_newer_versions_may_write_is_cloned_and_not_pushed(
     assert first.record.uuid == made.record.uuid
 
 
-def test_packs_that_were_replaced_go_after_a_day(
+def test_replaced_packs_are_deleted_after_a_day(
     first: Repository, second: Lake, bucket: FaultyStore
 ) -> None:
     newest = initial(first)
@@ -378,7 +378,7 @@ def long_history(repository: Repository) -> list[Commit]:
     return history
 
 
-def test_what_a_clone_of_a_long_history_costs(
+def test_a_clone_of_a_long_history_takes_few_requests(
     first: Repository, second: Lake, bucket: FaultyStore
 ) -> None:
     history = long_history(first)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 
-def test_a_commit_makes_what_is_staged_history(repository: Repository) -> None:
+def test_a_commit_records_the_staged_changes(repository: Repository) -> None:
     before = branch.show(repository, "main").commit_id
     stage(repository, "main", {b"a": b"1", b"b": b"2"})
     made = commit(repository, "main", message="first", committer="me", metadata={"k": "v"})
@@ -37,7 +37,7 @@ def test_a_commit_makes_what_is_staged_history(repository: Repository) -> None:
     assert (after.commit_id, after.sealed_tokens) == (made.id, ())
 
 
-def test_a_branch_reads_staging_over_its_head(repository: Repository) -> None:
+def test_staged_changes_are_read_over_the_head(repository: Repository) -> None:
     stage(repository, "main", {b"a": b"1", b"b": b"2"})
     commit(repository, "main", message="first", committer="me")
     stage(repository, "main", {b"a": None, b"b": b"changed", b"c": b"3"})
@@ -46,7 +46,7 @@ def test_a_branch_reads_staging_over_its_head(repository: Repository) -> None:
     assert read(repository, "main@") == checksums({b"a": b"1", b"b": b"2"})
 
 
-def test_the_same_contents_again_are_nothing_to_commit(repository: Repository) -> None:
+def test_staging_the_same_contents_is_nothing_to_commit(repository: Repository) -> None:
     stage(repository, "main", {b"a": b"1"})
     first = commit(repository, "main", message="first", committer="me")
     stage(repository, "main", {b"a": b"1", b"gone": None})
@@ -66,7 +66,7 @@ def test_the_same_contents_again_are_nothing_to_commit(repository: Repository) -
         ("metadata", {"metadata": {"\udcff": "value"}}),
     ],
 )
-def test_what_could_never_be_pushed_is_no_commit(
+def test_a_commit_that_could_not_be_pushed_is_refused(
     repository: Repository, what: str, fields: dict[str, Any]
 ) -> None:
     stage(repository, "main", {b"a": b"1"})
@@ -87,7 +87,7 @@ def test_an_unknown_branch_is_not_found(repository: Repository) -> None:
         commit(repository, "nowhere", message="m", committer="me")
 
 
-def test_a_writer_during_a_commit_keeps_its_write(tmp_path: Path) -> None:
+def test_a_write_during_a_commit_stays_staged(tmp_path: Path) -> None:
     steps: list[str] = []
 
     def write_while_building(step: str) -> None:
@@ -106,7 +106,7 @@ def test_a_writer_during_a_commit_keeps_its_write(tmp_path: Path) -> None:
         assert read(repository, "main@") == checksums({b"a": b"1", b"b": b"late"})
 
 
-def test_a_commit_whose_changes_another_one_took_says_which(tmp_path: Path) -> None:
+def test_a_commit_names_the_one_that_took_its_changes(tmp_path: Path) -> None:
     pending: list[str] = []
 
     def commit_in_between(step: str) -> None:
@@ -131,7 +131,7 @@ def test_a_commit_whose_changes_another_one_took_says_which(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("sealed", [{}, {b"a": b"1"}], ids=["nothing staged", "equal records"])
-def test_a_merge_that_loses_the_race_builds_again_on_the_new_head(
+def test_a_merge_that_loses_a_race_is_rebuilt_on_the_new_head(
     tmp_path: Path, sealed: dict[bytes, bytes]
 ) -> None:
     pending: list[str] = []
@@ -160,7 +160,7 @@ def test_a_merge_that_loses_the_race_builds_again_on_the_new_head(
         assert messages == [made.message, "faster", "base", "Repository created"]
 
 
-def test_a_commit_that_loses_the_race_builds_again_on_the_new_head(tmp_path: Path) -> None:
+def test_a_commit_that_loses_a_race_is_rebuilt_on_the_new_head(tmp_path: Path) -> None:
     """A pull that moves the branch forward meanwhile leaves what is sealed on it."""
     with Clones.make(tmp_path, "ada", "bob") as clones:
         ada, bob = clones.repositories
@@ -185,7 +185,7 @@ def test_a_commit_that_loses_the_race_builds_again_on_the_new_head(tmp_path: Pat
 
 
 @pytest.mark.parametrize("how", ["reset", "undo"])
-def test_a_commit_is_built_again_without_what_was_thrown_away(tmp_path: Path, how: str) -> None:
+def test_a_commit_is_rebuilt_without_discarded_changes(tmp_path: Path, how: str) -> None:
     pending = [how]
 
     def throw_away(step: str) -> None:
@@ -206,7 +206,7 @@ def test_a_commit_is_built_again_without_what_was_thrown_away(tmp_path: Path, ho
         assert not read(repository, "main")
 
 
-def test_every_commit_is_one_operation_with_what_takes_it_back(repository: Repository) -> None:
+def test_every_commit_is_one_operation_that_can_be_undone(repository: Repository) -> None:
     stage(repository, "main", {b"a": b"1"})
     before = branch.show(repository, "main")
     made = commit(repository, "main", message="first", committer="me")

@@ -47,7 +47,7 @@ def write(root: Path, name: bytes, data: bytes = b"data", mtime: int | None = No
         return destination.write(name, [data], mtime=mtime)
 
 
-def test_files_and_their_times(root: Path) -> None:
+def test_files_are_written_with_their_times(root: Path) -> None:
     assert write(root, b"a/b/c", b"12345", 1_600_000_000) == 5
     assert write(root, b"a/empty", b"", -1) == 0
     assert write(root, b"\xff\n", b"odd") == 3
@@ -56,7 +56,7 @@ def test_files_and_their_times(root: Path) -> None:
     assert tree(root) == {"a/b/c": b"12345", "a/empty": b"", os.fsdecode(b"\xff\n"): b"odd"}
 
 
-def test_a_time_that_no_disk_keeps_is_left_out(root: Path) -> None:
+def test_a_time_that_the_disk_cannot_keep_is_ignored(root: Path) -> None:
     assert write(root, b"a", mtime=10**30) == 4
     assert tree(root) == {"a": b"data"}
 
@@ -65,7 +65,7 @@ def test_a_time_that_no_disk_keeps_is_left_out(root: Path) -> None:
     "name",
     [b"", b".", b"..", b"/a", b"a/", b"a//b", b"../x", b"a/../../x", b"a/./b", b"a/..", b"a\0b"],
 )
-def test_names_that_are_no_files(root: Path, name: bytes) -> None:
+def test_a_name_that_cannot_be_a_file_is_refused(root: Path, name: bytes) -> None:
     with pytest.raises(UnsafeName):
         write(root, name)
     assert not root.exists() or not tree(root)
@@ -99,7 +99,7 @@ def test_nothing_is_ever_written_outside(
     assert {path.name for path in base.iterdir()} == {"root", "outside"}
 
 
-def test_a_link_is_replaced_and_not_followed(root: Path, outside: Path) -> None:
+def test_a_symbolic_link_is_replaced_and_not_followed(root: Path, outside: Path) -> None:
     root.mkdir()
     (root / "file").symlink_to(outside / "precious")
     write(root, b"file")
@@ -107,7 +107,7 @@ def test_a_link_is_replaced_and_not_followed(root: Path, outside: Path) -> None:
     assert tree(outside) == {"precious": b"mine"}
 
 
-def test_a_link_inside_is_refused(root: Path, outside: Path) -> None:
+def test_a_symbolic_link_as_a_directory_is_refused(root: Path, outside: Path) -> None:
     root.mkdir()
     (root / "dir").symlink_to(outside)
     with pytest.raises(UnsafeName, match="'dir' is a file or a symbolic link"):
@@ -115,13 +115,13 @@ def test_a_link_inside_is_refused(root: Path, outside: Path) -> None:
     assert tree(outside) == {"precious": b"mine"}
 
 
-def test_the_root_itself_may_be_a_link(tmp_path: Path, outside: Path) -> None:
+def test_the_root_may_be_a_symbolic_link(tmp_path: Path, outside: Path) -> None:
     (tmp_path / "link").symlink_to(outside)
     write(tmp_path / "link", b"x")
     assert tree(outside) == {"precious": b"mine", "x": b"data"}
 
 
-def test_files_and_directories_in_the_way(root: Path) -> None:
+def test_a_file_or_directory_in_the_way_is_refused(root: Path) -> None:
     write(root, b"a/b")
     with pytest.raises(UnsafeName):
         write(root, b"a/b/c")
@@ -134,7 +134,7 @@ def test_files_and_directories_in_the_way(root: Path) -> None:
     assert tree(root) == {"a/b": b"data"}
 
 
-def test_what_is_there_stays_until_the_new_is_complete(root: Path) -> None:
+def test_an_existing_file_stays_until_the_new_one_is_complete(root: Path) -> None:
     write(root, b"file", b"old")
 
     def pieces() -> Iterator[bytes]:
@@ -151,7 +151,7 @@ def _gone(_: bytes) -> bytes:
     raise IntegrityError("gone")
 
 
-def test_nothing_is_made_where_nothing_can_be_read(root: Path) -> None:
+def test_a_source_that_fails_creates_nothing(root: Path) -> None:
     def pieces() -> Iterator[bytes]:
         yield from map(_gone, [b""])
 
@@ -160,7 +160,7 @@ def test_nothing_is_made_where_nothing_can_be_read(root: Path) -> None:
     assert not root.exists()
 
 
-def test_a_temporary_left_behind_is_in_nobodys_way(root: Path) -> None:
+def test_an_abandoned_temporary_file_is_no_obstacle(root: Path) -> None:
     write(root, b"first")
     for number in range(3):
         (root / f".lakecli-{os.getpid()}-{number}.tmp").write_bytes(b"of a killed process")
@@ -168,7 +168,7 @@ def test_a_temporary_left_behind_is_in_nobodys_way(root: Path) -> None:
     assert (root / "second").read_bytes() == b"data"
 
 
-def test_directories(root: Path) -> None:
+def test_directories_are_made(root: Path) -> None:
     with Destination(os.fsencode(root)) as destination:
         destination.make_directory(b"a/b")
         destination.make_directory(b"a/b")
@@ -177,7 +177,7 @@ def test_directories(root: Path) -> None:
             destination.make_directory(b"../x")
 
 
-def test_from_many_threads(root: Path) -> None:
+def test_files_are_written_by_many_threads(root: Path) -> None:
     with Destination(os.fsencode(root)) as destination:
 
         def run(first: int) -> None:
@@ -198,7 +198,7 @@ def test_from_many_threads(root: Path) -> None:
     ("code", "error"),
     [("EACCES", Unwritable), ("EROFS", Unwritable), ("ENOSPC", NoRoom), ("EDQUOT", NoRoom)],
 )
-def test_a_disk_that_does_not_take_it(
+def test_a_disk_error_leaves_no_file(
     root: Path, monkeypatch: pytest.MonkeyPatch, code: str, error: type[Exception]
 ) -> None:
     import errno

@@ -76,7 +76,7 @@ def not_well(found: dict[str, Check]) -> dict[str, Verdict]:
     }
 
 
-def test_a_repository_that_is_well(lake: Lake, repository: Repository) -> None:
+def test_a_healthy_repository_has_no_problems(lake: Lake, repository: Repository) -> None:
     found = of_repository(lake)
     assert not_well(found) == {}
     assert found["claim"].details == {"uuid": repository.record.uuid}
@@ -85,12 +85,12 @@ def test_a_repository_that_is_well(lake: Lake, repository: Repository) -> None:
     assert purposes.verdict_of(found.values()) is Verdict.OK
 
 
-def test_no_such_repository(lake: Lake) -> None:
+def test_an_unknown_repository_is_not_found(lake: Lake) -> None:
     with pytest.raises(NotFound, match="no repository 'demo'"):
         of_repository(lake)
 
 
-def test_a_local_store_that_does_not_open(tmp_path: Path) -> None:
+def test_a_local_store_that_does_not_open_is_reported(tmp_path: Path) -> None:
     def refuse() -> Lake:
         raise Refused("the local store was written by a newer lakecli", hint="upgrade lakecli")
 
@@ -110,7 +110,7 @@ def test_a_local_store_that_does_not_open(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("used", "verdict"), [(79, Verdict.OK), (80, Verdict.WARNING), (100, Verdict.WARNING)]
 )
-def test_a_map_that_fills_up(
+def test_a_map_that_fills_up_is_reported(
     lake: Lake,
     repository: Repository,
     used: int,
@@ -124,7 +124,7 @@ def test_a_map_that_fills_up(
     assert found["map"].details == {"used": str(used), "size": "100"}
 
 
-def test_a_cache_that_cannot_be_written(lake: Lake, repository: Repository) -> None:
+def test_an_unwritable_cache_is_reported(lake: Lake, repository: Repository) -> None:
     del repository
     lake.home.cache.write_text("in the way")
     found = of_repository(lake)
@@ -143,7 +143,7 @@ def test_a_cache_that_cannot_be_written(lake: Lake, repository: Repository) -> N
     ],
 )
 @pytest.mark.parametrize("full", ["store", "cache", "namespace"])
-def test_disks_that_are_full(
+def test_a_full_disk_is_reported(
     lake: Lake, repository: Repository, full: str, free: int, verdict: Verdict
 ) -> None:
     del repository
@@ -160,7 +160,9 @@ def test_disks_that_are_full(
         assert found["disk-space"].kind is ErrorKind.UNREACHABLE
 
 
-def test_disks_that_do_not_tell(lake: Lake, repository: Repository) -> None:
+def test_a_disk_that_does_not_tell_its_space_is_no_problem(
+    lake: Lake, repository: Repository
+) -> None:
     del repository
 
     def free_space(place: str) -> int:
@@ -180,7 +182,7 @@ def test_disks_that_do_not_tell(lake: Lake, repository: Repository) -> None:
 # Namespaces
 
 
-def test_a_free_directory(tmp_path: Path) -> None:
+def test_an_unused_directory_is_accepted(tmp_path: Path) -> None:
     namespace = tmp_path / "namespace"
     namespace.mkdir()
     found = of_namespace(namespace)
@@ -204,7 +206,7 @@ def test_a_missing_directory_is_made_by_repo_create(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_directory_of_a_repository_is_to_be_mounted(
+def test_the_missing_directory_of_a_repository_should_be_mounted(
     lake: Lake, repository: Repository, tmp_path: Path
 ) -> None:
     del repository
@@ -214,21 +216,21 @@ def test_a_missing_directory_of_a_repository_is_to_be_mounted(
     assert "mount the disk" in found["reachable"].fix
 
 
-def test_a_taken_directory(lake: Lake, repository: Repository, tmp_path: Path) -> None:
+def test_a_directory_in_use_is_reported(lake: Lake, repository: Repository, tmp_path: Path) -> None:
     del lake
     found = of_namespace(tmp_path / "namespace")
     assert not_well(found) == {}
     assert found["claim"].details == {"uuid": repository.record.uuid}
 
 
-def test_a_directory_of_a_lakefs(tmp_path: Path) -> None:
+def test_a_directory_that_lakefs_uses_is_reported(tmp_path: Path) -> None:
     LocalStore(str(tmp_path)).put("_lakefs/dummy", b"", ANY)
     found = of_namespace(tmp_path)
     assert not_well(found) == {"claim": Verdict.WARNING, "shared": Verdict.SKIPPED}
     assert "lakeFS" in found["claim"].seen
 
 
-def test_what_is_no_namespace() -> None:
+def test_a_malformed_namespace_is_refused() -> None:
     with pytest.raises(UsageError):
         doctor.examine_namespace("ftp://host", INSTRUMENTS, free_space=plenty)
 
@@ -244,7 +246,7 @@ def test_what_is_no_namespace() -> None:
         (None, ErrorKind.INTEGRITY),
     ],
 )
-def test_a_namespace_that_is_not_ours_any_more(
+def test_a_namespace_that_another_repository_took_is_reported(
     lake: Lake, repository: Repository, document: bytes | None, kind: ErrorKind
 ) -> None:
     if document is None:
@@ -297,7 +299,7 @@ def allowed(found: dict[str, Check]) -> dict[str, str]:
     }
 
 
-def test_a_store_that_allows_everything(repository: Repository) -> None:
+def test_a_store_that_allows_everything_passes(repository: Repository) -> None:
     found = looked_at(repository, with_store(repository))
     assert set(allowed(found).values()) == {""}
     assert found["sharing"].verdict is found["shared"].verdict is Verdict.OK
@@ -319,7 +321,7 @@ def test_a_store_that_allows_everything(repository: Repository) -> None:
         ),
     ],
 )
-def test_what_lacks_a_permission(
+def test_a_missing_permission_is_named(
     repository: Repository, operation: str, lacks: dict[str, str]
 ) -> None:
     store = with_store(repository, errors={operation: denied(operation)})
@@ -351,14 +353,14 @@ def test_a_store_without_compare_and_set_is_remembered(repository: Repository) -
     assert store.calls.total() == 0
 
 
-def test_a_clock_that_is_far_off_forbids_sharing(repository: Repository) -> None:
+def test_a_wrong_clock_forbids_sharing(repository: Repository) -> None:
     found = looked_at(repository, with_store(repository, offset=timedelta(days=1)))
     assert found["clock"].verdict is Verdict.FAILED
     assert found["sharing"].details == {"because": "clock"}
     assert "24 hours" in found["sharing"].seen
 
 
-def test_what_clones_share_is_read(repository: Repository) -> None:
+def test_shared_refs_and_packs_are_read(repository: Repository) -> None:
     store = with_store(repository)
     good = MemoryStore(store.bucket, "ns/")
     with repository.lake.kv.read() as txn:
@@ -387,7 +389,7 @@ def test_what_clones_share_is_read(repository: Repository) -> None:
         ({"format": 9}, Verdict.FAILED),
     ],
 )
-def test_a_repository_of_a_newer_lakecli(
+def test_a_repository_of_a_newer_lakecli_is_reported(
     repository: Repository, fields: dict[str, Any], verdict: Verdict
 ) -> None:
     store = with_store(repository)
@@ -422,7 +424,7 @@ def test_the_most_serious_failure_names_the_problem(better: int) -> None:
     assert problem.hint == "fix of c"
 
 
-def test_what_did_not_fail_is_no_problem() -> None:
+def test_a_check_that_did_not_fail_is_no_problem() -> None:
     checks = [ok("a", ""), warning("b", "", fix="do"), skipped("c", "why")]
     assert purposes.problem_of(checks) is None
     assert purposes.verdict_of(checks) is Verdict.WARNING

@@ -66,7 +66,9 @@ def damage(repository: Repository, data: bytes, instead: bytes | None) -> None:
         repository.store.put(key, instead, ANY)
 
 
-def test_a_round_trip_with_times(anywhere: Repository, tmp_path: Path) -> None:
+def test_an_uploaded_tree_is_downloaded_with_its_times(
+    anywhere: Repository, tmp_path: Path
+) -> None:
     source = tmp_path / "source"
     (source / "sub").mkdir(parents=True)
     names = [b"100%", b"a?b#c d", b"new\nline", b"\xff\xfe", "ünï".encode(), b"sub/x"]
@@ -84,7 +86,7 @@ def test_a_round_trip_with_times(anywhere: Repository, tmp_path: Path) -> None:
         assert os.stat(os.fsencode(target) + b"/" + name).st_mtime == 1_000_000 * number
 
 
-def test_an_object(anywhere: Repository, tmp_path: Path) -> None:
+def test_one_object_is_downloaded(anywhere: Repository, tmp_path: Path) -> None:
     put(anywhere, {b"a/b": b"data" * 1_000_000})
     progress = RecordedProgress()
     options = DownloadOptions(progress=progress)
@@ -97,7 +99,7 @@ def test_an_object(anywhere: Repository, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("recorded", ["", "soon", "1e9", "²", "--1"])
-def test_odd_times_do_no_harm(repository: Repository, tmp_path: Path, recorded: str) -> None:
+def test_odd_times_are_ignored(repository: Repository, tmp_path: Path, recorded: str) -> None:
     put(repository, {b"x": b"data"})
     digest = h(b"data").hex()
     at = datetime(2026, 1, 1, tzinfo=UTC)
@@ -108,7 +110,7 @@ def test_odd_times_do_no_harm(repository: Repository, tmp_path: Path, recorded: 
 
 
 @pytest.mark.parametrize("recorded", ["1" * 40, "1" * 5_000, "9223372037", "-9223372037"])
-def test_a_time_that_no_file_has_fails_alone(
+def test_an_object_with_an_impossible_time_fails_alone(
     repository: Repository, tmp_path: Path, recorded: str
 ) -> None:
     put(repository, {b"t/a": b"data", b"t/c": b"more"})
@@ -138,7 +140,7 @@ def test_a_time_that_no_file_has_fails_alone(
         "s3://no-such-bucket/x",
     ],
 )
-def test_an_address_that_leads_nowhere_fails_alone(
+def test_an_object_with_a_bad_address_fails_alone(
     anywhere: Repository, tmp_path: Path, address: str
 ) -> None:
     put(anywhere, {b"t/a": b"data", b"t/c": b"more"})
@@ -151,7 +153,9 @@ def test_an_address_that_leads_nowhere_fails_alone(
 
 
 @pytest.mark.parametrize("instead", [b"WRONG BYTES", b"right", b"right bytes and more", None])
-def test_damage_leaves_nothing(anywhere: Repository, tmp_path: Path, instead: bytes | None) -> None:
+def test_a_damaged_object_leaves_no_file(
+    anywhere: Repository, tmp_path: Path, instead: bytes | None
+) -> None:
     put(anywhere, {b"x": b"right bytes"})
     damage(anywhere, b"right bytes", instead)
     (tmp_path / "x").write_bytes(b"before")
@@ -162,7 +166,7 @@ def test_damage_leaves_nothing(anywhere: Repository, tmp_path: Path, instead: by
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".tmp")]
 
 
-def test_a_tree_with_damage(anywhere: Repository, tmp_path: Path) -> None:
+def test_a_damaged_object_in_a_tree_fails_alone(anywhere: Repository, tmp_path: Path) -> None:
     put(anywhere, {b"t/%d" % number: b"%d" % number for number in range(9)})
     damage(anywhere, b"3", b"X")
     damage(anywhere, b"5", None)
@@ -198,7 +202,7 @@ def test_paths_never_leave_the_destination(anywhere: Repository, tmp_path: Path)
     assert not (tmp_path / "escaped").exists()
 
 
-def test_directory_markers_and_what_is_both(anywhere: Repository, tmp_path: Path) -> None:
+def test_directory_markers_become_directories(anywhere: Repository, tmp_path: Path) -> None:
     put(anywhere, {b"t/": b"", b"t/dir/": b"", b"t/both": b"1", b"t/both/below": b"2"})
     report = download_tree(anywhere, "main", b"t", target=tmp_path / "t")
     assert (tmp_path / "t/dir").is_dir()
@@ -206,14 +210,14 @@ def test_directory_markers_and_what_is_both(anywhere: Repository, tmp_path: Path
     assert [path for path, _ in report.failures] == [b"t/both/below"]
 
 
-def test_all_of_a_ref(anywhere: Repository, tmp_path: Path) -> None:
+def test_a_whole_ref_is_downloaded(anywhere: Repository, tmp_path: Path) -> None:
     put(anywhere, {b"a": b"1", b"b/c": b"2"})
     report = download_tree(anywhere, "main", b"", target=tmp_path / "all")
     assert report == DownloadReport(downloaded=2, size=2)
     assert files(tmp_path / "all") == {b"a": b"1", b"b/c": b"2"}
 
 
-def test_what_is_not_there(anywhere: Repository, tmp_path: Path) -> None:
+def test_a_missing_ref_or_path_is_not_found(anywhere: Repository, tmp_path: Path) -> None:
     put(anywhere, {b"dir/x": b"1"})
     with pytest.raises(NotFound) as raised:
         download_object(anywhere, "main", b"dir", target=tmp_path / "x")
@@ -226,7 +230,7 @@ def test_what_is_not_there(anywhere: Repository, tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
-def test_targets_that_are_no_files(anywhere: Repository, tmp_path: Path) -> None:
+def test_a_target_that_cannot_be_a_file_is_refused(anywhere: Repository, tmp_path: Path) -> None:
     put(anywhere, {b"x": b"1"})
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "file").write_bytes(b"")
@@ -238,7 +242,7 @@ def test_targets_that_are_no_files(anywhere: Repository, tmp_path: Path) -> None
         download_tree(anywhere, "main", b"", target=tmp_path / "file")
 
 
-def test_a_link_given_as_target_is_followed(anywhere: Repository, tmp_path: Path) -> None:
+def test_a_symbolic_link_as_target_is_followed(anywhere: Repository, tmp_path: Path) -> None:
     put(anywhere, {b"x": b"1"})
     (tmp_path / "real").write_bytes(b"old")
     (tmp_path / "link").symlink_to("real")
@@ -247,7 +251,7 @@ def test_a_link_given_as_target_is_followed(anywhere: Repository, tmp_path: Path
     assert (tmp_path / "real").read_bytes() == b"1"
 
 
-def test_a_store_that_is_gone_ends_it(repository: Repository, tmp_path: Path) -> None:
+def test_an_unreachable_store_ends_the_download(repository: Repository, tmp_path: Path) -> None:
     put(repository, {b"t/%d" % number: b"%d" % number for number in range(9)})
 
     class Down(MemoryStore):
@@ -260,14 +264,14 @@ def test_a_store_that_is_gone_ends_it(repository: Repository, tmp_path: Path) ->
     assert not (tmp_path / "t").exists()
 
 
-def test_a_namespace_that_is_gone_ends_it(repository: Repository, tmp_path: Path) -> None:
+def test_a_missing_namespace_ends_the_download(repository: Repository, tmp_path: Path) -> None:
     put(repository, {b"t/%d" % number: b"%d" % number for number in range(9)})
     repository = through(repository, MemoryStore(missing=True))
     with pytest.raises(NotFound, match="bucket"):
         download_tree(repository, "main", b"t", target=tmp_path / "t")
 
 
-def test_a_full_disk_ends_it(
+def test_a_full_disk_ends_the_download(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lakecli.repository.transfer import destination

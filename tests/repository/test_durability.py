@@ -137,7 +137,7 @@ def test_nothing_is_visible_before_its_contents_are_durable(
 # Every path that acknowledges something
 
 
-def test_staging_and_refs_never_go_ahead_of_the_disk(
+def test_staging_and_refs_refer_only_to_durable_objects(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, source = tmp_path / "namespace", tmp_path / "source"

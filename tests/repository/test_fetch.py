@@ -46,7 +46,7 @@ def changes(repository: Repository) -> list[tuple[str, Change]]:
     return [(update.name, update.change) for update in fetch(repository).updated]
 
 
-def test_branches_here_do_not_move(clones: tuple[Repository, ...]) -> None:
+def test_fetch_moves_no_local_branch(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     before = branch.show(two, "main")
     made = make_commit(one, b"a")
@@ -58,7 +58,7 @@ def test_branches_here_do_not_move(clones: tuple[Repository, ...]) -> None:
     assert fetch(two).updated == ()
 
 
-def test_what_happened_to_refs(clones: tuple[Repository, ...]) -> None:
+def test_fetch_reports_what_happened_to_refs(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     first = make_commit(one, b"a")
     branch.create(one, "side", source="main")
@@ -79,7 +79,7 @@ def test_what_happened_to_refs(clones: tuple[Repository, ...]) -> None:
     assert changes(two) == [("main2", Change.FORCED)]
 
 
-def test_tags_that_differ_stay_and_are_told(clones: tuple[Repository, ...]) -> None:
+def test_a_differing_tag_stays_and_is_reported(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     make_commit(one, b"a")
     tag.create(one, "v1", "main")
@@ -92,7 +92,7 @@ def test_tags_that_differ_stay_and_are_told(clones: tuple[Repository, ...]) -> N
     assert changes(two) == []
 
 
-def test_the_moves_are_known_here(clones: tuple[Repository, ...]) -> None:
+def test_fetch_stores_the_moves_of_refs(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     heads = []
     for path in (b"a", b"b", b"c"):
@@ -105,7 +105,7 @@ def test_the_moves_are_known_here(clones: tuple[Repository, ...]) -> None:
     assert {(move.who, move.why) for move in moves} == {(ME.who, "push")}
 
 
-def test_only_what_is_new_is_read(clones: tuple[Repository, ...], bucket: FaultyStore) -> None:
+def test_fetch_reads_only_new_objects(clones: tuple[Repository, ...], bucket: FaultyStore) -> None:
     one, two = clones
     make_commit(one, b"a")
     for name in ("b1", "b2", "b3", "b4"):
@@ -139,7 +139,7 @@ def test_packs_that_no_ref_needs_are_not_read(
     assert (report.packs, bucket.calls["get"], bucket.calls["list"]) == (1, 4, 1)
 
 
-def test_of_much_that_is_new_packs_are_listed(
+def test_fetch_lists_packs_when_many_are_new(
     clones: tuple[Repository, ...], bucket: FaultyStore
 ) -> None:
     one, two = clones
@@ -216,7 +216,7 @@ def test_a_ref_whose_commits_are_not_there_yet_stays_where_it_was(
         assert refs.find_commit(refs.get_commit(third.id).parents[0]) is not None
 
 
-def test_a_ref_that_the_listing_lacks_is_asked_for(
+def test_a_ref_missing_from_the_listing_is_read_by_its_key(
     clones: tuple[Repository, ...], bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = clones
@@ -257,7 +257,7 @@ def forbid_listing(bucket: FaultyStore) -> None:
 
 
 @pytest.mark.parametrize(("spoil", "kind"), [(spoil_ref, "branch"), (spoil_pack, "pack")])
-def test_what_is_damaged_is_left_out(
+def test_fetch_skips_damaged_refs(
     clones: tuple[Repository, ...], bucket: FaultyStore, spoil: Any, kind: str
 ) -> None:
     one, two = clones
@@ -277,7 +277,7 @@ def test_what_is_damaged_is_left_out(
         (forbid_listing, ErrorKind.PERMISSION),
     ],
 )
-def test_bad_input(
+def test_fetch_refuses_bad_input(
     clones: tuple[Repository, ...], bucket: FaultyStore, spoil: Any, kind: ErrorKind
 ) -> None:
     one, two = clones
@@ -291,9 +291,7 @@ def test_bad_input(
     assert position(two) is None
 
 
-def test_keys_that_are_no_refs_of_ours_are_passed_over(
-    clones: tuple[Repository, ...], bucket: FaultyStore
-) -> None:
+def test_fetch_ignores_unknown_keys(clones: tuple[Repository, ...], bucket: FaultyStore) -> None:
     one, two = clones
     make_commit(one, b"a")
     share(one, "main")

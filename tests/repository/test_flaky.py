@@ -73,7 +73,7 @@ def in_turn(
     return trouble
 
 
-def test_troubles_of_a_moment(
+def test_transfers_survive_temporary_failures(
     repository: Repository, proxy: FlakyProxy, source: Path, tmp_path: Path
 ) -> None:
     troubles = [Trouble.BUSY, Trouble.HANG_UP, Trouble.CUT, Trouble.HANG_UP, Trouble.BUSY] * 2
@@ -89,7 +89,7 @@ def test_troubles_of_a_moment(
         assert (tmp_path / "t" / name).read_bytes() == (source / name).read_bytes()
 
 
-def test_a_part_that_is_always_refused_for_now(
+def test_a_part_that_always_fails_fails_its_object(
     repository: Repository, proxy: FlakyProxy, source: Path
 ) -> None:
     proxy.trouble = lambda method, path: (
@@ -106,7 +106,9 @@ def test_a_part_that_is_always_refused_for_now(
     assert sum(n for (method, path), n in proxy.counts.items() if is_part(method, path)) <= 2
 
 
-def test_a_part_that_is_denied(repository: Repository, proxy: FlakyProxy, source: Path) -> None:
+def test_a_denied_part_is_not_repeated(
+    repository: Repository, proxy: FlakyProxy, source: Path
+) -> None:
     proxy.trouble = lambda method, path: Trouble.DENIED if is_part(method, path) else None
     (source / "small").unlink()
     with pytest.raises(PermissionDenied, match="AccessDenied"):

@@ -113,7 +113,7 @@ def test_every_damage_is_found_and_located(
         assert all(each.path for each in located)
 
 
-def test_counts_that_a_metarange_claims_are_checked_from_a_limit_on(
+def test_counts_in_a_metarange_are_checked_above_a_limit(
     repository: Repository, namespace: Path
 ) -> None:
     assert count_head_entries(repository, check_from=40) == 40
@@ -165,7 +165,9 @@ def test_commits_and_refs_are_checked(repository: Repository, namespace: Path) -
     assert [(each.kind, each.name) for each in findings] == [("ref", "side"), ("commit", main.id)]
 
 
-def test_a_namespace_of_another_repository_is_told(repository: Repository, namespace: Path) -> None:
+def test_a_namespace_of_another_repository_is_reported(
+    repository: Repository, namespace: Path
+) -> None:
     (namespace / REPOSITORY).write_text('{"uuid": "somebody else"}')
     (finding,) = fsck(repository)
     assert (finding.kind, finding.name) == ("repository", REPOSITORY)
@@ -174,7 +176,7 @@ def test_a_namespace_of_another_repository_is_told(repository: Repository, names
     assert "is not a repository description" in finding.what
 
 
-def test_the_index_answers_for_every_digest(repository: Repository, namespace: Path) -> None:
+def test_the_index_finds_every_digest(repository: Repository, namespace: Path) -> None:
     with DataIndex() as index:
         assert list(index.fill(repository.store, hash_data=False)) == []
         for info in repository.store.list(DATA):

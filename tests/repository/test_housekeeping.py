@@ -41,7 +41,7 @@ def kinds(repository: Repository) -> list[str]:
         return [each.kind for each in log.iter_operations(txn, repository.key)]
 
 
-def test_expired_operations_go_with_what_only_they_need(tmp_path: Path) -> None:
+def test_expired_operations_are_deleted_with_their_tokens(tmp_path: Path) -> None:
     clock = Ticking()
     with open_lake(tmp_path, clock=clock) as lake:
         repository = make_repository(lake, tmp_path)
@@ -63,7 +63,7 @@ def test_expired_operations_go_with_what_only_they_need(tmp_path: Path) -> None:
         assert len(read(repository, "main")) == 2
 
 
-def test_a_token_that_is_in_use_again_stays(tmp_path: Path) -> None:
+def test_a_token_in_use_again_stays(tmp_path: Path) -> None:
     clock = Ticking()
     with open_lake(tmp_path, clock=clock) as lake:
         repository = make_repository(lake, tmp_path)
@@ -86,7 +86,7 @@ def test_a_token_that_is_in_use_again_stays(tmp_path: Path) -> None:
             assert not area.is_empty(txn, token)
 
 
-def test_a_large_operation_goes_in_batches(tmp_path: Path) -> None:
+def test_a_large_operation_is_deleted_in_batches(tmp_path: Path) -> None:
     clock = Ticking()
     with open_lake(tmp_path, clock=clock) as lake:
         repository = make_repository(lake, tmp_path, range_entries=1024)
@@ -117,7 +117,7 @@ class TestWrongClocks:
             yield made
 
     @pytest.mark.parametrize("year", [1972, 2025, 2100])
-    def test_one_commit_at_a_wrong_time(
+    def test_one_commit_at_a_wrong_time_expires_nothing(
         self, year: int, repository: Repository, clock: Ticking
     ) -> None:
         clock.present = START.replace(year=year)
@@ -131,7 +131,7 @@ class TestWrongClocks:
             undo(repository)  # what was staged for it
 
     @pytest.mark.parametrize("year", [1972, 2025])
-    def test_while_the_clock_is_behind(
+    def test_nothing_expires_while_the_clock_is_behind(
         self, year: int, repository: Repository, clock: Ticking
     ) -> None:
         clock.present = START.replace(year=year)
@@ -139,7 +139,7 @@ class TestWrongClocks:
         assert undo(repository).operation.kind == "commit"
         assert len(list(iter_log(repository))) == 8
 
-    def test_the_first_commands_of_a_machine_without_a_battery(
+    def test_nothing_expires_at_boot_with_a_reset_clock(
         self, tmp_path: Path, clock: Ticking
     ) -> None:
         clock.present = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
@@ -168,7 +168,7 @@ class TestWrongClocks:
         assert len(kinds(repository)) == 5 + 2 * 8
         assert len(list(iter_log(repository))) == 5 + 2 * 8
 
-    def test_it_expires_all_the_same_in_the_end(
+    def test_operations_expire_once_the_clock_is_right(
         self, repository: Repository, clock: Ticking
     ) -> None:
         clock.present = START.replace(year=2100)

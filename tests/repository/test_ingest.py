@@ -95,7 +95,9 @@ class Writes:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_file_of_any_size(store: ObjectStore, file: Callable[[bytes], bytes], size: int) -> None:
+def test_a_file_of_any_size_is_stored(
+    store: ObjectStore, file: Callable[[bytes], bytes], size: int
+) -> None:
     data = contents(size)
     path = file(data)
     os.utime(path, (1_700_000_000, 1_600_000_000))
@@ -110,7 +112,7 @@ def test_a_file_of_any_size(store: ObjectStore, file: Callable[[bytes], bytes], 
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_stream_of_any_size(store: ObjectStore, size: int) -> None:
+def test_a_stream_of_any_size_is_stored(store: ObjectStore, size: int) -> None:
     data = contents(size)
 
     class Dribble(io.RawIOBase):
@@ -148,7 +150,7 @@ def test_nothing_is_visible_under_its_name_before_it_is_whole(
 
 
 @pytest.mark.parametrize("size", [10, LARGE])
-def test_what_is_expected_and_there_is_not_written(
+def test_an_expected_object_that_exists_is_not_written(
     store: ObjectStore, file: Callable[[bytes], bytes], size: int
 ) -> None:
     path = file(contents(size))
@@ -164,7 +166,7 @@ def test_what_is_expected_and_there_is_not_written(
 
 
 @pytest.mark.parametrize("size", [10, LARGE])
-def test_what_is_expected_but_lost_is_written(
+def test_an_expected_object_that_is_lost_is_written(
     store: ObjectStore, file: Callable[[bytes], bytes], size: int
 ) -> None:
     data = contents(size)
@@ -175,7 +177,9 @@ def test_what_is_expected_but_lost_is_written(
 
 
 @pytest.mark.parametrize("size", [10, LARGE])
-def test_who_may_not_look_may_write(file: Callable[[bytes], bytes], size: int) -> None:
+def test_a_writer_without_read_permission_can_write(
+    file: Callable[[bytes], bytes], size: int
+) -> None:
     class WriteOnly(MemoryStore):
         def head(self, key: str) -> NoReturn:
             raise PermissionDenied("not yours to know")
@@ -188,7 +192,7 @@ def test_who_may_not_look_may_write(file: Callable[[bytes], bytes], size: int) -
 
 
 @pytest.mark.parametrize("size", [10, LARGE])
-def test_another_file_than_expected_is_written(
+def test_a_file_other_than_expected_is_written(
     store: ObjectStore, file: Callable[[bytes], bytes], size: int
 ) -> None:
     data = contents(size)
@@ -198,7 +202,7 @@ def test_another_file_than_expected_is_written(
     assert store.get(data_key(digest(data))) == data
 
 
-def test_a_large_file_is_hashed_once_in_its_life(
+def test_a_large_file_is_hashed_only_once(
     store: ObjectStore, file: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, cache = file(contents(LARGE)), Cache()
@@ -214,7 +218,7 @@ def test_a_large_file_is_hashed_once_in_its_life(
     assert ingest(store, cache).file(path).digest == digest(contents(LARGE))
 
 
-def test_a_large_file_is_sent_again_where_its_object_is_gone(
+def test_a_large_file_is_sent_again_if_its_object_is_gone(
     store: ObjectStore, file: Callable[[bytes], bytes]
 ) -> None:
     path, cache = file(contents(LARGE)), Cache()
@@ -229,7 +233,7 @@ def test_a_large_file_is_sent_again_where_its_object_is_gone(
 
 @pytest.mark.parametrize("size", [100, LARGE])
 @pytest.mark.parametrize("change", ["append", "truncate", "rewrite"])
-def test_a_file_that_changes_while_it_is_read(
+def test_a_file_that_changes_while_it_is_read_is_refused(
     store: ObjectStore,
     file: Callable[[bytes], bytes],
     monkeypatch: pytest.MonkeyPatch,
@@ -262,7 +266,7 @@ def test_a_file_that_changes_while_it_is_read(
     assert changed
 
 
-def test_a_directory_a_pipe_and_a_link_are_no_files(store: ObjectStore, tmp_path: Path) -> None:
+def test_a_directory_a_pipe_and_a_link_are_refused(store: ObjectStore, tmp_path: Path) -> None:
     (tmp_path / "target").write_bytes(b"there")
     (tmp_path / "link").symlink_to("target")
     os.mkfifo(tmp_path / "pipe")
@@ -276,7 +280,7 @@ def test_a_directory_a_pipe_and_a_link_are_no_files(store: ObjectStore, tmp_path
     )
 
 
-def test_a_full_disk_is_no_fault_of_the_file(
+def test_a_full_disk_is_reported_as_an_error_of_the_namespace(
     tmp_path: Path, file: Callable[[bytes], bytes]
 ) -> None:
     (tmp_path / "namespace").mkdir()
@@ -305,7 +309,7 @@ def test_a_verifying_reader_gives_the_right_bytes(sizes: list[int]) -> None:
 
 
 @pytest.mark.parametrize("data", [b"other bytes", b"short", b"bytes and more", b""])
-def test_a_verifying_reader_never_gives_all_of_the_wrong_ones(data: bytes) -> None:
+def test_a_verifying_reader_withholds_the_end_of_wrong_bytes(data: bytes) -> None:
     right = b"right bytes"
     reader = VerifyingReader(io.BytesIO(data), digest(right), len(right), NO_PROGRESS)
     given: list[bytes] = []

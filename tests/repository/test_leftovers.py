@@ -42,7 +42,7 @@ COMMANDS: dict[str, Callable[[Repository, Path], object]] = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_leftovers_go_and_running_uploads_stay(
+def test_abandoned_files_are_removed_and_running_uploads_stay(
     repository: Repository, tmp_path: Path, name: str
 ) -> None:
     root, source = tmp_path / "namespace", tmp_path / "source"
@@ -61,7 +61,7 @@ def test_leftovers_go_and_running_uploads_stay(
     assert temporaries(root) == []
 
 
-def test_a_plan_and_a_dry_run_clear_nothing(repository: Repository, tmp_path: Path) -> None:
+def test_a_plan_and_a_dry_run_remove_nothing(repository: Repository, tmp_path: Path) -> None:
     root = tmp_path / "namespace"
     kill(start(root))
     make_old(root)

@@ -212,7 +212,7 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[ExitStac
 
 
 @pytest.mark.parametrize("case", list(_cases()))
-def test_two_commands_that_meet_have_an_order(
+def test_two_concurrent_commands_agree_with_a_serial_order(
     fresh: Callable[[ExitStack, Case], Meeting], case: Case
 ) -> None:
     def run(*names: str) -> tuple[list[str], State]:

@@ -54,7 +54,7 @@ def test_a_merge_has_both_parents_and_both_changes(forked: Repository) -> None:
     )
 
 
-def test_a_squash_leaves_the_source_out_but_counts_its_generation(forked: Repository) -> None:
+def test_a_squash_has_one_parent_and_a_generation_above_the_source(forked: Repository) -> None:
     put(forked, "side", {b"new": b"1"})
     put(forked, "side", {b"new": b"2"})
     source, head = show_commit(forked, "side"), show_commit(forked, "main")
@@ -93,7 +93,7 @@ def test_a_strategy_decides_conflicts(
     assert read(forked, "main") == checksums(expected | ({b"main": main} if main else {}))
 
 
-def test_a_merge_needs_a_clean_destination_only(forked: Repository) -> None:
+def test_a_merge_needs_only_a_clean_destination(forked: Repository) -> None:
     put(forked, "side", {b"new": b"1"})
     stage(forked, "side", {b"not": b"committed"})
     stage(forked, "main", {b"kept": b"0"})  # as it is committed: no change
@@ -109,7 +109,7 @@ def test_a_merge_needs_a_clean_destination_only(forked: Repository) -> None:
         pass
 
 
-def test_a_source_that_brings_nothing_is_nothing_to_do(forked: Repository) -> None:
+def test_a_merge_without_changes_is_nothing_to_do(forked: Repository) -> None:
     with pytest.raises(NothingToDo):
         merge(forked, "side", "main", ME)
     made = merge(forked, "side", "main", MergeOptions("me", allow_empty=True))
@@ -122,7 +122,7 @@ def test_a_source_that_brings_nothing_is_nothing_to_do(forked: Repository) -> No
         merge(forked, "side$", "main", ME)
 
 
-def test_even_a_fast_forward_is_a_merge_commit(repository: Repository) -> None:
+def test_a_fast_forward_merge_makes_a_merge_commit(repository: Repository) -> None:
     branch.create(repository, "side", source="main")
     theirs = put(repository, "side", {b"a": b"1"})
     made = merge(repository, "side", "main", ME)
@@ -130,7 +130,7 @@ def test_even_a_fast_forward_is_a_merge_commit(repository: Repository) -> None:
     assert len(made.parents) == 2
 
 
-def test_revert_takes_one_commit_back(forked: Repository) -> None:
+def test_revert_undoes_one_commit(forked: Repository) -> None:
     put(forked, "main", {b"later": b"1"})
     made = revert(forked, "main", "main~1", committer="me")
     assert made.message == "Revert main~1"
@@ -190,7 +190,7 @@ def test_cherry_pick_repeats_one_commit(forked: Repository) -> None:
         cherry_pick(forked, "side", "main", committer="me")
 
 
-def test_histories_without_a_common_commit_cannot_be_merged(forked: Repository) -> None:
+def test_unrelated_histories_cannot_be_merged(forked: Repository) -> None:
     from lakecli.model import Branch
     from lakecli.refs.ref_store import RefStore
     from lakecli.repository.core import staging_tokens

@@ -32,7 +32,7 @@ def changed(repository: Repository, **fields: Any) -> MemoryStore:
     return store
 
 
-def test_it_tells_what_a_clone_has_to_know(repository: Repository) -> None:
+def test_repository_json_holds_what_a_clone_needs(repository: Repository) -> None:
     record = repository.record
     description = describe(repository.store)
     assert description is not None
@@ -66,7 +66,7 @@ class Undecided(MemoryStore):
         return super().put(key, body, condition, **attributes)
 
 
-def test_a_conflict_over_a_claim_decides_nothing(repository: Repository) -> None:
+def test_a_conflict_answer_to_a_claim_is_retried(repository: Repository) -> None:
     for times in (1, 2, 5):
         store = Undecided(times)
         namespace.claim(
@@ -79,7 +79,7 @@ def test_a_conflict_over_a_claim_decides_nothing(repository: Repository) -> None
         assert namespace.find_lakefs_marker(store) == layout.LAKEFS_MARKER
 
 
-def test_a_conflict_that_lasts_is_no_claim(repository: Repository) -> None:
+def test_a_conflict_answer_that_lasts_claims_nothing(repository: Repository) -> None:
     store = Undecided(1_000)
     with pytest.raises(Unreachable, match=r"does not take _lakecli/repository\.json"):
         namespace.claim(
@@ -94,7 +94,7 @@ def test_a_conflict_that_lasts_is_no_claim(repository: Repository) -> None:
     assert owner_of(store) == repository.record.uuid
 
 
-def test_a_conflict_that_another_one_wins(repository: Repository) -> None:
+def test_a_claim_that_another_clone_wins_is_refused(repository: Repository) -> None:
     other = replace(repository.record, uuid=RepositoryUuid("0" * 32))
 
     def win() -> None:
@@ -110,7 +110,7 @@ def test_a_conflict_that_another_one_wins(repository: Repository) -> None:
         )
 
 
-def test_a_conflict_over_the_marker_alone(repository: Repository) -> None:
+def test_a_conflict_answer_to_the_marker_is_retried(repository: Repository) -> None:
     store = Undecided(0)
     namespace.claim(store, repository.record)
     store.delete([layout.LAKEFS_MARKER])
@@ -123,7 +123,7 @@ def test_a_conflict_over_the_marker_alone(repository: Repository) -> None:
     assert namespace.find_lakefs_marker(store) == layout.LAKEFS_MARKER
 
 
-def test_a_namespace_without_one() -> None:
+def test_a_namespace_without_repository_json_is_not_found() -> None:
     assert describe(MemoryStore()) is None
 
 
@@ -138,7 +138,9 @@ def test_a_namespace_without_one() -> None:
         {"needs_read": 3},
     ],
 )
-def test_one_that_makes_no_sense(repository: Repository, fields: dict[str, Any]) -> None:
+def test_a_malformed_repository_json_is_refused(
+    repository: Repository, fields: dict[str, Any]
+) -> None:
     with pytest.raises(IntegrityError, match="not a repository description"):
         describe(changed(repository, **fields))
 
@@ -166,7 +168,7 @@ def holding(data: bytes) -> MemoryStore:
     return store
 
 
-def test_a_sound_one() -> None:
+def test_a_valid_repository_json_is_read() -> None:
     found = describe(holding(json.dumps({**SOUND, "unknown": {"later": 1}}).encode()))
     assert found is not None
     assert (type(found.uuid), found.uuid) == (RepositoryUuid, SOUND["uuid"])
@@ -174,7 +176,7 @@ def test_a_sound_one() -> None:
 
 
 @pytest.mark.parametrize("fields", BROKEN.values(), ids=BROKEN)
-def test_each_field_broken_in_each_way(fields: dict[str, Any]) -> None:
+def test_each_malformed_field_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises((IntegrityError, NewerRepository)) as caught:
         describe(holding(json.dumps(fields).encode()))
     assert caught.value.hint
@@ -182,13 +184,13 @@ def test_each_field_broken_in_each_way(fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("number", [-64, 0, 8, 15, 17, 8191, 1 << 21, 1e3, "64", True])
-def test_a_tree_parameter_that_cannot_be(number: object) -> None:
+def test_an_impossible_tree_parameter_is_refused(number: object) -> None:
     with pytest.raises(IntegrityError, match="range_entries"):
         describe(holding(json.dumps({**SOUND, "range_entries": number}).encode()))
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_hostile_documents(name: str) -> None:
+def test_a_hostile_document_is_refused(name: str) -> None:
     for read in (describe, owner_of):
         with pytest.raises(IntegrityError, match="not a repository description") as caught:
             read(holding(DOCUMENTS[name]))
@@ -196,7 +198,7 @@ def test_hostile_documents(name: str) -> None:
 
 
 @pytest.mark.parametrize("data", [b"garbage", b"[]", b"\xff", b"{}"])
-def test_one_that_is_no_document(data: bytes) -> None:
+def test_an_object_that_is_no_json_is_refused(data: bytes) -> None:
     store = MemoryStore()
     store.put(layout.REPOSITORY, data, ANY)
     with pytest.raises(IntegrityError, match="not a repository description"):
@@ -209,7 +211,7 @@ def test_a_newer_format_is_refused(repository: Repository) -> None:
     assert caught.value.kind is ErrorKind.REFUSED
 
 
-def test_what_it_needs_and_we_cannot_do_is_refused(repository: Repository) -> None:
+def test_an_unknown_requirement_is_refused(repository: Repository) -> None:
     store = changed(repository, needs_write=["packs:2"])
     description = describe(store)
     assert description is not None

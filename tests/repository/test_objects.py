@@ -56,7 +56,7 @@ def test_stat_sees_staging_of_a_plain_branch_only(repository: Repository) -> Non
         stat(repository, "main", b"b")
 
 
-def test_the_hint_knows_a_prefix(repository: Repository) -> None:
+def test_stat_of_a_prefix_hints_at_ls(repository: Repository) -> None:
     stage(repository, "main", {b"dir/a": b"1"})
     cases = {
         b"dir": "list what is below it: lakecli fs ls lakefs://demo/main/dir/",
@@ -70,7 +70,7 @@ def test_the_hint_knows_a_prefix(repository: Repository) -> None:
         assert raised.value.hint == hint
 
 
-def test_listing(repository: Repository) -> None:
+def test_a_listing_groups_by_directory(repository: Repository) -> None:
     stage(repository, "main", dict.fromkeys((b"a", b"d/1", b"d/2", b"d-x", b"e/f/g"), b"x"))
     commit(repository, "main", message="first", committer="me")
     stage(repository, "main", {b"a": None, b"d/3": b"x", b"z": b"x"})
@@ -93,7 +93,7 @@ PATHS = st.text("ab/", min_size=1, max_size=5).map(str.encode)
 
 @settings(max_examples=25, deadline=None)
 @given(st.sets(PATHS), st.sets(PATHS), st.text("ab/", max_size=3).map(str.encode))
-def test_listing_is_that_of_all_paths(
+def test_a_listing_agrees_with_all_paths(
     tmp_path_factory: pytest.TempPathFactory, first: set[bytes], then: set[bytes], prefix: bytes
 ) -> None:
     directory = tmp_path_factory.mktemp("lake")
@@ -114,7 +114,7 @@ def test_listing_is_that_of_all_paths(
 
 
 @pytest.mark.parametrize("size", [0, 1, reading.PIECE, 3 * reading.PIECE + 1])
-def test_reading(repository: Repository, size: int) -> None:
+def test_an_object_is_read(repository: Repository, size: int) -> None:
     data = b"x" * size
     entry = upload(repository, b"x", data)
     pieces = list(read_object(repository, entry))
@@ -122,7 +122,7 @@ def test_reading(repository: Repository, size: int) -> None:
     assert max(map(len, pieces), default=0) <= reading.PIECE
 
 
-def test_damage_is_told_at_the_end(repository: Repository) -> None:
+def test_damage_is_reported_at_the_end_of_reading(repository: Repository) -> None:
     data = b"x" * (2 * reading.PIECE)
     entry = upload(repository, b"x", data)
     repository.store.put(entry.physical_address, data[:-1] + b"y", ANY)
@@ -132,7 +132,7 @@ def test_damage_is_told_at_the_end(repository: Repository) -> None:
     assert sum(map(len, seen)) == len(data)
 
 
-def test_an_object_elsewhere_is_checked_by_its_size(repository: Repository, tmp_path: Path) -> None:
+def test_an_external_object_is_checked_by_its_size(repository: Repository, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "file").write_bytes(b"12345")
     at = datetime(2026, 1, 1, tzinfo=UTC)
@@ -169,7 +169,7 @@ class Breaking(MemoryStore):
         return super().get(key, start=start, length=length)
 
 
-def test_a_broken_connection_is_taken_up_where_it_broke(
+def test_reading_resumes_after_a_broken_connection(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "RANGE", 100_000)
@@ -182,7 +182,7 @@ def test_a_broken_connection_is_taken_up_where_it_broke(
     assert store.ranges[0] == 123_456
 
 
-def test_a_connection_that_never_was_is_an_error(repository: Repository) -> None:
+def test_a_failed_connection_is_an_error(repository: Repository) -> None:
     store = Breaking(after=0)
     serve(repository, store)
     entry = upload(repository, b"x", b"data" * reading.PIECE)
@@ -204,7 +204,7 @@ class Signing(MemoryStore):
         return PresignedUrl("https://signed", now + request.expires_in)
 
 
-def test_presigning_names_type_and_file(repository: Repository) -> None:
+def test_a_presigned_url_sets_type_and_file_name(repository: Repository) -> None:
     store = Signing()
     serve(repository, store)
     upload(repository, b"reports/2026.csv", b"a,b")

@@ -68,7 +68,7 @@ def kinds(repository: Repository) -> list[str]:
 
 
 class TestHere:
-    def test_a_commit_after_an_undo_takes_what_is_staged_again(
+    def test_a_commit_after_an_undo_takes_the_restored_staging(
         self, repository: Repository
     ) -> None:
         stage(repository, "main", {b"a": b"1"})
@@ -85,9 +85,7 @@ class TestHere:
         with pytest.raises(NothingToDo):
             commit(repository, "main", message="empty", committer="me")
 
-    def test_tokens_count_as_started_on_where_the_branch_stands(
-        self, repository: Repository
-    ) -> None:
+    def test_tokens_count_as_started_on_the_current_head(self, repository: Repository) -> None:
         stage(repository, "main", {b"a": b"1"})
         before = head(repository)
         commit(repository, "main", message="first", committer="me")
@@ -97,9 +95,7 @@ class TestHere:
             for token in (shown.staging_token, *shown.sealed_tokens):
                 assert staging_tokens.started_on(txn, token) == before
 
-    def test_a_long_command_goes_on_as_an_operation_of_its_own(
-        self, repository: Repository
-    ) -> None:
+    def test_a_long_command_continues_in_a_second_operation(self, repository: Repository) -> None:
         value = encode_entry(entry_of(b"x"))
         long = Stager(repository, "main", kind="upload")
         long.write(unclaimed([(b"1", value)]))
@@ -165,7 +161,7 @@ class TestHere:
         restore(repository, first_part[0])
         assert (read(repository, "main"), read(repository, "main@")) == states[1]
 
-    def test_a_commit_under_way_sees_what_was_undone(self, tmp_path: Path) -> None:
+    def test_a_running_commit_sees_what_was_undone(self, tmp_path: Path) -> None:
         """The commit has sealed and built; then what it was built from is undone."""
         built, undone = Event(), Event()
 
@@ -190,7 +186,7 @@ class TestHere:
             committing.join(20)
             assert read(repository, "main@") == checksums({b"kept": b"1"})
 
-    def test_a_lost_race_takes_nothing_back(self, tmp_path: Path) -> None:
+    def test_a_lost_race_undoes_nothing(self, tmp_path: Path) -> None:
         def on_step(name: str) -> None:
             if name == "undo here":
                 branch.create(made[0], "other", source="main")
@@ -203,9 +199,7 @@ class TestHere:
                 undo(made[0])
             assert {each.name for each in branch.iter_branches(made[0])} == {"dev", "main", "other"}
 
-    def test_what_is_not_what_the_operation_left_is_not_taken_back(
-        self, repository: Repository
-    ) -> None:
+    def test_undo_refuses_a_ref_that_moved_since(self, repository: Repository) -> None:
         made = tag.create(repository, "v1", "main")
         with repository.lake.kv.write() as txn:
             RefStore(txn, repository.key).delete_tag(made.name)
@@ -213,14 +207,14 @@ class TestHere:
             undo(repository)
         assert kinds(repository)[0] == "tag create"
 
-    def test_a_name_that_is_taken(self, lake: Lake, tmp_path: Path) -> None:
+    def test_undo_refuses_a_name_in_use(self, lake: Lake, tmp_path: Path) -> None:
         first = make_repository(lake, tmp_path)
         repo.delete(lake, "demo")
         repo.create(lake, "demo", str(tmp_path / "other"))
         with pytest.raises(AlreadyExists, match="another repository has the name"):
             undo(first)
 
-    def test_what_followed_the_bucket_is_passed_over(self, repository: Repository) -> None:
+    def test_undo_skips_operations_that_followed_the_bucket(self, repository: Repository) -> None:
         branch.create(repository, "dev", source="main")
         with repository.lake.kv.write() as txn:
             found = RefStore(txn, repository.key).get_branch("main")
@@ -249,7 +243,7 @@ def work(repository: Repository, number: int) -> None:
                     redo(repository)
 
 
-def test_many_at_a_time(tmp_path: Path) -> None:
+def test_concurrent_operations_can_all_be_undone(tmp_path: Path) -> None:
     """Whatever comes between: every state of the log is there, and undoing all leads back."""
     with open_lake(tmp_path) as lake:
         repository = make_repository(lake, tmp_path)
@@ -284,7 +278,7 @@ def _next_kind(repository: Repository) -> str:
 
 
 class TestExpiry:
-    def test_thirty_days(self, tmp_path: Path) -> None:
+    def test_an_operation_can_be_undone_for_thirty_days(self, tmp_path: Path) -> None:
         clock = Ticking()
         with open_lake(tmp_path, clock=clock) as lake:
             repository = make_repository(lake, tmp_path)
@@ -300,7 +294,7 @@ class TestExpiry:
                 assert "30 days" in (caught.value.hint or "")
             assert tag.show(repository, "v1") == made
 
-    def test_what_redo_needs_stays_as_long_as_the_undo(self, tmp_path: Path) -> None:
+    def test_redo_data_is_kept_as_long_as_the_undo(self, tmp_path: Path) -> None:
         clock = Ticking()
         with open_lake(tmp_path, clock=clock) as lake:
             repository = make_repository(lake, tmp_path)
@@ -322,7 +316,7 @@ class TestExpiry:
             undo(repository)
             assert (read(repository, "dev@"), len(read(repository, "dev"))) == ({}, 1)
 
-    def test_nothing_stays_in_the_end(self, tmp_path: Path) -> None:
+    def test_expired_operations_leave_nothing(self, tmp_path: Path) -> None:
         clock = Ticking()
         with open_lake(tmp_path, clock=clock) as lake:
             repository = make_repository(lake, tmp_path)
@@ -346,7 +340,7 @@ class TestExpiry:
                 assert kept == {shown.staging_token, *shown.sealed_tokens}
                 assert all(area.is_empty(txn, token) for token in shown.sealed_tokens)
 
-    def test_a_deleted_repository(self, tmp_path: Path) -> None:
+    def test_a_deleted_repository_is_restored(self, tmp_path: Path) -> None:
         clock = Ticking()
         with open_lake(tmp_path, clock=clock) as lake:
             other = repo.create(lake, "other", str(tmp_path / "other"))
@@ -383,7 +377,7 @@ def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
 
 
 class TestPushed:
-    def test_refused_then_moved_back_with_remote(self, clones: tuple[Repository, ...]) -> None:
+    def test_undo_of_a_pushed_move_needs_remote(self, clones: tuple[Repository, ...]) -> None:
         one, two = clones
         first = make_commit(one, b"a")
         push(one, "main", options=ME)
@@ -406,7 +400,7 @@ class TestPushed:
         push(one, "main", options=ME)
         assert position(one) == second.id
 
-    def test_undo_refuses_what_is_pushed_after_it_looked(
+    def test_undo_refuses_a_move_pushed_after_its_check(
         self, clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         one, _ = clones
@@ -421,7 +415,7 @@ class TestPushed:
             undo(one)
         assert head(one) == position(one) == made.id
 
-    def test_what_was_not_pushed_needs_no_bucket(self, clones: tuple[Repository, ...]) -> None:
+    def test_undo_of_an_unpushed_move_needs_no_bucket(self, clones: tuple[Repository, ...]) -> None:
         one, _ = clones
         first = make_commit(one, b"a")
         push(one, "main", options=ME)
@@ -432,7 +426,7 @@ class TestPushed:
         with pytest.raises(Refused):
             undo(one)
 
-    def test_others_have_moved_it_on(self, clones: tuple[Repository, ...]) -> None:
+    def test_undo_refuses_a_ref_that_others_moved(self, clones: tuple[Repository, ...]) -> None:
         one, two = clones
         first = make_commit(one, b"a")
         push(one, "main", options=ME)
@@ -448,7 +442,9 @@ class TestPushed:
             assert head(one) == first.id
         assert position(one) == theirs.id
 
-    def test_a_pull_goes_back_here_alone(self, clones: tuple[Repository, ...]) -> None:
+    def test_undo_of_a_pull_moves_only_the_local_branch(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
         one, two = clones
         first = make_commit(one, b"a")
         push(one, "main", options=ME)
@@ -457,7 +453,9 @@ class TestPushed:
         undo(two, remote=True, committer=WHO)
         assert (head(two), position(two)) == (before, first.id)
 
-    def test_a_branch_that_was_created_and_pushed(self, clones: tuple[Repository, ...]) -> None:
+    def test_undo_deletes_a_branch_that_was_created_and_pushed(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
         one, two = clones
         branch.create(one, "dev", source="main")
         push(one, "dev", options=ME)
@@ -468,7 +466,9 @@ class TestPushed:
         assert position(two, "dev") is None
         assert position(one, "dev") is None
 
-    def test_a_branch_of_the_bucket_made_here(self, clones: tuple[Repository, ...]) -> None:
+    def test_undo_of_checking_out_a_shared_branch_leaves_the_bucket(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
         """It was there before: undoing its creation here leaves it alone."""
         one, two = clones
         branch.create(one, "dev", source="main")
@@ -479,7 +479,9 @@ class TestPushed:
         undo(two, remote=True, committer=WHO)
         assert position(two, "dev") == head(one, "dev")
 
-    def test_a_deletion_that_was_pushed(self, clones: tuple[Repository, ...]) -> None:
+    def test_undo_restores_a_branch_whose_deletion_was_pushed(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
         one, _ = clones
         branch.create(one, "dev", source="main")
         push(one, "dev", options=ME)
@@ -492,7 +494,7 @@ class TestPushed:
         undo(one, remote=True, committer=WHO)
         assert position(one, "dev") == head(one, "dev")
 
-    def test_a_tag(self, clones: tuple[Repository, ...]) -> None:
+    def test_undo_deletes_a_tag_that_was_pushed(self, clones: tuple[Repository, ...]) -> None:
         one, _ = clones
         made = tag.create(one, "v1", "main")
         push(one, "v1", options=ME)
@@ -502,7 +504,9 @@ class TestPushed:
         undo(one, remote=True, committer=WHO)
         assert position(one, "v1", "tag") is None
 
-    def test_restore_moves_back_all_that_was_pushed(self, clones: tuple[Repository, ...]) -> None:
+    def test_restore_moves_back_everything_that_was_pushed(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
         one, _ = clones
         first = make_commit(one, b"a")
         push(one, "main", options=ME)
@@ -516,7 +520,9 @@ class TestPushed:
         restore(one, kept.id.hex(), remote=True, committer=WHO)
         assert (position(one), position(one, "dev"), head(one)) == (first.id, None, first.id)
 
-    def test_where_sharing_is_automatic(self, clones: tuple[Repository, ...]) -> None:
+    def test_undo_with_automatic_sync_moves_the_bucket_back(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
         one, two = clones
         sharing = synced(one, "one")
         sharing.catch_up()

@@ -59,7 +59,7 @@ def test_the_home_may_come_from_the_environment(
         lakecli.open("lakefs://sales", home=tmp_path / "other")
 
 
-def test_what_cannot_be_opened_leaves_nothing_open(tmp_path: Path) -> None:
+def test_a_failed_open_leaves_nothing_open(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(NotFound):
             lakecli.open("lakefs://nowhere", home=tmp_path)
@@ -67,7 +67,7 @@ def test_what_cannot_be_opened_leaves_nothing_open(tmp_path: Path) -> None:
         lakecli.open("lakefs://sales/main", home=tmp_path)
 
 
-def test_the_platform_says_where_things_lie_by_default(home: Path) -> None:
+def test_the_default_home_is_that_of_the_platform(home: Path) -> None:
     paths = home_paths()
     assert paths.config == home / ".config/lakecli/config.toml"
     assert paths.store == home / ".local/share/lakecli/store"

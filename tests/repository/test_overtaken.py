@@ -38,7 +38,7 @@ def shared(repository: Repository) -> Repository:
     return repository
 
 
-def test_other_paths_go_together(shared: Repository) -> None:
+def test_changes_of_different_paths_are_combined(shared: Repository) -> None:
     stage(shared, "main", {b"a": b"mine"})
     others_push(shared, {b"b": b"theirs"})
     commit(shared, "main", message="mine", committer="me")
@@ -62,7 +62,7 @@ def test_one_path_changed_on_both_sides_is_a_conflict(shared: Repository) -> Non
         (MergeStrategy.DEST_WINS, {b"a": b"mine", b"b": b"theirs", b"c": b"theirs"}),
     ],
 )
-def test_a_strategy_decides(
+def test_a_strategy_decides_a_conflict(
     shared: Repository, strategy: MergeStrategy, expected: dict[bytes, bytes]
 ) -> None:
     stage(shared, "main", {b"a": b"mine", b"b": b"mine", b"c": None})
@@ -71,7 +71,7 @@ def test_a_strategy_decides(
     assert read(shared, "main") == checksums(expected)
 
 
-def test_staging_it_again_decides_too(shared: Repository) -> None:
+def test_staging_a_path_again_decides_a_conflict(shared: Repository) -> None:
     stage(shared, "main", {b"a": b"mine", b"b": b"mine"})
     others_push(shared, {b"b": b"theirs"})
     with pytest.raises(StagedConflict):
@@ -81,14 +81,14 @@ def test_staging_it_again_decides_too(shared: Repository) -> None:
     assert read(shared, "main@") == checksums({b"a": b"mine", b"b": b"both", b"c": b"1"})
 
 
-def test_the_same_change_on_both_sides_is_none(shared: Repository) -> None:
+def test_the_same_change_on_both_sides_is_no_conflict(shared: Repository) -> None:
     stage(shared, "main", {b"a": b"mine", b"b": b"same", b"c": None})
     others_push(shared, {b"b": b"same", b"c": None})
     commit(shared, "main", message="mine", committer="me")
     assert read(shared, "main@") == checksums({b"a": b"mine", b"b": b"same"})
 
 
-def test_what_this_machine_committed_is_no_conflict(shared: Repository) -> None:
+def test_a_change_committed_here_is_no_conflict(shared: Repository) -> None:
     branch.create(shared, "side", source="main")
     stage(shared, "side", {b"a": b"side"})
     commit(shared, "side", message="side", committer="me")

@@ -12,7 +12,7 @@ from lakecli.repository.transfer.parallel import MAX_FAILURES, FailureBudget, Wo
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
-def test_every_item_once(count: int) -> None:
+def test_every_item_is_worked_on_once(count: int) -> None:
     seen: list[int] = []
     Workers(count).for_each(range(500), seen.append)
     assert sorted(seen) == list(range(500))
@@ -20,13 +20,13 @@ def test_every_item_once(count: int) -> None:
         assert seen == list(range(500))
 
 
-def test_one_worker_is_the_caller() -> None:
+def test_one_worker_runs_in_the_calling_thread() -> None:
     threads = set()
     Workers(1).for_each(range(3), lambda _: threads.add(threading.get_ident()))
     assert threads == {threading.get_ident()}
 
 
-def test_at_the_same_time() -> None:
+def test_items_are_worked_on_concurrently() -> None:
     barrier = threading.Barrier(4, timeout=20)
     waited: list[int] = []
     Workers(4).for_each(range(4), lambda _: waited.append(barrier.wait()))
@@ -34,7 +34,7 @@ def test_at_the_same_time() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_the_first_error_ends_it(count: int) -> None:
+def test_the_first_error_is_raised(count: int) -> None:
     done: list[int] = []
 
     def work(item: int) -> None:
@@ -51,7 +51,7 @@ def test_the_first_error_ends_it(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_an_error_while_drawing(count: int) -> None:
+def test_an_error_of_the_iterable_is_raised(count: int) -> None:
     def items() -> object:
         yield 1
         raise NotFound("no more")
@@ -60,7 +60,7 @@ def test_an_error_while_drawing(count: int) -> None:
         Workers(count).for_each(items(), lambda _: None)  # type: ignore[arg-type]
 
 
-def test_others_stop_at_their_next_check() -> None:
+def test_other_workers_stop_at_their_next_check() -> None:
     workers = Workers(2)
     started = threading.Event()
     checks = 0
@@ -92,14 +92,14 @@ def test_an_interrupt_reaches_the_caller() -> None:
         Workers(3).for_each(range(100), work)
 
 
-def test_patience_ends_at_once_where_nothing_ever_worked() -> None:
+def test_the_failure_budget_is_used_up_if_nothing_ever_succeeded() -> None:
     error = Unreachable("down")
     with pytest.raises(Unreachable) as raised:
         FailureBudget().failed(error)
     assert raised.value is error
 
 
-def test_patience_bears_single_failures() -> None:
+def test_the_failure_budget_allows_single_failures() -> None:
     patience = FailureBudget()
     for _ in range(100):
         patience.succeeded()
@@ -109,7 +109,7 @@ def test_patience_bears_single_failures() -> None:
         patience.failed(PermissionDenied("none of these"))
 
 
-def test_patience_does_not_count_what_is_wrong_with_one_object() -> None:
+def test_the_failure_budget_ignores_errors_of_one_object() -> None:
     patience = FailureBudget()
     for _ in range(1_000):
         patience.failed(NotFound("gone"))

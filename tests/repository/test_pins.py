@@ -32,7 +32,7 @@ URIS = st.lists(PIECES | IDS, max_size=8).map(lambda pieces: "s3://b/" + "".join
 
 
 @given(URIS, st.just("") | IDS)
-def test_round_trip(uri: str, version: str) -> None:
+def test_a_pin_survives_a_round_trip(uri: str, version: str) -> None:
     address = pinned(uri, version) if version else unpinned(uri)
     assert split_pin(address) == Pin(uri, version)
     assert is_pinned(address) is bool(version)
@@ -42,12 +42,12 @@ def test_round_trip(uri: str, version: str) -> None:
 
 
 @given(URIS)
-def test_every_address_means_something(address: str) -> None:
+def test_every_address_is_split(address: str) -> None:
     uri, version = split_pin(address)
     assert address in {uri, uri + MARK + version}
 
 
-def test_the_form_is_fixed() -> None:
+def test_the_form_of_a_pin_is_fixed() -> None:
     assert pinned("s3://b/k", "v.1") == "s3://b/k?versionId=v.1"
     assert unpinned("s3://b/k") == "s3://b/k"
     assert unpinned("s3://b/k?versionId=v.1") == "s3://b/k?versionId=v.1?versionId="
@@ -56,7 +56,7 @@ def test_the_form_is_fixed() -> None:
 
 
 @pytest.mark.parametrize("version", ["", "a b", "é", "a?b", "a\n", "x" * 1_025])
-def test_what_no_address_can_hold_is_refused(version: str) -> None:
+def test_a_version_that_no_address_can_hold_is_refused(version: str) -> None:
     with pytest.raises(UsageError):
         pinned("s3://b/k", version)
 
@@ -74,7 +74,7 @@ def test_what_no_address_can_hold_is_refused(version: str) -> None:
         ("gs://allowed/x?versionId=1", Unsupported),
     ],
 )
-def test_a_pin_leads_nowhere_else(address: str, error: type[Exception]) -> None:
+def test_a_pin_stays_inside_its_bucket(address: str, error: type[Exception]) -> None:
     trust = Trust("demo", "s3://own/ns", ("s3://prefixed/in", "gs://allowed"))
     resolver = Resolver(MemoryStore, lambda: trust)
     with pytest.raises(error):

@@ -30,7 +30,7 @@ def do(lake: Lake, _killer: Killer, me: int) -> None:
             commit(repository, "main", message=f"{me} {number}", committer=str(me))
 
 
-def test_racing_committers_lose_nothing(tmp_path: Path) -> None:
+def test_racing_processes_lose_no_commit(tmp_path: Path) -> None:
     with open_lake(tmp_path) as lake:
         make_repository(lake, tmp_path)
     running = [crashes.start(do, tmp_path, me, seed=str(me)) for me in range(PROCESSES)]

@@ -96,7 +96,7 @@ def pushes(repository: Repository) -> int:
 
 
 @pytest.mark.parametrize("step", ["pack", "intent", "move", "read", "put", "track"])
-def test_the_same_push_after_it_was_interrupted(
+def test_an_interrupted_push_succeeds_when_repeated(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     made = make_commit(repository, b"a")
@@ -110,7 +110,7 @@ def test_the_same_push_after_it_was_interrupted(
     assert (position(repository), intents(repository), pushes(repository)) == (made.id, 0, 1)
 
 
-def test_a_move_costs_the_same_however_many_there_were(
+def test_the_cost_of_a_move_does_not_grow_with_the_history(
     repository: Repository, bucket: FaultyStore
 ) -> None:
     before, costs = None, []
@@ -139,7 +139,7 @@ def test_a_move_keeps_its_write_id(repository: Repository, monkeypatch: pytest.M
     assert ref.write_id == finished.intent.write_id
 
 
-def test_what_another_command_makes_of_an_interrupted_push(
+def test_the_next_command_finishes_an_interrupted_push(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_commit(repository, b"a")
@@ -157,7 +157,7 @@ def test_what_another_command_makes_of_an_interrupted_push(
     assert finish_pending(repository) == []
 
 
-def test_an_interrupted_push_that_others_overtook(
+def test_an_interrupted_push_that_others_overtook_is_reported(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_commit(repository, b"a")
@@ -175,7 +175,7 @@ def test_an_interrupted_push_that_others_overtook(
     assert position(repository) == theirs.id
 
 
-def test_another_push_of_the_ref_gives_the_old_one_up(
+def test_another_push_of_the_ref_replaces_the_interrupted_one(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_commit(repository, b"a")
@@ -187,7 +187,7 @@ def test_another_push_of_the_ref_gives_the_old_one_up(
     assert (there(repository), intents(repository)) == ((second.id, 1), 0)
 
 
-def test_what_a_command_was_to_do_here_is_done_by_the_next(
+def test_the_next_command_finishes_the_local_part(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = branch.show(repository, "main")
@@ -224,7 +224,7 @@ def test_what_a_command_was_to_do_here_is_done_by_the_next(
         check_clean(view_of_branch(repository, txn, "main"))
 
 
-def test_an_outcome_that_nobody_knows(
+def test_an_unknown_outcome_is_reported(
     repository: Repository, bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_commit(repository, b"a")
@@ -253,7 +253,7 @@ def test_an_outcome_that_nobody_knows(
 
 
 @pytest.mark.parametrize("error", [denied("put"), unreachable()])
-def test_a_store_that_cannot_be_written(
+def test_a_read_only_store_is_reported(
     repository: Repository, bucket: FaultyStore, error: Any
 ) -> None:
     make_commit(repository, b"a")
@@ -277,7 +277,7 @@ def test_a_store_without_compare_and_set_is_not_shared(
     assert there(repository) == (None, 0)
 
 
-def test_a_namespace_that_is_another_repositorys_now(
+def test_a_namespace_that_another_repository_took_is_refused(
     repository: Repository, bucket: FaultyStore
 ) -> None:
     made = bucket.get(layout.REPOSITORY).replace(repository.record.uuid.encode(), b"ab" * 16)
@@ -302,7 +302,7 @@ def put_data(bucket: FaultyStore, path: bytes, body: bytes | None = None) -> Non
     bucket.put(entry_of(path).physical_address, path if body is None else body, ANY)
 
 
-def test_old_data_that_is_gone_is_never_pushed(repository: Repository, bucket: FaultyStore) -> None:
+def test_push_refuses_old_data_that_is_gone(repository: Repository, bucket: FaultyStore) -> None:
     add(repository, b"young", days_old=1)
     for number in range(SAMPLE):
         path = b"younger-%d" % number
@@ -344,7 +344,7 @@ def collect(bucket: FaultyStore, phase: Phase, epoch: int) -> None:
     collection.move(bucket, seen, make_state(phase, epoch))
 
 
-def test_while_something_is_condemned_all_data_is_looked_for(
+def test_push_checks_all_data_while_garbage_is_condemned(
     repository: Repository, bucket: FaultyStore
 ) -> None:
     add(repository, b"young", days_old=1)
@@ -355,7 +355,7 @@ def test_while_something_is_condemned_all_data_is_looked_for(
     assert push(repository, "main", options=ME).state is Pushing.CREATED
 
 
-def test_a_collection_that_went_by_while_pushing(
+def test_a_collection_during_a_push_makes_it_check_again(
     repository: Repository, bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_data(bucket, b"a")
@@ -375,7 +375,7 @@ def test_a_collection_that_went_by_while_pushing(
     assert raised.value.paths == (b"a",)
 
 
-def test_after_a_collection_what_was_there_once_is_looked_for_again(
+def test_push_checks_known_data_again_after_a_collection(
     repository: Repository, bucket: FaultyStore
 ) -> None:
     put_data(bucket, b"a")
@@ -398,7 +398,7 @@ def test_after_a_collection_what_was_there_once_is_looked_for_again(
     push_deletion(repository, "side", options=ME)
 
 
-def test_many_data_objects_are_looked_for_in_a_listing(
+def test_push_checks_many_data_objects_by_listing(
     repository: Repository, bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(references, "BATCH", 10)
@@ -419,7 +419,7 @@ def test_many_data_objects_are_looked_for_in_a_listing(
     assert push(repository, "main", options=replace(ME)).state is Pushing.CREATED
 
 
-def test_a_race_that_is_lost_already_leaves_no_pack(
+def test_a_push_that_is_already_lost_writes_no_pack(
     repository: Repository, bucket: FaultyStore, tmp_path: Path
 ) -> None:
     make_commit(repository, b"a")

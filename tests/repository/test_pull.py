@@ -66,7 +66,7 @@ def test_a_branch_without_commits_of_its_own_moves_forward(
     assert pull(two, "main", PULL).state is Pulling.UP_TO_DATE
 
 
-def test_it_is_one_operation_that_can_be_taken_back(clones: tuple[Repository, ...]) -> None:
+def test_a_pull_is_one_operation_that_can_be_undone(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     before = branch.show(two, "main")
     made = share(one, b"a")
@@ -81,7 +81,7 @@ def test_it_is_one_operation_that_can_be_taken_back(clones: tuple[Repository, ..
     assert change.after["commit_id"] == made.id
 
 
-def test_what_is_staged_elsewhere_stays_staged(clones: tuple[Repository, ...]) -> None:
+def test_staged_changes_of_other_paths_stay(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     stage(two, "main", {b"mine": b"mine"})
     made = share(one, b"a")
@@ -96,7 +96,7 @@ def test_what_is_staged_elsewhere_stays_staged(clones: tuple[Repository, ...]) -
 
 
 @pytest.mark.parametrize("options", [PULL, DRY])
-def test_staged_paths_that_come_in_are_listed(
+def test_pull_refuses_and_lists_staged_paths_that_it_would_change(
     clones: tuple[Repository, ...], options: PullOptions
 ) -> None:
     one, two = clones
@@ -113,7 +113,7 @@ def test_staged_paths_that_come_in_are_listed(
     assert branch.show(two, "main") == before
 
 
-def test_what_is_staged_meanwhile_is_looked_at(
+def test_changes_staged_during_a_pull_are_checked(
     clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = clones
@@ -146,7 +146,7 @@ def test_a_branch_with_commits_of_its_own_is_merged(clones: tuple[Repository, ..
     assert head(one) == made.id
 
 
-def test_the_same_tree_on_both_sides_still_joins(clones: tuple[Repository, ...]) -> None:
+def test_the_same_tree_on_both_sides_is_merged(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     theirs = share(one, b"a")
     make_commit(two, b"b")
@@ -191,14 +191,16 @@ def test_conflicts_are_listed_and_nothing_moves(clones: tuple[Repository, ...]) 
     ("strategy", "wins"),
     [(MergeStrategy.SOURCE_WINS, b"theirs"), (MergeStrategy.DEST_WINS, b"mine")],
 )
-def test_strategies(clones: tuple[Repository, ...], strategy: MergeStrategy, wins: bytes) -> None:
+def test_a_strategy_decides_conflicts(
+    clones: tuple[Repository, ...], strategy: MergeStrategy, wins: bytes
+) -> None:
     one, two = clones
     conflicting(one, two)
     pull(two, "main", replace(PULL, strategy=strategy))
     assert read(two, "main") == checksums({b"a": wins})
 
 
-def test_only_forward(clones: tuple[Repository, ...]) -> None:
+def test_ff_only_refuses_a_diverged_branch(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     share(one, b"a")
     make_commit(two, b"b")
@@ -206,7 +208,7 @@ def test_only_forward(clones: tuple[Repository, ...]) -> None:
         pull(two, "main", replace(PULL, ff_only=True))
 
 
-def test_a_branch_that_is_ahead_has_nothing_to_pull(clones: tuple[Repository, ...]) -> None:
+def test_pulling_a_branch_that_is_ahead_is_nothing_to_do(clones: tuple[Repository, ...]) -> None:
     one = clones[0]
     share(one, b"a")
     made = make_commit(one, b"b")
@@ -214,7 +216,7 @@ def test_a_branch_that_is_ahead_has_nothing_to_pull(clones: tuple[Repository, ..
     assert (report.state, report.after) == (Pulling.AHEAD, made.id)
 
 
-def test_a_branch_that_is_only_there_is_made(clones: tuple[Repository, ...]) -> None:
+def test_pull_creates_a_branch_that_only_the_bucket_has(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     branch.create(one, "side", source="main")
     made = share(one, b"a", "side")
@@ -229,7 +231,7 @@ def test_a_branch_that_is_only_there_is_made(clones: tuple[Repository, ...]) -> 
         pull(two, "taken", PULL)
 
 
-def test_tags(clones: tuple[Repository, ...]) -> None:
+def test_pull_fetches_tags(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     made = make_commit(one, b"a")
     tag.create(one, "v1", "main")
@@ -250,7 +252,7 @@ def test_tags(clones: tuple[Repository, ...]) -> None:
     assert tag.show(two, "v1").commit_id == made.id
 
 
-def test_what_is_not_there(clones: tuple[Repository, ...]) -> None:
+def test_pull_of_a_missing_branch_is_not_found(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     with pytest.raises(NotFound, match="no branch or tag 'main' in the bucket") as raised:
         pull(one, "main", PULL)
@@ -267,7 +269,7 @@ def test_what_is_not_there(clones: tuple[Repository, ...]) -> None:
     assert "lakecli push lakefs://demo/side" in str(raised.value.hint)
 
 
-def test_a_branch_that_moves_meanwhile_is_planned_anew(
+def test_a_branch_that_moves_during_a_pull_is_planned_again(
     clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = clones

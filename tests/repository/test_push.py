@@ -40,7 +40,7 @@ def state_of(repository: Repository, name: str = "main", options: PushOptions = 
     return push(repository, name, options=options).state
 
 
-def test_a_branch_is_made_then_moved(clones: tuple[Repository, ...]) -> None:
+def test_push_creates_a_branch_and_then_moves_it(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     first = make_commit(one, b"a")
     assert push(one, "main", options=ME) == ("branch", "main", None, first.id, Pushing.CREATED)
@@ -55,7 +55,7 @@ def test_a_branch_is_made_then_moved(clones: tuple[Repository, ...]) -> None:
     assert read(two, second.id) == checksums({b"a": b"a", b"b": b"b"})
 
 
-def test_it_is_in_the_log_and_changes_no_ref_here(clones: tuple[Repository, ...]) -> None:
+def test_push_is_logged_and_moves_no_local_ref(clones: tuple[Repository, ...]) -> None:
     one = clones[0]
     made = make_commit(one, b"a")
     before = branch.show(one, "main")
@@ -68,7 +68,7 @@ def test_it_is_in_the_log_and_changes_no_ref_here(clones: tuple[Repository, ...]
     assert newest.metadata["after"] == made.id
 
 
-def test_a_dry_run_moves_nothing(clones: tuple[Repository, ...]) -> None:
+def test_a_dry_run_of_push_moves_nothing(clones: tuple[Repository, ...]) -> None:
     one = clones[0]
     make_commit(one, b"a")
     keys = {info.key for info in one.store.list()}
@@ -77,7 +77,7 @@ def test_a_dry_run_moves_nothing(clones: tuple[Repository, ...]) -> None:
     assert state_of(one) is Pushing.CREATED
 
 
-def test_what_is_no_fast_forward_is_refused(clones: tuple[Repository, ...]) -> None:
+def test_push_refuses_a_diverged_branch(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     theirs = make_commit(one, b"a")
     make_commit(two, b"b")
@@ -88,7 +88,7 @@ def test_what_is_no_fast_forward_is_refused(clones: tuple[Repository, ...]) -> N
     assert position(two) is None  # that is for a fetch, or a lease would mean nothing
 
 
-def test_a_branch_behind_has_nothing_to_push(clones: tuple[Repository, ...]) -> None:
+def test_pushing_a_branch_that_is_behind_is_nothing_to_do(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     made = make_commit(one, b"a")
     push(one, "main", options=ME)
@@ -96,14 +96,14 @@ def test_a_branch_behind_has_nothing_to_push(clones: tuple[Repository, ...]) -> 
     assert (pushed.state, pushed.after) == (Pushing.BEHIND, made.id)
 
 
-def test_no_such_ref(clones: tuple[Repository, ...]) -> None:
+def test_pushing_an_unknown_ref_is_not_found(clones: tuple[Repository, ...]) -> None:
     with pytest.raises(NotFound, match="no branch or tag 'nope'"):
         push(clones[0], "nope", options=ME)
     with pytest.raises(NotFound, match="no tag 'main'"):
         push(clones[0], "main", kind="tag", options=ME)
 
 
-def test_forcing_needs_the_ref_where_it_was_last_seen(clones: tuple[Repository, ...]) -> None:
+def test_force_needs_the_ref_where_it_was_last_seen(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     first = make_commit(one, b"a")
     push(one, "main", options=ME)
@@ -122,7 +122,7 @@ def test_forcing_needs_the_ref_where_it_was_last_seen(clones: tuple[Repository, 
     assert position(two) == first.id
 
 
-def test_forcing_moves_a_branch_back(clones: tuple[Repository, ...]) -> None:
+def test_force_moves_a_branch_back(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     first = make_commit(one, b"a")
     branch.create(one, "side", source="main")
@@ -138,7 +138,7 @@ def test_forcing_moves_a_branch_back(clones: tuple[Repository, ...]) -> None:
     assert pushed == ("branch", "side", second.id, first.id, Pushing.FORCED)
 
 
-def test_a_tag_is_made_once(clones: tuple[Repository, ...]) -> None:
+def test_push_creates_a_tag_once(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     first = make_commit(one, b"a")
     tag.create(one, "v1", "main")
@@ -153,7 +153,7 @@ def test_a_tag_is_made_once(clones: tuple[Repository, ...]) -> None:
     assert tag.show(two, "v1") == tag.show(one, "v1")
 
 
-def test_deleting_in_the_bucket(clones: tuple[Repository, ...]) -> None:
+def test_push_deletes_a_ref_in_the_bucket(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     make_commit(one, b"a")
     branch.create(one, "side", source="main")
@@ -171,14 +171,14 @@ def test_deleting_in_the_bucket(clones: tuple[Repository, ...]) -> None:
     assert state_of(one, "side") is Pushing.CREATED  # and can go there again
 
 
-def test_the_default_branch_is_not_deleted(clones: tuple[Repository, ...]) -> None:
+def test_push_refuses_to_delete_the_default_branch(clones: tuple[Repository, ...]) -> None:
     make_commit(clones[0], b"a")
     push(clones[0], "main", options=ME)
     with pytest.raises(Refused, match="default branch"):
         push_deletion(clones[0], "main", options=ME)
 
 
-def test_all_of_them(clones: tuple[Repository, ...]) -> None:
+def test_push_all_pushes_every_ref(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     make_commit(one, b"a")
     branch.create(one, "side", source="main")
@@ -196,7 +196,7 @@ def test_all_of_them(clones: tuple[Repository, ...]) -> None:
     assert {each.state for each in push_all(one, ME).pushed} == {Pushing.UP_TO_DATE}
 
 
-def test_a_range_that_is_missing_in_the_bucket(clones: tuple[Repository, ...]) -> None:
+def test_push_refuses_a_range_that_the_bucket_lacks(clones: tuple[Repository, ...]) -> None:
     one = clones[0]
     make_commit(one, b"a")
     push(one, "main", options=ME)
@@ -207,7 +207,7 @@ def test_a_range_that_is_missing_in_the_bucket(clones: tuple[Repository, ...]) -
     assert state_of(one, options=replace(ME, dry_run=True)) is Pushing.UPDATED  # nothing moved
 
 
-def test_packs_stay_few(clones: tuple[Repository, ...]) -> None:
+def test_push_consolidates_packs(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     for number in range(24):
         make_commit(one, b"%d" % number)
@@ -246,7 +246,7 @@ def test_of_two_first_pushers_exactly_one_wins(tmp_path: Path) -> None:
             assert position(repository, "new") == branch.show(winner, "new").commit_id
 
 
-def test_a_ref_that_only_others_have_is_tracked_by_what_they_pushed(
+def test_a_ref_of_another_clone_is_tracked_where_it_was_pushed(
     clones: tuple[Repository, ...],
 ) -> None:
     one, two = clones

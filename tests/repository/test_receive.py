@@ -83,7 +83,7 @@ def partials(target: Path) -> list[Path]:
     return list(target.rglob(".lakecli-*"))
 
 
-def test_every_part_once(repository: Repository, store: Store, tmp_path: Path) -> None:
+def test_every_part_is_fetched_once(repository: Repository, store: Store, tmp_path: Path) -> None:
     progress = RecordedProgress()
     fetch(repository, tmp_path / "t", DownloadOptions(3, part_size=PART, progress=progress))
     assert (tmp_path / "t/x").read_bytes() == DATA
@@ -92,7 +92,7 @@ def test_every_part_once(repository: Repository, store: Store, tmp_path: Path) -
     assert partials(tmp_path / "t") == []
 
 
-def test_what_fails_for_a_moment_is_repeated(
+def test_a_part_that_fails_for_a_moment_is_repeated(
     repository: Repository, store: Store, tmp_path: Path
 ) -> None:
     cut = [2]
@@ -109,7 +109,7 @@ def test_what_fails_for_a_moment_is_repeated(
     assert (tmp_path / "x").read_bytes() == DATA
 
 
-def test_what_goes_on_failing_keeps_the_rest(
+def test_a_part_that_keeps_failing_leaves_the_other_parts(
     repository: Repository, store: Store, tmp_path: Path
 ) -> None:
     store.hook = fail_at(5, Unreachable("answered 503"))
@@ -126,7 +126,7 @@ def test_what_goes_on_failing_keeps_the_rest(
     assert partials(tmp_path) == []
 
 
-def test_what_is_refused_is_not_repeated(
+def test_a_refused_part_is_not_repeated(
     repository: Repository, store: Store, tmp_path: Path
 ) -> None:
     store.hook = fail_at(0, PermissionDenied("no"))
@@ -136,7 +136,7 @@ def test_what_is_refused_is_not_repeated(
     assert partials(tmp_path) == []  # there is nothing in it
 
 
-def test_a_damaged_partial_starts_anew(
+def test_a_damaged_partial_file_starts_over(
     repository: Repository, store: Store, tmp_path: Path
 ) -> None:
     store.hook = fail_at(5, Unreachable("cut off"))
@@ -153,7 +153,7 @@ def test_a_damaged_partial_starts_anew(
     assert (tmp_path / "x").read_bytes() == DATA
 
 
-def test_a_partial_that_was_cut_off_starts_anew(
+def test_a_truncated_partial_file_starts_over(
     repository: Repository, store: Store, tmp_path: Path
 ) -> None:
     store.hook = fail_at(5, Unreachable("cut off"))
@@ -179,14 +179,16 @@ def test_a_damaged_object_is_not_written(
         fetch(repository, tmp_path)
 
 
-def test_a_server_without_ranges(repository: Repository, store: Store, tmp_path: Path) -> None:
+def test_a_server_without_ranges_sends_the_whole_object(
+    repository: Repository, store: Store, tmp_path: Path
+) -> None:
     store.hook = fail_at(0, Unsupported("answered 200"))
     fetch(repository, tmp_path, ONE)
     assert (tmp_path / "x").read_bytes() == DATA
     assert partials(tmp_path) == []
 
 
-def test_a_full_disk(
+def test_a_full_disk_ends_the_download(
     repository: Repository, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real: Any = os.pwrite
@@ -210,7 +212,7 @@ def test_a_full_disk(
     assert (tmp_path / "t/sub/x").read_bytes() == DATA
 
 
-def test_two_processes_do_not_share_a_partial(
+def test_two_processes_do_not_share_a_partial_file(
     repository: Repository, store: Store, tmp_path: Path
 ) -> None:
     store.hook = fail_at(5, Unreachable("cut off"))
@@ -227,7 +229,7 @@ def test_two_processes_do_not_share_a_partial(
 
 
 @pytest.mark.parametrize("trap", ["link", "hard link", "directory", "pipe"])
-def test_a_trap_under_the_name_of_the_partial(
+def test_a_trap_under_the_name_of_the_partial_file_is_not_used(
     repository: Repository, store: Store, tmp_path: Path, trap: str
 ) -> None:
     store.hook = fail_at(5, Unreachable("cut off"))
@@ -266,7 +268,7 @@ def test_unchanged_files_are_not_fetched(
     assert (tmp_path / "t/sub/x").read_bytes() == DATA
 
 
-def test_the_state_of_a_destination(tmp_path: Path) -> None:
+def test_the_state_of_a_destination_is_found(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"data")
     (tmp_path / "link").symlink_to("f")
     (tmp_path / "d").mkdir()

@@ -83,7 +83,7 @@ def after_days(days: float) -> str:
     return f"{START + timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def test_a_branch_that_was_never_shared(repository: Repository) -> None:
+def test_the_reflog_of_an_unshared_branch(repository: Repository) -> None:
     first = stood(repository, "main")
     ids = [make(repository, day) for day in (1, 2, 3)]
     store = FaultyStore(errors=dict.fromkeys(("get", "head", "list"), unreachable()))
@@ -103,7 +103,7 @@ def test_a_branch_that_was_never_shared(repository: Repository) -> None:
     assert store.calls.total() == 0
 
 
-def test_a_tag_that_was_moved(repository: Repository) -> None:
+def test_the_reflog_of_a_moved_tag(repository: Repository) -> None:
     ids = []
     for day in (1, 2):
         ids.append(make(repository, day))
@@ -125,7 +125,7 @@ def test_who_did_a_commit_again_is_not_known(repository: Repository) -> None:
     ]
 
 
-def test_staging_is_no_move(repository: Repository) -> None:
+def test_staging_is_not_in_the_reflog(repository: Repository) -> None:
     stage(repository, "main", {b"a": b"1"})
     assert len(list(iter_reflog(repository, "main"))) == 1
 
@@ -139,7 +139,7 @@ def test_a_deleted_branch_is_remembered(repository: Repository) -> None:
         next(iter_reflog(repository, "other"))
 
 
-def test_dated_refs_wherever_a_ref_is_taken(repository: Repository) -> None:
+def test_a_dated_ref_works_wherever_a_ref_does(repository: Repository) -> None:
     first = make(repository, 1)
     before = read(repository, "main@")
     make(repository, 2)
@@ -148,7 +148,7 @@ def test_dated_refs_wherever_a_ref_is_taken(repository: Repository) -> None:
     assert tag.create(repository, "then", "main@{yesterday}").commit_id == first
 
 
-def test_what_is_shared_comes_first_and_then_what_is_not_pushed(repository: Repository) -> None:
+def test_shared_moves_come_before_unpushed_ones(repository: Repository) -> None:
     ids = [make(repository, day) for day in (1, 2, 3)]
     share(repository, ids[0], at=START + timedelta(days=1, hours=1))
     share(repository, ids[1], at=START + timedelta(days=2, hours=5))
@@ -170,7 +170,7 @@ def test_what_is_shared_comes_first_and_then_what_is_not_pushed(repository: Repo
 
 
 @pytest.mark.parametrize("seconds", [-1, 0, 1])
-def test_what_was_pushed_counts_once(repository: Repository, seconds: int) -> None:
+def test_a_pushed_move_is_listed_once(repository: Repository, seconds: int) -> None:
     """A commit and its push are dated a second apart at most, in either order."""
     ids = [make(repository, 1)]
     (latest, *_) = iter_reflog(repository, "main")
@@ -186,7 +186,7 @@ def test_what_was_pushed_counts_once(repository: Repository, seconds: int) -> No
         assert found[:2] == [(ids[1], False), (ids[0], True)]
 
 
-def test_a_branch_that_only_the_bucket_has(repository: Repository) -> None:
+def test_the_reflog_of_a_branch_that_only_the_bucket_has(repository: Repository) -> None:
     made = make(repository, 1)
     share(repository, made, at=START + timedelta(days=2), name="theirs")
     assert stood(repository, "theirs@{u}") == made
@@ -226,7 +226,7 @@ def test_older_moves_are_read_from_the_bucket_once(repository: Repository) -> No
     assert store.calls.total() == 0
 
 
-def test_a_gap_between_two_fetches(repository: Repository) -> None:
+def test_a_gap_between_two_fetches_is_filled(repository: Repository) -> None:
     ids = [make(repository, 1), make(repository, 2)]
     store = FaultyStore()
     repository = through(repository, store)
@@ -262,7 +262,7 @@ def test_a_new_branch_resolves_nothing_in_its_write_transaction(repository: Repo
     assert tag.create(repository, "then", f"main@{{{after_days(10)}}}").commit_id == ids[0]
 
 
-def test_a_ref_object_that_vanished(repository: Repository) -> None:
+def test_a_vanished_ref_object_leaves_the_known_moves(repository: Repository) -> None:
     made = make(repository, 1)
     share(repository, made, at=START + timedelta(days=2))
     repository.store.delete([ref_key("branch", "main")])
@@ -271,7 +271,7 @@ def test_a_ref_object_that_vanished(repository: Repository) -> None:
     assert stood(repository, "main@{0}") == made
 
 
-def test_as_of_an_operation(repository: Repository) -> None:
+def test_a_ref_is_read_as_of_an_operation(repository: Repository) -> None:
     ids = [make(repository, 1), make(repository, 2)]
     with repository.lake.kv.read() as txn:
         (latest, *_) = iter_operations(txn, repository.key)
@@ -291,7 +291,7 @@ def test_as_of_an_operation(repository: Repository) -> None:
 class TestFirstPush:
     """What led to the first move in the bucket is that move."""
 
-    def test_it_is_not_listed_twice(self, repository: Repository, clock: Ticking) -> None:
+    def test_a_move_is_not_listed_twice(self, repository: Repository, clock: Ticking) -> None:
         first = branch.show(repository, "main").commit_id
         second, third = make(repository, 1), make(repository, 2)
         share(repository, third, at=clock.present + timedelta(seconds=1))
@@ -302,7 +302,7 @@ class TestFirstPush:
         assert [move.after for move in iter_reflog(repository, "main")][:2] == [fourth, third]
 
     @pytest.mark.parametrize("year", [1972, 2100])
-    def test_whatever_the_clock_said(
+    def test_the_reflog_order_ignores_the_clock(
         self, year: int, repository: Repository, clock: Ticking
     ) -> None:
         first = branch.show(repository, "main").commit_id
@@ -310,7 +310,7 @@ class TestFirstPush:
         share(repository, third, at=START.replace(year=year))
         assert [move.after for move in iter_reflog(repository, "main")] == [third, second, first]
 
-    def test_a_tag(self, repository: Repository, clock: Ticking) -> None:
+    def test_the_reflog_of_a_tag(self, repository: Repository, clock: Ticking) -> None:
         made = tag.create(repository, "v1", "main").commit_id
         share(repository, made, at=clock.present, name="v1", kind="tag")
         assert [move.after for move in iter_reflog(repository, "v1")] == [made]

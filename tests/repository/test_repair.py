@@ -93,12 +93,12 @@ def data_of(repository: Repository, namespace: Path, path: bytes, ref: str = "ma
     return namespace / DATA / digest[:2] / digest[2:]
 
 
-def test_nothing_to_do(repository: Repository, history: Path) -> None:
+def test_repair_of_a_sound_repository_does_nothing(repository: Repository, history: Path) -> None:
     assert heal(repository)[:3] == ([], [], [])
 
 
 @pytest.mark.parametrize("damage", [flip, truncate, zero, remove])
-def test_lost_data_comes_from_a_directory(
+def test_lost_data_is_restored_from_a_directory(
     repository: Repository, history: Path, source: Path, damage: Callable[[Path], None]
 ) -> None:
     broken = data_of(repository, history, b"d/07.txt")
@@ -113,7 +113,7 @@ def test_lost_data_comes_from_a_directory(
     assert sound(repository)
 
 
-def test_lost_data_comes_from_files_that_were_uploaded(tmp_path: Path, source: Path) -> None:
+def test_lost_data_is_restored_from_the_uploaded_files(tmp_path: Path, source: Path) -> None:
     from datetime import UTC, datetime, timedelta
 
     for number in (3, 4):  # small files are not remembered
@@ -134,7 +134,7 @@ def test_lost_data_comes_from_files_that_were_uploaded(tmp_path: Path, source: P
         assert [each.paths for each in lost] == [(b"d/04.txt",)]
 
 
-def test_everything_comes_from_a_copy_of_the_namespace(
+def test_everything_is_restored_from_a_copy_of_the_namespace(
     repository: Repository, history: Path, tmp_path: Path
 ) -> None:
     import shutil
@@ -155,7 +155,9 @@ def test_everything_comes_from_a_copy_of_the_namespace(
     assert sound(repository)
 
 
-def test_what_is_lost_is_told_with_all_that_it_hurts(repository: Repository, history: Path) -> None:
+def test_a_loss_is_reported_with_the_affected_refs_and_paths(
+    repository: Repository, history: Path
+) -> None:
     only_old = data_of(repository, history, b"d/00.txt", "v1")
     shared = data_of(repository, history, b"d/01.txt")
     only_old.unlink()
@@ -180,7 +182,7 @@ def test_what_is_lost_is_told_with_all_that_it_hurts(repository: Repository, his
 
 
 @pytest.mark.parametrize("kind", ["range", "metarange"])
-def test_a_lost_tree(repository: Repository, history: Path, kind: str) -> None:
+def test_a_lost_tree_is_reported(repository: Repository, history: Path, kind: str) -> None:
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
         head = refs.get_commit(refs.get_branch("main").commit_id)
@@ -204,7 +206,7 @@ def in_a_bucket(repository: Repository, namespace: Path) -> tuple[Repository, Fa
     return through(repository, store), store
 
 
-def test_tables_come_from_the_cache(repository: Repository, history: Path) -> None:
+def test_tables_are_restored_from_the_cache(repository: Repository, history: Path) -> None:
     repository, store = in_a_bucket(repository, history)
     expected = read(repository, "main")  # caches all it reads
     read(repository, "v1")
@@ -224,7 +226,7 @@ def test_tables_come_from_the_cache(repository: Repository, history: Path) -> No
     assert read(repository, "main") == expected
 
 
-def test_damaged_copies_leave_the_cache(repository: Repository, history: Path) -> None:
+def test_damaged_copies_are_removed_from_the_cache(repository: Repository, history: Path) -> None:
     repository, _ = in_a_bucket(repository, history)
     expected = read(repository, "main")
     directory = repository.lake.home.cache / repository.record.uuid
@@ -265,7 +267,7 @@ def shared(repository: Repository, history: Path) -> PackId:
 
 
 @pytest.mark.parametrize("damage", [flip, truncate, zero, remove])
-def test_packs_are_written_again(
+def test_lost_packs_are_rewritten(
     repository: Repository, history: Path, shared: PackId, damage: Callable[[Path], None]
 ) -> None:
     damage(history / pack_key(shared))
@@ -279,7 +281,7 @@ def test_packs_are_written_again(
     assert [each.id for each in list_packs(repository.store)] == [shared]
 
 
-def test_only_packs_that_nobody_needs_are_dropped(
+def test_only_unneeded_packs_are_dropped(
     repository: Repository, history: Path, shared: PackId
 ) -> None:
     (part, *_) = all_commits(repository)
@@ -298,7 +300,7 @@ def test_only_packs_that_nobody_needs_are_dropped(
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\0" * 40, b"{", None])
-def test_shared_refs_are_written_again(
+def test_lost_shared_refs_are_rewritten(
     repository: Repository, history: Path, shared: PackId, garbage: bytes | None
 ) -> None:
     key = ref_key("branch", "main")
@@ -325,7 +327,9 @@ def test_a_ref_of_a_newer_lakecli_is_left_alone(
     assert repository.store.get(key) == b'{"format": 2}'
 
 
-def test_commits_come_from_packs(repository: Repository, history: Path, shared: PackId) -> None:
+def test_lost_commits_are_restored_from_packs(
+    repository: Repository, history: Path, shared: PackId
+) -> None:
     from dataclasses import replace
 
     commits = {each.id: each for each in all_commits(repository)}
@@ -343,7 +347,7 @@ def test_commits_come_from_packs(repository: Repository, history: Path, shared: 
     assert {each.id: each for each in all_commits(repository)} == commits
 
 
-def test_a_commit_that_nobody_has(repository: Repository, history: Path) -> None:
+def test_a_commit_that_no_pack_has_is_lost(repository: Repository, history: Path) -> None:
     with repository.lake.kv.write() as txn:
         RefStore(txn, repository.key).delete_commit(
             RefStore(txn, repository.key).get_branch("side").commit_id
@@ -354,7 +358,7 @@ def test_a_commit_that_nobody_has(repository: Repository, history: Path) -> None
     assert all("push" in each.advice for each in lost)
 
 
-def test_the_description_is_written_again(repository: Repository, history: Path) -> None:
+def test_a_lost_repository_json_is_rewritten(repository: Repository, history: Path) -> None:
     before = (history / REPOSITORY).read_bytes()
     for damage in (remove, zero, truncate):
         damage(history / REPOSITORY)
@@ -365,7 +369,7 @@ def test_the_description_is_written_again(repository: Repository, history: Path)
     assert (repaired, lost.kind) == ([], "repository")
 
 
-def test_what_reads_again_is_no_loss(repository: Repository, history: Path) -> None:
+def test_an_object_that_can_be_read_again_is_no_loss(repository: Repository, history: Path) -> None:
     from lakecli.errors import Unreachable
 
     repository, store = in_a_bucket(repository, history)
@@ -384,7 +388,9 @@ def test_what_reads_again_is_no_loss(repository: Repository, history: Path) -> N
     assert (lost, counts.checked.findings) == ([], 0)
 
 
-def test_ids_are_what_they_seem(repository: Repository, history: Path, shared: PackId) -> None:
+def test_a_head_that_no_clone_has_is_lost(
+    repository: Repository, history: Path, shared: PackId
+) -> None:
     """A head that is in no pack, of a commit that this clone does not have."""
     key = ref_key("branch", "main")
     fields = json.loads(repository.store.get(key)) | {"commit_id": CommitId("f" * 64)}

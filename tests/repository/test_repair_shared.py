@@ -56,12 +56,12 @@ def messages(repository: Repository) -> list[str]:
         return [each.message for each in commits]
 
 
-def test_a_shared_repository_is_sound(clones: Clones) -> None:
+def test_a_sound_shared_repository_has_no_findings(clones: Clones) -> None:
     for repository in clones.repositories:
         assert list(fsck(repository)) == []
 
 
-def test_all_packs_and_refs_are_lost(clones: Clones, tmp_path: Path) -> None:
+def test_lost_packs_and_refs_are_rewritten(clones: Clones, tmp_path: Path) -> None:
     ada, bob = clones.repositories
     expected = messages(ada)
     store = ada.store
@@ -77,7 +77,7 @@ def test_all_packs_and_refs_are_lost(clones: Clones, tmp_path: Path) -> None:
     assert list(fsck(bob)) == []
 
 
-def test_a_damaged_pack(clones: Clones, tmp_path: Path) -> None:
+def test_a_damaged_pack_is_rewritten(clones: Clones, tmp_path: Path) -> None:
     ada, bob = clones.repositories
     for info in list(ada.store.list(COMMITS)):
         path = ada.store.local_path(info.key)
@@ -89,7 +89,7 @@ def test_a_damaged_pack(clones: Clones, tmp_path: Path) -> None:
         assert messages(clone(lake, str(tmp_path / "namespace"), "demo")) == messages(ada)
 
 
-def test_what_only_another_clone_has_is_left_to_it(clones: Clones) -> None:
+def test_objects_of_another_clone_are_left_to_it(clones: Clones) -> None:
     ada, bob = clones.repositories
     before = {info.key for info in ada.store.list(COMMITS)}
     store_data(ada, b"unseen")

@@ -59,7 +59,7 @@ def test_the_slower_of_two_changes_nothing(tmp_path: Path, step: str, name: str)
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_one_that_was_deleted_again_does_not_come_back(tmp_path: Path, step: str) -> None:
+def test_a_deleted_repository_does_not_come_back(tmp_path: Path, step: str) -> None:
     with open_lake(tmp_path) as lake:
 
         def create_commit_and_delete() -> None:
@@ -74,7 +74,7 @@ def test_one_that_was_deleted_again_does_not_come_back(tmp_path: Path, step: str
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_two_of_one_name_in_two_namespaces(tmp_path: Path, step: str) -> None:
+def test_one_of_two_creations_of_a_name_wins(tmp_path: Path, step: str) -> None:
     with open_lake(tmp_path) as lake:
 
         def create_elsewhere() -> None:
@@ -91,7 +91,7 @@ def test_two_of_one_name_in_two_namespaces(tmp_path: Path, step: str) -> None:
         assert second.key != lake.repository("demo").key
 
 
-def test_one_that_was_cloned_meanwhile_is_left_alone(tmp_path: Path) -> None:
+def test_a_repository_cloned_meanwhile_is_left_alone(tmp_path: Path) -> None:
     with open_lake(tmp_path) as lake:
 
         def clone_and_commit() -> None:
@@ -106,7 +106,7 @@ def test_one_that_was_cloned_meanwhile_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_killed_one_is_finished_by_the_same_command(tmp_path: Path, step: str) -> None:
+def test_a_killed_creation_succeeds_when_repeated(tmp_path: Path, step: str) -> None:
     class KilledError(Exception):
         pass
 

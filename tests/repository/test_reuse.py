@@ -71,7 +71,7 @@ def place() -> Place:
     return Place()
 
 
-def test_where_nothing_was_ever_collected_it_costs_one_get(place: Place) -> None:
+def test_a_guard_costs_one_get_without_garbage_collection(place: Place) -> None:
     place.put(KEY, days=100)
     place.store.reset()
     for _ in range(10):
@@ -81,7 +81,7 @@ def test_where_nothing_was_ever_collected_it_costs_one_get(place: Place) -> None
     assert not place.guard.is_active
 
 
-def test_a_reading_is_trusted_for_an_hour(place: Place) -> None:
+def test_a_read_state_is_trusted_for_an_hour(place: Place) -> None:
     place.guard.begin()
     place.now += STALE_AFTER + timedelta(seconds=1)
     place.store.reset()
@@ -89,7 +89,7 @@ def test_a_reading_is_trusted_for_an_hour(place: Place) -> None:
     assert place.store.counts == {"get": 1}
 
 
-def test_while_idle_what_is_old_gets_a_new_time(place: Place) -> None:
+def test_old_objects_are_renewed_while_the_collection_is_idle(place: Place) -> None:
     place.put(KEY, days=1.5)
     place.put(OTHER, days=0.5)
     place.set_state(Phase.IDLE)
@@ -101,7 +101,7 @@ def test_while_idle_what_is_old_gets_a_new_time(place: Place) -> None:
     assert not list(place.store.list("_lakecli/gc/refresh/"))
 
 
-def test_while_something_is_condemned_it_is_kept(place: Place) -> None:
+def test_condemned_objects_are_kept(place: Place) -> None:
     place.put(KEY, days=9)
     place.put(OTHER, days=0.1)
     place.set_state(Phase.CONDEMNED, 3)
@@ -115,7 +115,7 @@ def test_while_something_is_condemned_it_is_kept(place: Place) -> None:
     assert gets[-1] > kept  # the state is read again, after the keep
 
 
-def test_what_was_written_long_before_is_kept_too(place: Place) -> None:
+def test_old_condemned_objects_are_kept_too(place: Place) -> None:
     place.guard.begin()
     place.put(OTHER)
     place.now += timedelta(days=4)
@@ -124,7 +124,7 @@ def test_what_was_written_long_before_is_kept_too(place: Place) -> None:
     assert list(iter_keeps(place.store, 1)) == [OTHER]
 
 
-def test_a_sweep_is_waited_for(place: Place) -> None:
+def test_a_guard_waits_for_a_sweep(place: Place) -> None:
     place.set_state(Phase.SWEEPING)
     sleep = place.sleep
 
@@ -138,7 +138,7 @@ def test_a_sweep_is_waited_for(place: Place) -> None:
     assert len(place.slept) == 3
 
 
-def test_a_sweep_that_does_not_end(place: Place) -> None:
+def test_a_sweep_that_does_not_end_is_an_error(place: Place) -> None:
     place.set_state(Phase.SWEEPING)
     with pytest.raises(SweepRunning) as raised:
         place.guard.begin()
@@ -147,7 +147,7 @@ def test_a_sweep_that_does_not_end(place: Place) -> None:
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_a_sweep_that_went_by(place: Place, *, is_there: bool) -> None:
+def test_a_sweep_that_ended_meanwhile_is_noticed(place: Place, *, is_there: bool) -> None:
     place.set_state(Phase.CONDEMNED)
     place.guard.begin()
     place.set_state(Phase.IDLE)
@@ -170,7 +170,7 @@ def denied(*_: object, **__: object) -> Any:
     raise PermissionDenied("no")
 
 
-def test_a_state_that_may_not_be_read_and_is_not_there(
+def test_a_forbidden_and_missing_state_means_no_collection(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some stores refuse what is absent, instead of saying so."""
@@ -215,7 +215,7 @@ def test_a_file_gets_a_new_time_without_being_copied(tmp_path: Path) -> None:
     assert path.stat().st_ino == inode
 
 
-def test_a_sweep_that_goes_by_while_a_keep_is_written(
+def test_a_sweep_while_a_keep_is_written_is_noticed(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.set_state(Phase.IDLE)
@@ -237,9 +237,7 @@ def test_a_sweep_that_goes_by_while_a_keep_is_written(
         place.guard.settle(found=(), written=[KEY])
 
 
-def test_two_writers_that_renew_one_object_at_once(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_writers_renew_one_object(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that comes second finds the copy of the first gone, if both use one name."""
     place.put(KEY, days=1.5)
     place.set_state(Phase.IDLE)
@@ -258,7 +256,7 @@ def test_two_writers_that_renew_one_object_at_once(
     assert not list(place.store.list("_lakecli/gc/refresh/"))
 
 
-def test_a_claim_tells_what_is_there(place: Place) -> None:
+def test_a_claim_reports_existing_objects(place: Place) -> None:
     place.put(KEY, days=1.5)
     assert place.guard.claim([KEY, OTHER]) is None
     place.set_state(Phase.IDLE)
@@ -278,7 +276,7 @@ def test_a_claim_reads_the_state_again_after_an_hour(place: Place) -> None:
     assert list(iter_keeps(place.store, 3)) == [KEY]
 
 
-def test_a_claim_while_the_state_moves_looks_again(
+def test_a_claim_is_repeated_when_the_state_moves(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.put(KEY, days=9)

@@ -95,7 +95,7 @@ def check_whole(tmp_path: Path, expected: dict[bytes, bytes], name: str = "main"
 FIRST = {b"first": b"first"}
 
 
-def test_push_sends_again_what_the_bucket_lost(
+def test_push_sends_lost_objects_again(
     clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
 ) -> None:
     ada, _ = clones
@@ -112,7 +112,7 @@ def test_push_sends_again_what_the_bucket_lost(
     check_whole(tmp_path, FIRST | {b"second": b"2", b"third": b"3"})
 
 
-def test_data_that_is_gone_is_listed_and_nothing_moves(
+def test_push_lists_data_that_is_gone_and_moves_nothing(
     clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
 ) -> None:
     ada, _ = clones
@@ -133,7 +133,7 @@ def test_data_that_is_gone_is_listed_and_nothing_moves(
     check_whole(tmp_path, FIRST | {b"second": b"2", b"third": b"3"})
 
 
-def test_unpushed_data_that_is_gone_though_no_ref_went_back(
+def test_unpushed_data_that_is_gone_is_reported(
     clones: tuple[Repository, Repository], bucket: FaultyStore
 ) -> None:
     ada, _ = clones
@@ -145,7 +145,7 @@ def test_unpushed_data_that_is_gone_though_no_ref_went_back(
     assert caught.value.paths == (b"second",)
 
 
-def test_another_ref_that_went_back_is_not_believed(
+def test_push_does_not_trust_another_ref_that_is_gone(
     clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
 ) -> None:
     ada, _ = clones
@@ -159,7 +159,7 @@ def test_another_ref_that_went_back_is_not_believed(
     check_whole(tmp_path, FIRST | {b"dev": b"d"})
 
 
-def test_another_ref_that_went_back_and_is_still_there(
+def test_push_does_not_trust_another_ref_that_went_back(
     clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
 ) -> None:
     ada, _ = clones
@@ -175,7 +175,7 @@ def test_another_ref_that_went_back_and_is_still_there(
     check_whole(tmp_path, FIRST | {b"dev": b"d"})
 
 
-def test_lost_packs_are_written_again(
+def test_lost_packs_are_rewritten(
     clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
 ) -> None:
     ada, _ = clones
@@ -191,7 +191,7 @@ def test_lost_packs_are_written_again(
     check_whole(tmp_path, FIRST | {b"second": b"2"})
 
 
-def test_fetch_says_it_once_and_status_until_it_is_mended(
+def test_fetch_reports_a_rollback_once_and_status_until_it_is_repaired(
     clones: tuple[Repository, Repository], bucket: FaultyStore
 ) -> None:
     ada, bob = clones
@@ -221,7 +221,7 @@ def test_fetch_says_it_once_and_status_until_it_is_mended(
     assert notices(bob) == ""
 
 
-def test_it_went_back_and_moved_on(
+def test_a_ref_that_went_back_and_moved_on_is_reported(
     clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
 ) -> None:
     """The sequence number is the same, or higher, and the move another one."""
@@ -243,7 +243,9 @@ def test_it_went_back_and_moved_on(
     check_whole(tmp_path, FIRST | {b"ada": b"2", b"bob": b"21"})
 
 
-def test_a_lease_is_refused(clones: tuple[Repository, Repository], bucket: FaultyStore) -> None:
+def test_a_lease_on_a_ref_that_went_back_is_refused(
+    clones: tuple[Repository, Repository], bucket: FaultyStore
+) -> None:
     ada, _ = clones
     backup = Backup(bucket)
     put(ada, {b"second": b"2"})
@@ -258,7 +260,7 @@ def test_a_lease_is_refused(clones: tuple[Repository, Repository], bucket: Fault
 
 
 class TestAuto:
-    def test_what_is_here_stays_and_the_next_commit_brings_all_back(
+    def test_local_commits_stay_and_the_next_commit_restores_the_bucket(
         self, clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
     ) -> None:
         _, bob = clones
@@ -299,7 +301,9 @@ class TestAuto:
         assert here(bob) == there(bob) == first
 
 
-def test_tables_that_nobody_has(clones: tuple[Repository, Repository], bucket: FaultyStore) -> None:
+def test_lost_tables_that_no_clone_has_are_reported(
+    clones: tuple[Repository, Repository], bucket: FaultyStore
+) -> None:
     ada, _ = clones
     put(ada, {b"second": b"2"})
     for key in [key for key in bucket.bucket.objects if SSTABLES in key]:

@@ -69,12 +69,14 @@ def taken(include: tuple[str, ...] = (), exclude: tuple[str, ...] = ()) -> set[b
         (("none",), (), set()),
     ],
 )
-def test_patterns(include: tuple[str, ...], exclude: tuple[str, ...], expected: set[bytes]) -> None:
+def test_patterns_select_paths(
+    include: tuple[str, ...], exclude: tuple[str, ...], expected: set[bytes]
+) -> None:
     assert taken(include, exclude) == expected
 
 
 @pytest.mark.parametrize("pattern", ["", "#comment", "  ", "a\nb", "/"])
-def test_patterns_that_match_nothing(pattern: str) -> None:
+def test_a_pattern_that_matches_nothing_is_refused(pattern: str) -> None:
     with pytest.raises(UsageError, match="pattern"):
         Selection([pattern])
     with pytest.raises(UsageError, match="pattern"):
@@ -90,7 +92,7 @@ def source(tmp_path: Path) -> Path:
     return root
 
 
-def test_uploading_a_selection(repository: Repository, source: Path) -> None:
+def test_an_upload_takes_the_selected_files(repository: Repository, source: Path) -> None:
     (source / "skip/link").symlink_to("e")  # excluded, so it is no failure
     options = UploadOptions(selection=Selection((), ["skip/"]))
     report = upload_tree(repository, "main", b"p", source=source, options=options)
@@ -98,7 +100,7 @@ def test_uploading_a_selection(repository: Repository, source: Path) -> None:
     assert set(read(repository, "main")) == {b"p/a.txt", b"p/b/c.csv", b"p/b/d"}
 
 
-def test_planning_an_upload(repository: Repository, source: Path) -> None:
+def test_an_upload_plan_agrees_with_the_upload(repository: Repository, source: Path) -> None:
     upload_tree(repository, "main", b"p", source=source, options=UploadOptions())
     commit(repository, "main", message="m", committer="me")
     (source / "new").write_text("new")
@@ -122,7 +124,9 @@ def test_planning_an_upload(repository: Repository, source: Path) -> None:
         plan_upload(repository, "main", b"", source=source / "none", options=options)
 
 
-def test_downloading_a_selection(repository: Repository, source: Path, tmp_path: Path) -> None:
+def test_a_download_takes_the_selected_objects(
+    repository: Repository, source: Path, tmp_path: Path
+) -> None:
     upload_tree(repository, "main", b"p", source=source, options=UploadOptions())
     progress = RecordedProgress()
     options = DownloadOptions(selection=Selection(["*.csv", "/a.txt"]), progress=progress)
@@ -135,7 +139,9 @@ def test_downloading_a_selection(repository: Repository, source: Path, tmp_path:
     }
 
 
-def test_planning_a_download(repository: Repository, source: Path, tmp_path: Path) -> None:
+def test_a_download_plan_agrees_with_the_download(
+    repository: Repository, source: Path, tmp_path: Path
+) -> None:
     upload_tree(repository, "main", b"p", source=source, options=UploadOptions())
     target = tmp_path / "t"
     options = DownloadOptions(selection=Selection((), ["skip/"]), parallelism=2)

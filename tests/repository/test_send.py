@@ -122,7 +122,7 @@ def fail_at(number: int, error: Exception, *, times: int = 1000) -> Callable[[in
     return before
 
 
-def test_parts_are_sent_side_by_side(repository: Repository, store: Bucket, source: Path) -> None:
+def test_parts_are_sent_concurrently(repository: Repository, store: Bucket, source: Path) -> None:
     store.parts.before = lambda _number: time.sleep(0.02)
     progress = RecordedProgress()
     options = UploadOptions(part_size=SMALL_PART, parallelism=3, progress=progress)
@@ -134,7 +134,9 @@ def test_parts_are_sent_side_by_side(repository: Repository, store: Bucket, sour
     assert begun(repository) == []
 
 
-def test_one_bound_for_files_and_parts(repository: Repository, store: Bucket, source: Path) -> None:
+def test_files_and_parts_share_one_limit(
+    repository: Repository, store: Bucket, source: Path
+) -> None:
     for number in range(4):
         (source / f"{number}").write_bytes(os.urandom(SIZE))
     store.parts.before = lambda _number: time.sleep(0.005)
@@ -154,7 +156,7 @@ def test_the_same_contents_at_once_are_sent_once(
     assert len(store.parts.sent) == 10
 
 
-def test_what_fails_for_a_moment_is_repeated(
+def test_a_part_that_fails_for_a_moment_is_repeated(
     repository: Repository, store: Bucket, source: Path
 ) -> None:
     store.parts.before = fail_at(4, Unreachable("answered 503"), times=PARTS.attempts - 1)
@@ -163,7 +165,7 @@ def test_what_fails_for_a_moment_is_repeated(
     assert h(store.get(data_key(checksum))).hex() == checksum
 
 
-def test_what_goes_on_failing_keeps_the_rest(
+def test_a_part_that_keeps_failing_leaves_the_other_parts(
     repository: Repository, store: Bucket, source: Path
 ) -> None:
     store.parts.before = fail_at(9, Unreachable("answered 503"))
@@ -179,7 +181,7 @@ def test_what_goes_on_failing_keeps_the_rest(
     assert begun(repository) == []
 
 
-def test_what_is_refused_is_not_repeated(
+def test_a_refused_part_is_not_repeated(
     repository: Repository, store: Bucket, source: Path
 ) -> None:
     store.parts.before = fail_at(2, PermissionDenied("no"))
@@ -188,7 +190,7 @@ def test_what_is_refused_is_not_repeated(
     assert store.parts.sent.count(2) == 1
 
 
-def test_a_file_that_changes_meanwhile_completes_nothing(
+def test_an_upload_of_a_changed_file_is_never_completed(
     repository: Repository, store: Bucket, source: Path
 ) -> None:
     def change(number: int) -> None:
@@ -205,7 +207,7 @@ def test_a_file_that_changes_meanwhile_completes_nothing(
     assert begun(repository) == []
 
 
-def test_a_change_behind_what_was_sent_is_noticed_too(
+def test_a_change_in_a_part_that_was_sent_is_noticed(
     repository: Repository, store: Bucket, source: Path
 ) -> None:
     def change(number: int) -> None:
@@ -219,7 +221,7 @@ def test_a_change_behind_what_was_sent_is_noticed_too(
     assert list(store.list()) == []
 
 
-def test_an_upload_forgotten_meanwhile_begins_anew_once(
+def test_an_upload_that_the_store_drops_starts_over_once(
     repository: Repository, store: Bucket, source: Path
 ) -> None:
     def forget(number: int) -> None:
@@ -251,7 +253,7 @@ def test_damaged_parts_are_sent_again(repository: Repository, store: Bucket, sou
 
 @pytest.mark.parametrize("tells_checksums", [True, False])
 @pytest.mark.parametrize(("before", "after"), [(8, 11), (11, 8)])
-def test_another_part_size_begins_anew(
+def test_another_part_size_starts_over(
     *,
     repository: Repository,
     store: Bucket,
@@ -288,7 +290,7 @@ def test_another_part_size_begins_anew(
     assert unfinished.parts.keys() <= {1, 2}
 
 
-def test_parts_are_streamed_where_memory_is_short(
+def test_parts_are_streamed_when_memory_is_short(
     repository: Repository, store: Bucket, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(send, "MOST_IN_MEMORY", SMALL_PART - 1)
@@ -301,7 +303,7 @@ def test_parts_are_streamed_where_memory_is_short(
 # Leftovers
 
 
-def test_leftovers_are_dropped(repository: Repository, store: Bucket, source: Path) -> None:
+def test_abandoned_uploads_are_aborted(repository: Repository, store: Bucket, source: Path) -> None:
     now = repository.lake.now()
     store.time = now - timedelta(days=8)
     orphan, other = data_key("ab" * 32), "elsewhere/k"
@@ -322,7 +324,7 @@ def test_leftovers_are_dropped(repository: Repository, store: Bucket, source: Pa
     assert any(each.id == alive for each in store.parts.iter_unfinished())
 
 
-def test_uploads_at_work_are_let_alone(repository: Repository, store: Bucket, source: Path) -> None:
+def test_active_uploads_are_left_alone(repository: Repository, store: Bucket, source: Path) -> None:
     now = repository.lake.now()
     store.time = now - timedelta(days=3)
     store.parts.before = fail_at(8, Unreachable("cut off"))
@@ -336,7 +338,7 @@ def test_uploads_at_work_are_let_alone(repository: Repository, store: Bucket, so
     assert len(begun(repository)) == 1
 
 
-def test_leftovers_are_looked_for_once_a_day(
+def test_abandoned_uploads_are_searched_once_a_day(
     repository: Repository, store: Bucket, source: Path
 ) -> None:
     upload(repository, source)  # looks at its end
@@ -373,7 +375,7 @@ def test_a_part_reads_like_a_file(tmp_path: Path) -> None:
             SectionReader(file.fileno(), long, progress=NO_PROGRESS).read()
 
 
-def test_the_first_reading_wants_the_size_it_was_told(tmp_path: Path) -> None:
+def test_the_first_reading_refuses_another_size(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"x" * 100)
     for size in (99, 101):
         with (tmp_path / "f").open("rb") as file, pytest.raises(FileChanged):

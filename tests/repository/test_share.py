@@ -13,7 +13,7 @@ from lakecli.retry import PARTS, Retries
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_tasks_are_done_by_whoever_is_free(count: int) -> None:
+def test_free_workers_do_shared_tasks(count: int) -> None:
     workers = Workers(count)
     done: list[tuple[int, int]] = []
     at_once: list[int] = []
@@ -37,14 +37,14 @@ def test_tasks_are_done_by_whoever_is_free(count: int) -> None:
     assert len(threads) <= count
 
 
-def test_the_last_item_has_everybody() -> None:
+def test_all_workers_share_the_last_item() -> None:
     workers = Workers(4)
     barrier = threading.Barrier(4, timeout=20)
     workers.for_each([None], lambda _: workers.share(range(4), lambda _: barrier.wait()))
     assert not barrier.broken
 
 
-def test_sharing_without_items() -> None:
+def test_tasks_can_be_shared_without_items() -> None:
     workers = Workers(3)
     done: list[int] = []
     workers.share(range(10), done.append)
@@ -52,7 +52,7 @@ def test_sharing_without_items() -> None:
     workers.check()
 
 
-def test_an_error_of_a_task_belongs_to_its_item() -> None:
+def test_an_error_of_a_task_is_raised_in_its_item() -> None:
     workers = Workers(3)
     failed: list[int] = []
     done: list[int] = []
@@ -74,7 +74,7 @@ def test_an_error_of_a_task_belongs_to_its_item() -> None:
     assert sorted(done) == [0, 1, 3, 4, 5]
 
 
-def test_nothing_of_a_share_runs_on_behind_it() -> None:
+def test_share_waits_for_running_tasks() -> None:
     workers = Workers(4)
     running: set[int] = set()
 
@@ -93,7 +93,7 @@ def test_nothing_of_a_share_runs_on_behind_it() -> None:
     workers.for_each([1], item)
 
 
-def test_an_error_of_an_item_ends_the_shares_of_others() -> None:
+def test_an_error_of_an_item_ends_the_shared_tasks_of_others() -> None:
     workers = Workers(2)
     parts: list[int] = []
 
@@ -116,7 +116,7 @@ def test_an_error_of_an_item_ends_the_shares_of_others() -> None:
     assert len(parts) < 100_000
 
 
-def test_memory_is_waited_for() -> None:
+def test_a_worker_waits_for_memory() -> None:
     memory = Memory(100)
     held: list[int] = []
     most: list[int] = []

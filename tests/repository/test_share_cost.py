@@ -53,7 +53,7 @@ def sent(repository: Repository) -> dict[str, int]:
     return counts
 
 
-def test_fetch_with_nothing_new(clones: tuple[Repository, ...]) -> None:
+def test_fetch_with_nothing_new_takes_few_requests(clones: tuple[Repository, ...]) -> None:
     _, two = clones
     sent(two)
     fetch(two)
@@ -61,7 +61,7 @@ def test_fetch_with_nothing_new(clones: tuple[Repository, ...]) -> None:
     assert sent(two) == {"get": 2, "list": 1}
 
 
-def test_fetch_of_one_commit(clones: tuple[Repository, ...]) -> None:
+def test_fetch_of_one_commit_takes_few_requests(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     make_commit(one, b"c")
     push(one, "main", options=ME)
@@ -70,7 +70,7 @@ def test_fetch_of_one_commit(clones: tuple[Repository, ...]) -> None:
     assert sent(two) == {"get": 4, "list": 1}
 
 
-def test_push_of_one_commit(clones: tuple[Repository, ...]) -> None:
+def test_push_of_one_commit_takes_few_requests(clones: tuple[Repository, ...]) -> None:
     one, _ = clones
     make_commit(one, b"c")
     sent(one)
@@ -82,7 +82,7 @@ def test_push_of_one_commit(clones: tuple[Repository, ...]) -> None:
     assert sent(one) == {"get": 2}
 
 
-def test_a_commit_that_shares_by_itself(clones: tuple[Repository, ...]) -> None:
+def test_a_commit_with_automatic_sync_takes_few_requests(clones: tuple[Repository, ...]) -> None:
     one, _ = clones
     sharing = synced(one, "me")
     make_commit(sharing.repository, b"b")  # as all others here, the handle was used before

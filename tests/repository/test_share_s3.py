@@ -35,7 +35,7 @@ def namespace(moto_endpoint: str, aws_environment: pytest.MonkeyPatch) -> str:
     return f"s3://{new_bucket(moto_endpoint)}/lake"
 
 
-def test_a_day_on_three_machines(tmp_path: Path, namespace: str) -> None:
+def test_three_machines_share_a_day_of_work(tmp_path: Path, namespace: str) -> None:
     with ExitStack() as stack:
         lakes = [
             stack.enter_context(machine(tmp_path, name, clock=system_now))
@@ -81,7 +81,7 @@ def test_a_day_on_three_machines(tmp_path: Path, namespace: str) -> None:
             assert read(again, "main") == everything
 
 
-def test_a_bucket_that_is_not_there(
+def test_a_missing_bucket_is_reported(
     tmp_path: Path, moto_endpoint: str, aws_environment: pytest.MonkeyPatch
 ) -> None:
     aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
@@ -93,7 +93,7 @@ def test_a_bucket_that_is_not_there(
             clone(lake, f"s3://{bucket}/ns", "demo")
 
 
-def test_a_clock_that_is_far_off(tmp_path: Path, namespace: str) -> None:
+def test_a_wrong_clock_is_reported(tmp_path: Path, namespace: str) -> None:
     with machine(tmp_path, "one") as lake:
         repository = repo.create(lake, "demo", namespace, range_entries=16)
         make_commit(repository, b"a")

@@ -33,13 +33,13 @@ def with_store(repository: Repository, store: FaultyStore | None = None, **setti
     return made
 
 
-def test_a_directory_is_looked_at_and_left_clean(repository: Repository) -> None:
+def test_a_directory_is_probed_and_left_clean(repository: Repository) -> None:
     before = {info.key for info in repository.store.list()}
     ensure_shareable(repository)
     assert {info.key for info in repository.store.list()} == before
 
 
-def test_a_good_store_is_asked_once(repository: Repository) -> None:
+def test_a_good_store_is_probed_once(repository: Repository) -> None:
     store = with_store(repository)
     ensure_shareable(repository)
     assert store.keys == ()
@@ -75,7 +75,7 @@ def test_a_store_without_compare_and_set_is_refused(
     assert sum(store.calls.values()) == asked
 
 
-def test_a_store_that_was_refused_is_asked_again_a_day_later(
+def test_a_refused_store_is_probed_again_after_a_day(
     repository: Repository, clock: Ticking
 ) -> None:
     store = with_store(repository, ignores=frozenset({"ABSENT"}))
@@ -92,7 +92,7 @@ def test_a_store_that_was_refused_is_asked_again_a_day_later(
 @pytest.mark.parametrize(
     ("error", "family"), [(denied("put"), PermissionDenied), (unreachable(), Unreachable)]
 )
-def test_what_says_nothing_about_the_store_is_not_remembered(
+def test_an_inconclusive_probe_is_not_remembered(
     repository: Repository, error: Exception, family: type[Exception]
 ) -> None:
     store = with_store(repository, errors={"put": error})
@@ -102,15 +102,13 @@ def test_what_says_nothing_about_the_store_is_not_remembered(
     ensure_shareable(repository)
 
 
-def test_who_may_not_delete_can_share(repository: Repository) -> None:
+def test_a_user_without_delete_permission_can_share(repository: Repository) -> None:
     store = with_store(repository, errors={"delete": denied("delete")})
     ensure_shareable(repository)
     assert store.calls["delete"]
 
 
-def test_an_older_look_counts_for_nothing(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_probe_is_ignored(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     store = with_store(repository)
     ensure_shareable(repository)
     asked = sum(store.calls.values())
@@ -127,7 +125,7 @@ def test_an_older_look_counts_for_nothing(
         (timedelta(hours=2), "2 hours behind"),
     ],
 )
-def test_a_clock_that_is_far_off_is_an_error_of_its_own(
+def test_a_wrong_clock_has_its_own_error(
     repository: Repository, offset: timedelta, said: str
 ) -> None:
     store = with_store(repository, SignedStore(offset=offset))
@@ -140,13 +138,13 @@ def test_a_clock_that_is_far_off_is_an_error_of_its_own(
     ensure_shareable(repository)
 
 
-def test_the_clock_of_this_machine_is_no_other(repository: Repository) -> None:
+def test_the_clock_of_a_directory_is_that_of_this_machine(repository: Repository) -> None:
     store = with_store(repository, offset=timedelta(days=2))
     ensure_shareable(repository)
     assert store.calls
 
 
-def test_what_is_remembered_is_of_one_namespace(repository: Repository) -> None:
+def test_a_probe_is_remembered_for_one_namespace(repository: Repository) -> None:
     with_store(repository)
     ensure_shareable(repository)
     record = replace(repository.record, storage_namespace="local:///elsewhere")

@@ -41,7 +41,7 @@ def of(repository: Repository, name: str = "main") -> BranchStatus:
     return found
 
 
-def test_distances(clones: tuple[Repository, ...]) -> None:
+def test_status_counts_commits_ahead_and_behind(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     first = make_commit(one, b"a")
     assert of(one).distance == Distance(None, 0, 0)
@@ -55,7 +55,7 @@ def test_distances(clones: tuple[Repository, ...]) -> None:
     assert of(two).distance == Distance(first.id, 2, 1)
 
 
-def test_a_branch_that_was_deleted_there(clones: tuple[Repository, ...]) -> None:
+def test_status_shows_a_branch_deleted_in_the_bucket(clones: tuple[Repository, ...]) -> None:
     one = clones[0]
     branch.create(one, "side", source="main")
     push(one, "side", options=ME)
@@ -63,7 +63,7 @@ def test_a_branch_that_was_deleted_there(clones: tuple[Repository, ...]) -> None
     assert of(one, "side").distance == Distance(None, 0, 0, is_deleted=True)
 
 
-def test_uncommitted_changes(clones: tuple[Repository, ...]) -> None:
+def test_status_shows_uncommitted_changes(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     stage(one, "main", {b"a": b"1", b"b": b"1", b"c": b"1"})
     commit(one, "main", message="three", committer="me")
@@ -75,7 +75,7 @@ def test_uncommitted_changes(clones: tuple[Repository, ...]) -> None:
     assert (of(two).added, of(two).changed, of(two).removed) == (0, 0, 0)  # they stay here
 
 
-def test_all_branches(clones: tuple[Repository, ...]) -> None:
+def test_status_shows_all_branches(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     for name in ("b", "a"):
         branch.create(one, name, source="main")
@@ -92,6 +92,6 @@ def test_all_branches(clones: tuple[Repository, ...]) -> None:
     assert last_fetched(one) is None
 
 
-def test_no_such_branch(clones: tuple[Repository, ...]) -> None:
+def test_status_of_an_unknown_branch_is_not_found(clones: tuple[Repository, ...]) -> None:
     with pytest.raises(NotFound, match="no branch 'nope'"):
         of(clones[0], "nope")

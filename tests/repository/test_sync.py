@@ -71,7 +71,7 @@ def is_clean(repository: Repository) -> bool:
     return True
 
 
-def test_commits_of_one_are_there_for_all(clones: tuple[Repository, ...]) -> None:
+def test_a_commit_of_one_machine_reaches_all(clones: tuple[Repository, ...]) -> None:
     ada, bob, eve = clones
     put(ada, {b"a": b"1"}, "one")
     put(bob, {b"b": b"2"}, "two")
@@ -83,7 +83,9 @@ def test_commits_of_one_are_there_for_all(clones: tuple[Repository, ...]) -> Non
     assert not notes(bob)
 
 
-def test_a_lost_race_builds_again_on_the_new_head(clones: tuple[Repository, ...]) -> None:
+def test_a_commit_that_loses_a_race_is_rebuilt_on_the_new_head(
+    clones: tuple[Repository, ...],
+) -> None:
     ada, bob, _ = clones
     with command(ada) as synced_ada:
         stage(synced_ada, "main", {b"a": b"1"})
@@ -95,7 +97,7 @@ def test_a_lost_race_builds_again_on_the_new_head(clones: tuple[Repository, ...]
     assert is_clean(ada)
 
 
-def test_another_process_of_the_machine_that_fetched_meanwhile(
+def test_a_fetch_by_another_process_meanwhile_is_no_conflict(
     clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada, bob, _ = clones
@@ -120,7 +122,7 @@ def test_another_process_of_the_machine_that_fetched_meanwhile(
     assert is_clean(ada)
 
 
-def test_a_path_that_both_changed_is_a_conflict(clones: tuple[Repository, ...]) -> None:
+def test_a_path_changed_on_both_sides_is_a_conflict(clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
     put(ada, {b"a": b"1"}, "first")
     with command(ada) as synced_ada:
@@ -137,7 +139,7 @@ def test_a_path_that_both_changed_is_a_conflict(clones: tuple[Repository, ...]) 
         assert read(synced_bob, "main@") == checksums({b"a": b"both", b"b": b"ada's"})
 
 
-def test_a_merge_is_merged_again(clones: tuple[Repository, ...]) -> None:
+def test_a_merge_that_loses_a_race_is_merged_again(clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
     put(ada, {b"a": b"1"}, "first")
     with command(ada) as synced_ada:
@@ -153,7 +155,7 @@ def test_a_merge_is_merged_again(clones: tuple[Repository, ...]) -> None:
         assert branch.show(synced_bob, "dev").commit_id in merged.parents
 
 
-def test_branches_and_tags_come_and_go(clones: tuple[Repository, ...]) -> None:
+def test_created_and_deleted_refs_reach_the_other_machine(clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
     put(ada, {b"a": b"1"}, "first")
     with command(ada) as synced_ada:
@@ -167,7 +169,7 @@ def test_branches_and_tags_come_and_go(clones: tuple[Repository, ...]) -> None:
         branch.show(synced_ada, "dev")
 
 
-def test_what_is_staged_keeps_a_branch_that_others_delete(clones: tuple[Repository, ...]) -> None:
+def test_staged_changes_keep_a_branch_that_others_delete(clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
     with command(ada) as synced_ada:
         branch.create(synced_ada, "dev", source="main")
@@ -179,7 +181,7 @@ def test_what_is_staged_keeps_a_branch_that_others_delete(clones: tuple[Reposito
         assert read(synced_bob, "dev") == checksums({b"b": b"2"})
 
 
-def test_two_create_one_branch_and_one_wins(clones: tuple[Repository, ...]) -> None:
+def test_one_of_two_creators_of_a_branch_wins(clones: tuple[Repository, ...]) -> None:
     ada, bob, eve = clones
     first = put(ada, {b"a": b"1"}, "first")
     with command(ada) as synced_ada:
@@ -198,7 +200,7 @@ def raise_at_end(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("step", ["pack", "intent", "move", "track"])
-def test_a_commit_that_was_killed_is_there_once(step: str, clones: tuple[Repository, ...]) -> None:
+def test_a_killed_commit_is_made_once(step: str, clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
     with command(ada) as synced_ada:
         stage(synced_ada, "main", {b"a": b"1"})
@@ -239,7 +241,7 @@ def test_a_ref_that_was_not_pushed_is_pushed_by_the_next_command(
         assert branch.show(synced_bob, "dev").commit_id == branch.show(ada, "dev").commit_id
 
 
-def test_a_branch_that_has_parted_says_so(clones: tuple[Repository, ...]) -> None:
+def test_a_diverged_branch_is_reported(clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
     stage(ada, "main", {b"a": b"1"})
     commit(ada, "main", message="by myself", committer="me")  # before sharing by itself
@@ -253,7 +255,7 @@ def test_a_branch_that_has_parted_says_so(clones: tuple[Repository, ...]) -> Non
     assert messages(ada) == ["by myself"]
 
 
-def test_tags_follow_where_the_bucket_once_stood(clones: tuple[Repository, ...]) -> None:
+def test_a_tag_follows_the_bucket_from_where_it_once_stood(clones: tuple[Repository, ...]) -> None:
     ada, bob, eve = clones
     first = put(ada, {b"a": b"1"}, "first")
     tag.create(eve, "v1", first.parents[0])  # eve's own, of another commit
@@ -273,7 +275,7 @@ def test_tags_follow_where_the_bucket_once_stood(clones: tuple[Repository, ...])
         assert tag.show(synced_eve, "v1").commit_id == first.parents[0]
 
 
-def test_what_nobody_asked_for_is_not_undone(clones: tuple[Repository, ...]) -> None:
+def test_undo_skips_what_sync_did(clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
     with command(bob) as synced_bob:
         branch.create(synced_bob, "mine", source="main")
@@ -300,7 +302,7 @@ class Refusing:
 
 
 @pytest.mark.parametrize("kind", [PermissionDenied, Unreachable])
-def test_a_ref_that_cannot_be_sent_keeps_nobody_from_going_on(
+def test_a_ref_that_cannot_be_pushed_does_not_stop_the_command(
     clones: tuple[Repository, ...], kind: type[LakeError]
 ) -> None:
     ada, bob, _ = clones

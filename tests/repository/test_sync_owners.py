@@ -113,7 +113,7 @@ class TestFromTheBucket:
                 assert here(synced_again, "dev") == before[1]
             assert everything(clones[0]) == before
 
-    def test_a_redone_clone_is_not_sent(
+    def test_a_redone_clone_is_not_pushed(
         self, clones: tuple[Repository, ...], tmp_path: Path
     ) -> None:
         ada = clones[0]
@@ -168,7 +168,7 @@ class TestFromTheBucket:
             assert here(synced_bob) == third
         assert rows(bob) == []
 
-    def test_a_pull_ends_what_holds_a_ref_back(self, clones: tuple[Repository, ...]) -> None:
+    def test_a_pull_lets_a_held_back_ref_follow_again(self, clones: tuple[Repository, ...]) -> None:
         ada, bob, _ = clones
         make_commit(ada, b"second")
         push(ada, "main", options=ME)
@@ -178,7 +178,9 @@ class TestFromTheBucket:
         assert rows(bob) == []
         assert here(bob) == here(ada)
 
-    def test_undoing_a_fetched_or_pulled_tag(self, clones: tuple[Repository, ...]) -> None:
+    def test_undoing_a_fetched_or_pulled_tag_leaves_the_bucket(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
         ada, bob, _ = clones
         tag.create(ada, "v2", "main")
         push(ada, "v2", options=ME)
@@ -191,7 +193,7 @@ class TestFromTheBucket:
                 tag.show(synced_bob, "v2")
             assert there(bob, "v2", "tag") is not None
 
-    def test_restoring_past_a_sync(self, clones: tuple[Repository, ...]) -> None:
+    def test_restoring_past_a_sync_leaves_the_bucket(self, clones: tuple[Repository, ...]) -> None:
         ada, bob, _ = clones
         before = newest(bob)
         first = here(bob)
@@ -209,7 +211,7 @@ class TestFromTheBucket:
             assert (here(synced_bob), there(synced_bob)) == (first, second)
             assert here(synced_bob, "dev") == first
 
-    def test_restoring_past_a_sync_and_ones_own_commit_on_top(
+    def test_restoring_past_a_sync_takes_back_only_the_own_commit(
         self, clones: tuple[Repository, ...]
     ) -> None:
         ada, bob, _ = clones
@@ -224,7 +226,7 @@ class TestFromTheBucket:
             restore(synced_bob, kept.id.hex(), remote=True, committer="me")
         assert (here(bob), there(bob)) == (first, second)
 
-    def test_restoring_past_a_sync_on_top_of_ones_own_commit_is_refused(
+    def test_restoring_past_a_sync_onto_an_own_commit_is_refused(
         self, clones: tuple[Repository, ...]
     ) -> None:
         ada, bob, _ = clones
@@ -242,7 +244,7 @@ class TestFromTheBucket:
 
 
 class TestOwn:
-    def test_undoing_an_unpushed_commit_after_somebody_pushed(
+    def test_undoing_an_unpushed_commit_after_another_push_stays_local(
         self, clones: tuple[Repository, ...]
     ) -> None:
         ada, bob, _ = clones
@@ -254,7 +256,9 @@ class TestOwn:
         with auto(bob) as (synced_bob, _):
             assert here(synced_bob) == theirs  # nothing of its own is left on it
 
-    def test_deleting_a_branch_that_has_parted(self, clones: tuple[Repository, ...]) -> None:
+    def test_deleting_a_diverged_branch_leaves_the_bucket(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
         ada, bob, _ = clones
         make_commit(bob, b"mine", "dev")
         theirs = make_commit(ada, b"theirs", "dev").id
@@ -270,7 +274,9 @@ class TestOwn:
             assert resumed.unsent == ()
             assert here(synced_bob, "dev") == theirs  # the bucket's is here now
 
-    def test_deleting_what_the_bucket_has_goes_there(self, clones: tuple[Repository, ...]) -> None:
+    def test_deleting_a_shared_branch_deletes_it_in_the_bucket(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
         _, bob, _ = clones
         with auto(bob) as (synced_bob, _):
             branch.delete(synced_bob, "dev")
@@ -281,7 +287,9 @@ class TestOwn:
             redo(synced_bob)
         assert there(bob, "dev") is None
 
-    def test_redoing_a_deletion_of_what_others_moved(self, clones: tuple[Repository, ...]) -> None:
+    def test_redoing_the_deletion_of_a_ref_that_others_moved_is_refused(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
         ada, bob, _ = clones
         with auto(bob) as (synced_bob, _):
             branch.delete(synced_bob, "dev")
@@ -295,7 +303,7 @@ class TestOwn:
             assert [type(each) for each in resumed.unsent] == [StaleLease]
         assert there(bob, "dev") == theirs
 
-    def test_the_same_deletion_by_somebody_else_is_theirs(
+    def test_the_same_deletion_by_another_machine_is_not_undone(
         self, clones: tuple[Repository, ...]
     ) -> None:
         ada, bob, _ = clones
@@ -305,7 +313,7 @@ class TestOwn:
         assert there(bob, "dev") is None
         assert here(bob, "dev")
 
-    def test_the_same_branch_by_somebody_else_is_theirs_whatever_the_clocks_say(
+    def test_the_same_branch_by_another_machine_is_not_undone(
         self, clones: tuple[Repository, ...]
     ) -> None:
         ada, bob, _ = clones
@@ -318,7 +326,7 @@ class TestOwn:
         auto_undo(bob)
         assert there(bob, "new") is not None
 
-    def test_the_same_tag_move_by_somebody_else_is_theirs(
+    def test_the_same_tag_move_by_another_machine_is_not_undone(
         self, clones: tuple[Repository, ...]
     ) -> None:
         ada, bob, _ = clones
@@ -330,7 +338,7 @@ class TestOwn:
         auto_undo(bob)
         assert there(bob, "v1", "tag") == theirs
 
-    def test_a_branch_made_by_hand_is_undone_there_once_a_commit_shared_it(
+    def test_undo_deletes_a_branch_in_the_bucket_that_a_commit_shared(
         self, clones: tuple[Repository, ...]
     ) -> None:
         bob = clones[1]
@@ -342,7 +350,7 @@ class TestOwn:
             pass
         assert there(bob, "new") is None
 
-    def test_several_refs_are_looked_at_before_the_first_is_moved(
+    def test_all_refs_are_checked_before_the_first_moves(
         self, clones: tuple[Repository, ...]
     ) -> None:
         ada, bob, _ = clones
@@ -363,7 +371,9 @@ class TestOwn:
 
 
 class TestNotes:
-    def test_moves_of_one_ref_are_one(self, clones: tuple[Repository, ...]) -> None:
+    def test_unpushed_moves_of_one_ref_are_pushed_as_one(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
         bob = clones[1]
         first, older = here(bob), branch.show(bob, "main").commit_id
         with killed(bob) as synced_bob:
@@ -378,7 +388,9 @@ class TestNotes:
         assert there(bob, "t", "tag") == first
         assert rows(bob) == []
 
-    def test_what_was_taken_back_before_it_was_sent(self, clones: tuple[Repository, ...]) -> None:
+    def test_a_move_undone_before_it_was_pushed_is_not_pushed(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
         bob = clones[1]
         with killed(bob) as synced_bob:
             branch.create(synced_bob, "new", source="main")
@@ -396,16 +408,16 @@ class TestNotes:
             pass
         assert there(bob, "dev") == here(bob, "dev")
 
-    def test_what_brings_the_bucket_here_settles_a_note(
-        self, clones: tuple[Repository, ...]
-    ) -> None:
+    def test_fetching_the_moved_ref_removes_the_note(self, clones: tuple[Repository, ...]) -> None:
         bob = clones[1]
         with killed(bob) as synced_bob:
             branch.delete(synced_bob, "dev")
         pull(bob, "dev", PULL)
         assert rows(bob) == []
 
-    def test_a_note_of_an_earlier_version_is_not_sent(self, clones: tuple[Repository, ...]) -> None:
+    def test_a_note_of_an_earlier_version_is_not_pushed(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
         bob = clones[1]
         with killed(bob) as synced_bob:
             branch.delete(synced_bob, "dev")
@@ -428,7 +440,7 @@ class TestNotes:
         with auto(bob) as (_, resumed):
             assert resumed.unsent == ()
 
-    def test_a_fast_forward_is_sent(self, clones: tuple[Repository, ...]) -> None:
+    def test_a_fast_forward_is_pushed(self, clones: tuple[Repository, ...]) -> None:
         """The note starts where the bucket no longer stands, and goes past where it does."""
         ada, bob, _ = clones
         made = make_commit(bob, b"mine").id
@@ -439,7 +451,7 @@ class TestNotes:
             assert resumed.unsent == ()
         assert there(bob) == made
 
-    def test_the_words_are_those_of_push(self, clones: tuple[Repository, ...]) -> None:
+    def test_the_messages_are_those_of_push(self, clones: tuple[Repository, ...]) -> None:
         ada, bob, _ = clones
         theirs = make_commit(ada, b"theirs").id
         push(ada, "main", options=ME)
@@ -476,7 +488,7 @@ class TestProcesses:
         bob = clones[1]
         return bob, type(bob)(bob.lake, bob.record)
 
-    def test_each_sends_what_it_moved(self, both: tuple[Repository, Repository]) -> None:
+    def test_each_command_pushes_what_it_moved(self, both: tuple[Repository, Repository]) -> None:
         one, two = both
         first, second = synced(one, "one"), synced(two, "two")
         first.catch_up()
@@ -490,7 +502,7 @@ class TestProcesses:
         assert there(one, "of-two") == here(one)
         assert rows(one) == []
 
-    def test_a_note_that_another_command_has_just_sent(
+    def test_a_note_that_another_command_just_pushed_is_dropped(
         self, both: tuple[Repository, Repository], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """One has read its note; the other begins, and sends it first: nobody lost anything."""
@@ -515,7 +527,7 @@ class TestProcesses:
         assert ref.sequence == 1
 
     @pytest.mark.parametrize("step", ["pack", "intent", "move", "track"])
-    def test_a_move_added_while_the_note_is_sent(
+    def test_a_move_added_while_the_note_is_pushed_stays(
         self, step: str, both: tuple[Repository, Repository]
     ) -> None:
         one, two = both
@@ -561,7 +573,9 @@ class TestFollowing:
         with auto(bob) as (synced_bob, _):
             assert read(synced_bob, "dev") == checksums({b"first": b"first", b"mine": b"1"})
 
-    def test_an_unsent_move_does_not_follow(self, clones: tuple[Repository, ...]) -> None:
+    def test_an_unpushed_move_does_not_follow_the_bucket(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
         """The tag was moved here to where it once stood in the bucket: that is a move, not lag."""
         ada, bob, _ = clones
         first = here(bob)
@@ -581,7 +595,7 @@ class TestFollowing:
             pass
         assert there(bob, "v1", "tag") == first
 
-    def test_a_command_sends_what_it_moved_of_what_an_earlier_one_left(
+    def test_a_command_pushes_the_rest_of_an_earlier_one(
         self, clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """An earlier note could not be sent at the beginning; the command moves the same ref."""

@@ -104,7 +104,7 @@ BEFORE_IT_IS_SENT = ["build", "pack", "intent", "move", "read", "put"]
 
 @pytest.mark.parametrize("step", BEFORE_IT_IS_SENT)
 @pytest.mark.parametrize("how", TAKING_AWAY)
-def test_what_is_taken_away_before_a_commit_is_sent_is_not_in_it(
+def test_changes_discarded_before_a_commit_is_pushed_are_not_in_it(
     repository: Repository, how: str, step: str
 ) -> None:
     head = branch.show(repository, "main").commit_id
@@ -116,7 +116,7 @@ def test_what_is_taken_away_before_a_commit_is_sent_is_not_in_it(
 
 
 @pytest.mark.parametrize("how", TAKING_AWAY)
-def test_the_rest_is_committed_without_it(repository: Repository, how: str) -> None:
+def test_the_other_changes_are_committed(repository: Repository, how: str) -> None:
     stage(repository, "main", {b"c": b"3"})
     stage(repository, "main", {b"b": b"2"})
     if how == "reset":
@@ -134,7 +134,7 @@ def _newest(repository: Repository) -> str:
 
 
 @pytest.mark.parametrize("how", [*TAKING_AWAY, "commit", "op restore"])
-def test_what_would_change_a_commit_that_is_sent_is_refused(
+def test_a_change_to_a_commit_that_is_being_pushed_is_refused(
     repository: Repository, how: str
 ) -> None:
     before_staging = _newest(repository)
@@ -160,7 +160,7 @@ def test_what_would_change_a_commit_that_is_sent_is_refused(
     assert messages == [f"a commit of branch main is on its way to the bucket: {made}"]
 
 
-def test_nor_is_its_branch_deleted(repository: Repository) -> None:
+def test_the_branch_of_a_commit_that_is_being_pushed_is_not_deleted(repository: Repository) -> None:
     share(repository, lambda shared: branch.create(shared, "side", source="main"))
     stage(repository, "side", {b"b": b"2"})
     other = type(repository)(repository.lake, repository.record)
@@ -176,7 +176,7 @@ def test_nor_is_its_branch_deleted(repository: Repository) -> None:
     assert read(repository, "side@") == checksums(CHANGED)
 
 
-def test_a_merge_that_is_sent_is_not_undone_beneath(repository: Repository) -> None:
+def test_a_merge_that_is_being_pushed_is_not_undone(repository: Repository) -> None:
     branch.create(repository, "side", source="main")
     stage(repository, "side", {b"b": b"2"})
     commit(repository, "side", message="side", committer="me")
@@ -201,7 +201,7 @@ def test_a_merge_that_is_sent_is_not_undone_beneath(repository: Repository) -> N
     assert branch.show(repository, "main").commit_id == bucket_head(repository)
 
 
-def test_a_branch_does_not_follow_beneath_a_commit_that_is_sent(repository: Repository) -> None:
+def test_a_branch_does_not_follow_while_its_commit_is_pushed(repository: Repository) -> None:
     branch.create(repository, "side", source="main")
     stage(repository, "side", {b"a": b"9"})
     incoming = commit(repository, "side", message="side", committer="me").id
@@ -233,7 +233,7 @@ def kill(repository: Repository, step: str) -> None:
 
 @pytest.mark.parametrize("step", [*BEFORE_IT_IS_SENT, "track"])
 @pytest.mark.parametrize("how", TAKING_AWAY)
-def test_after_a_kill_it_is_taken_away_or_committed_but_never_both(
+def test_after_a_kill_a_change_is_discarded_or_committed_never_both(
     repository: Repository, how: str, step: str
 ) -> None:
     stage(repository, "main", {b"b": b"2"})
@@ -253,7 +253,7 @@ def test_after_a_kill_it_is_taken_away_or_committed_but_never_both(
     assert branch.show(repository, "main").commit_id == bucket_head(repository)
 
 
-def test_a_commit_killed_as_it_was_sent_is_given_up_after_a_while(repository: Repository) -> None:
+def test_a_commit_killed_while_pushing_is_given_up_later(repository: Repository) -> None:
     stage(repository, "main", {b"b": b"2"})
     kill(repository, "send")
     for take_away in TAKING_AWAY.values():
@@ -283,7 +283,7 @@ def test_a_local_commit_passes_one_that_was_killed_long_ago(repository: Reposito
     assert read(repository, "main@") == checksums(CHANGED)
 
 
-def test_a_commit_killed_as_it_was_sent_is_made_by_the_same_command(
+def test_a_commit_killed_while_pushing_is_finished_by_the_same_command(
     repository: Repository,
 ) -> None:
     stage(repository, "main", {b"b": b"2"})
@@ -295,7 +295,7 @@ def test_a_commit_killed_as_it_was_sent_is_made_by_the_same_command(
     assert branch.show(repository, "main").commit_id == bucket_head(repository)
 
 
-def test_who_was_given_up_sends_no_more(repository: Repository) -> None:
+def test_a_commit_that_was_given_up_pushes_nothing(repository: Repository) -> None:
     """A process that slept between writing its commit down and sending it again finds no row."""
     stage(repository, "main", {b"b": b"2"})
 
@@ -315,7 +315,7 @@ def test_who_was_given_up_sends_no_more(repository: Repository) -> None:
     assert read(repository, "main") == checksums(BASE)
 
 
-def test_a_second_commit_does_not_forget_the_one_that_is_sent(repository: Repository) -> None:
+def test_a_second_commit_keeps_the_intent_of_the_first(repository: Repository) -> None:
     stage(repository, "main", {b"b": b"2"})
 
     def commit_too(other: Repository) -> None:
@@ -332,7 +332,7 @@ def _killed(_other: Repository) -> None:
     raise KilledError
 
 
-def test_where_the_bucket_cannot_be_asked_nothing_changes(
+def test_an_unreachable_bucket_changes_nothing(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage(repository, "main", {b"b": b"2"})

@@ -82,7 +82,7 @@ def whole(commits: list[Commit], available: set[CommitId]) -> set[CommitId]:
 
 @settings(max_examples=40, deadline=None)
 @given(histories())
-def test_what_counts_as_here_has_its_whole_history(
+def test_a_known_commit_has_its_whole_history(
     one: Repository, history: tuple[list[Commit], list[Pack], list[list[Pack]]]
 ) -> None:
     commits, _, rounds = history

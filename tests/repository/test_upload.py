@@ -64,7 +64,7 @@ def changes(repository: Repository, branch: str = "main") -> list[tuple[str, byt
         return [(each.type.value, each.path) for each in differences]
 
 
-def test_a_file(anywhere: Repository, source: Path) -> None:
+def test_a_file_is_uploaded(anywhere: Repository, source: Path) -> None:
     os.utime(source / "a.txt", (1, 1_600_000_000.9))
     options = UploadOptions(metadata={"who": "me"})
     entry = upload_file(anywhere, "main", b"x/a.txt", source=source / "a.txt", options=options)
@@ -77,7 +77,7 @@ def test_a_file(anywhere: Repository, source: Path) -> None:
     assert changes(anywhere) == [("added", b"x/a.txt")]
 
 
-def test_a_stream_has_no_time_of_its_own(anywhere: Repository) -> None:
+def test_a_stream_has_no_modification_time(anywhere: Repository) -> None:
     data = b"0123456789" * 300_000
     entry = upload_stream(anywhere, "main", b"s", source=io.BytesIO(data), options=PLAIN)
     assert entry == stat(anywhere, "main", b"s")
@@ -85,7 +85,7 @@ def test_a_stream_has_no_time_of_its_own(anywhere: Repository) -> None:
     assert anywhere.store.get(entry.physical_address) == data
 
 
-def test_the_same_again_is_no_change(anywhere: Repository, source: Path) -> None:
+def test_uploading_the_same_file_again_changes_nothing(anywhere: Repository, source: Path) -> None:
     def again(**options: Any) -> None:
         upload_file(
             anywhere, "main", b"a", source=source / "a.txt", options=UploadOptions(**options)
@@ -104,7 +104,7 @@ def test_the_same_again_is_no_change(anywhere: Repository, source: Path) -> None
     assert changes(anywhere) == [("changed", b"a")]
 
 
-def test_a_type_may_be_given_and_may_be_empty(anywhere: Repository, source: Path) -> None:
+def test_a_content_type_can_be_given_and_empty(anywhere: Repository, source: Path) -> None:
     for given, recorded in ((None, "text/plain"), ("", ""), ("image/png", "image/png")):
         entry = upload_file(
             anywhere,
@@ -116,7 +116,7 @@ def test_a_type_may_be_given_and_may_be_empty(anywhere: Repository, source: Path
         assert entry.content_type == recorded
 
 
-def test_a_tree(anywhere: Repository, source: Path) -> None:
+def test_a_directory_is_uploaded(anywhere: Repository, source: Path) -> None:
     report = upload_tree(anywhere, "main", b"p", source=source, options=THREADS)
     assert report == UploadReport(uploaded=4, size=9)
     expected = {b"p/a.txt": b"one", b"p/b/c.csv": b"two", b"p/b/d": b"", b"p/e.txt": b"one"}
@@ -127,14 +127,14 @@ def test_a_tree(anywhere: Repository, source: Path) -> None:
     assert again == UploadReport(uploaded=1, unchanged=3, size=9)
 
 
-def test_a_tree_at_the_root_deletes_nothing(anywhere: Repository, source: Path) -> None:
+def test_uploading_to_the_root_deletes_nothing(anywhere: Repository, source: Path) -> None:
     upload_stream(anywhere, "main", b"kept", source=io.BytesIO(b"kept"), options=PLAIN)
     upload_tree(anywhere, "main", b"", source=source, options=PLAIN)
     assert set(read(anywhere, "main")) == {b"kept", b"a.txt", b"b/c.csv", b"b/d", b"e.txt"}
 
 
 @pytest.mark.parametrize("options", [PLAIN, THREADS])
-def test_more_files_than_are_staged_together(
+def test_more_files_than_one_chunk_are_staged(
     anywhere: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: UploadOptions
 ) -> None:
     for name in ("CHUNK", "BUCKET_CHUNK", "LOOK_AHEAD"):
@@ -150,7 +150,7 @@ def test_more_files_than_are_staged_together(
     assert read(anywhere, "main") == checksums(expected)
 
 
-def test_all_of_a_tree_is_one_operation(anywhere: Repository, source: Path) -> None:
+def test_uploading_a_directory_is_one_operation(anywhere: Repository, source: Path) -> None:
     from lakecli.kv import operations
 
     upload_tree(anywhere, "main", b"", source=source, options=PLAIN)
@@ -160,7 +160,9 @@ def test_all_of_a_tree_is_one_operation(anywhere: Repository, source: Path) -> N
     assert kinds.count("upload") == 1
 
 
-def test_failures_are_listed_and_the_rest_is_done(anywhere: Repository, source: Path) -> None:
+def test_failures_are_listed_and_the_other_files_uploaded(
+    anywhere: Repository, source: Path
+) -> None:
     (source / "link").symlink_to("a.txt")
     os.mkfifo(source / "pipe")
     deep = "/".join("d" * 250 for _ in range(4))
@@ -179,7 +181,9 @@ def test_failures_are_listed_and_the_rest_is_done(anywhere: Repository, source: 
 @pytest.mark.parametrize(
     ("policy", "uploaded"), [(LinkPolicy.FOLLOW, 5), (LinkPolicy.SKIP, 4), (LinkPolicy.FAIL, 4)]
 )
-def test_links(anywhere: Repository, source: Path, policy: LinkPolicy, uploaded: int) -> None:
+def test_symbolic_links_fail_or_are_followed_or_skipped(
+    anywhere: Repository, source: Path, policy: LinkPolicy, uploaded: int
+) -> None:
     (source / "link").symlink_to("a.txt")
     options = UploadOptions(links=policy)
     report = upload_tree(anywhere, "main", b"", source=source, options=options)
@@ -187,7 +191,7 @@ def test_links(anywhere: Repository, source: Path, policy: LinkPolicy, uploaded:
     assert bool(report.failures) == (policy is LinkPolicy.FAIL)
 
 
-def test_a_file_that_is_gone_or_changes_fails_alone(
+def test_a_file_that_vanishes_or_changes_fails_alone(
     anywhere: Repository, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = Ingest.file
@@ -218,7 +222,7 @@ def test_names_are_bytes(anywhere: Repository, tmp_path: Path, path: bytes) -> N
     assert read(anywhere, "main") == checksums({path + b"/" + path: b"x"})
 
 
-def test_the_longest_path(anywhere: Repository, source: Path) -> None:
+def test_the_longest_path_is_accepted(anywhere: Repository, source: Path) -> None:
     path = b"p" * MAX_PATH_SIZE
     upload_file(anywhere, "main", path, source=source / "a.txt", options=PLAIN)
     assert list(read(anywhere, "main")) == [path]
@@ -228,7 +232,7 @@ def test_the_longest_path(anywhere: Repository, source: Path) -> None:
         upload_file(anywhere, "main", b"", source=source / "a.txt", options=PLAIN)
 
 
-def test_what_cannot_be_uploaded(anywhere: Repository, source: Path) -> None:
+def test_a_source_that_cannot_be_uploaded_is_refused(anywhere: Repository, source: Path) -> None:
     os.mkfifo(source / "pipe")
     cases = [
         ("nope", NotFound, "no such file"),
@@ -253,7 +257,7 @@ def test_what_cannot_be_uploaded(anywhere: Repository, source: Path) -> None:
     assert list(anywhere.store.list(DATA)) == []
 
 
-def test_no_branch_is_found_out_before_a_byte_is_read(
+def test_a_missing_branch_is_refused_before_a_byte_is_read(
     anywhere: Repository, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakecli.repository.upload.Ingest", None)
@@ -274,7 +278,7 @@ def test_a_namespace_is_not_uploaded_into_itself(repository: Repository, tmp_pat
 @pytest.mark.parametrize("size", [5, SMALL, SMALL + 1, 2 * SMALL + 3])
 @pytest.mark.parametrize("damaged_size", [0, 3, 3 * SMALL])
 @pytest.mark.parametrize("how", ["file", "tree", "stream", "another path"])
-def test_an_object_of_another_size_is_replaced_by_the_same_upload(
+def test_an_object_of_a_wrong_size_is_replaced(
     anywhere: Repository, tmp_path: Path, size: int, damaged_size: int, how: str
 ) -> None:
     body = (b"0123456789" * (size // 10 + 1))[:size]
@@ -344,7 +348,7 @@ def test_the_age_of_a_file_counts_when_its_hashing_begins(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("year", [2300, 1600])
-def test_times_far_away(anywhere: Repository, tmp_path: Path, year: int) -> None:
+def test_distant_times_are_recorded(anywhere: Repository, tmp_path: Path, year: int) -> None:
     path = tmp_path / "tree" / "large"
     path.parent.mkdir()
     path.write_bytes(bytes(SMALL + 1))
@@ -396,7 +400,7 @@ def many(tmp_path: Path, count: int = 100) -> Path:
     return root
 
 
-def test_single_objects_may_fail(repository: Repository, tmp_path: Path) -> None:
+def test_single_objects_fail_alone(repository: Repository, tmp_path: Path) -> None:
     serve(repository, Failing(Unreachable("busy"), after=10, times=3))
     report = upload_tree(repository, "main", b"", source=many(tmp_path), options=PLAIN)
     assert [why for _, why in report.failures] == ["busy"] * 3
@@ -405,7 +409,7 @@ def test_single_objects_may_fail(repository: Repository, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("options", [PLAIN, THREADS])
 @pytest.mark.parametrize("error", [Unreachable("down"), PermissionDenied("wrong key")])
-def test_a_store_that_is_gone_ends_it(
+def test_an_unreachable_store_ends_the_upload(
     repository: Repository, tmp_path: Path, options: UploadOptions, error: Exception
 ) -> None:
     serve(repository, Failing(error, after=0))
@@ -415,7 +419,9 @@ def test_a_store_that_is_gone_ends_it(
     assert read(repository, "main") == {}
 
 
-def test_what_arrived_before_the_end_is_kept(repository: Repository, tmp_path: Path) -> None:
+def test_objects_that_arrived_before_the_end_are_staged(
+    repository: Repository, tmp_path: Path
+) -> None:
     source = many(tmp_path)
     serve(repository, Failing(Unreachable("down"), after=40))
     report = UploadReport()

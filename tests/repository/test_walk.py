@@ -34,7 +34,7 @@ def fill(root: Path, *names: str) -> None:
         path.write_text(name)
 
 
-def test_order_is_that_of_the_paths(tmp_path: Path) -> None:
+def test_files_are_in_path_order(tmp_path: Path) -> None:
     fill(tmp_path, "a/x", "a-b", "a.c", "a/b/c", "b", "a0")
     assert relatives(tmp_path) == sorted([b"a-b", b"a.c", b"a/b/c", b"a/x", b"a0", b"b"])
 
@@ -81,12 +81,12 @@ def test_links_and_special_files_are_problems(mixed: Path) -> None:
     }
 
 
-def test_or_left_out(mixed: Path) -> None:
+def test_links_and_special_files_can_be_skipped(mixed: Path) -> None:
     assert relatives(mixed, LinkPolicy.SKIP) == [b"dir/inside", b"file"]
     assert problems(mixed, LinkPolicy.SKIP) == {}
 
 
-def test_or_followed_as_far_as_they_lead(mixed: Path) -> None:
+def test_links_can_be_followed(mixed: Path) -> None:
     assert relatives(mixed, LinkPolicy.FOLLOW) == [
         b"dir/inside",
         b"file",
@@ -99,7 +99,7 @@ def test_or_followed_as_far_as_they_lead(mixed: Path) -> None:
     assert set(found) == {b"pipe", b"socket", b"to-nothing", b"to-itself"}
 
 
-def test_a_link_back_into_itself_ends(tmp_path: Path) -> None:
+def test_a_link_to_its_own_directory_ends(tmp_path: Path) -> None:
     fill(tmp_path, "a/file")
     (tmp_path / "a" / "up").symlink_to(tmp_path)
     assert relatives(tmp_path, LinkPolicy.FOLLOW) == [b"a/file"]
@@ -108,7 +108,7 @@ def test_a_link_back_into_itself_ends(tmp_path: Path) -> None:
     }
 
 
-def test_deeper_than_python_recurses(tmp_path: Path) -> None:
+def test_directories_deeper_than_the_recursion_limit_are_walked(tmp_path: Path) -> None:
     depth = 1_200
     here = os.open(tmp_path, os.O_RDONLY)
     for _ in range(depth):
@@ -128,5 +128,5 @@ def test_deeper_than_python_recurses(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", ALL)
-def test_a_directory_that_cannot_be_read(tmp_path: Path, policy: LinkPolicy) -> None:
+def test_an_unreadable_directory_is_a_problem(tmp_path: Path, policy: LinkPolicy) -> None:
     assert problems(tmp_path / "gone", policy) == {b"": "no such file or directory"}

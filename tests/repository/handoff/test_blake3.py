@@ -29,12 +29,12 @@ SIZES = [
 ]
 
 
-def test_digests_are_those_of_blake3() -> None:
+def test_digests_equal_those_of_blake3() -> None:
     for size in SIZES:
         assert blake3_of(io.BytesIO(DATA[:size])) == blake3(DATA[:size]).hexdigest(), size
 
 
-def test_the_published_vectors() -> None:
+def test_the_published_vectors_are_reproduced() -> None:
     # From the project's test_vectors.json: bytes 0 to 250, over and over.
     pattern = bytes(range(251)) * 500
     for size, digest in (
@@ -46,7 +46,7 @@ def test_the_published_vectors() -> None:
         assert blake3_of(io.BytesIO(pattern[:size])) == digest
 
 
-def test_pieces_do_not_matter() -> None:
+def test_the_size_of_pieces_does_not_change_the_digest() -> None:
     chance = random.Random(5)
     for _ in range(10):
         size = chance.randrange(len(DATA))
@@ -77,7 +77,7 @@ def test_lanes_count_chunks_beyond_32_bits() -> None:
 
 
 @pytest.mark.parametrize("source", [module, download])
-def test_partners_may_have_an_old_python(source: object) -> None:
+def test_the_module_runs_on_an_old_python(source: object) -> None:
     text = Path(str(source.__file__)).read_text()  # type: ignore[attr-defined]
     ast.parse(text, feature_version=(3, 6))
     assert text.isascii()

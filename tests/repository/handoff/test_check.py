@@ -44,7 +44,7 @@ def checked(repository: Repository, manifest: str, now: datetime) -> dict[bytes,
 
 
 @pytest.mark.parametrize("kind", ["json", "csv"])
-def test_what_became_of_each_object(repository: Repository, store: SigningStore, kind: str) -> None:
+def test_each_object_has_its_state(repository: Repository, store: SigningStore, kind: str) -> None:
     stage(repository, "main", {b"p/a": b"1", b"p/\xff\n": b"2", b"p/c": b"3", b"p/d": b"4"})
     manifest, end = manifest_of(repository, "main", kind)
     now = end - HOUR
@@ -66,7 +66,7 @@ def test_what_became_of_each_object(repository: Repository, store: SigningStore,
     }
 
 
-def test_the_moment_of_the_end(repository: Repository, store: SigningStore) -> None:
+def test_a_link_expires_at_its_end(repository: Repository, store: SigningStore) -> None:
     stage(repository, "main", {b"p/a": b"1"})
     manifest, end = manifest_of(repository, "main")
     for left in (timedelta(seconds=1), timedelta(0), timedelta(seconds=-1)):
@@ -76,7 +76,7 @@ def test_the_moment_of_the_end(repository: Repository, store: SigningStore) -> N
         assert item.is_fine != item.is_expired
 
 
-def test_the_ref_counts_as_it_was_typed(repository: Repository, store: SigningStore) -> None:
+def test_the_ref_is_compared_as_it_was_typed(repository: Repository, store: SigningStore) -> None:
     stage(repository, "main", {b"p/a": b"1"})
     made = commit(repository, "main", message="m", committer="c")
     by_branch, end = manifest_of(repository, "main")
@@ -90,7 +90,7 @@ def test_the_ref_counts_as_it_was_typed(repository: Repository, store: SigningSt
     assert checked(repository, by_commit, end)[b"p/a"].state is State.SAME
 
 
-def test_other_repositories_and_refs_that_are_gone(
+def test_another_repository_or_a_missing_ref_is_refused(
     repository: Repository, store: SigningStore
 ) -> None:
     branch.create(repository, "dev", source="main")

@@ -29,7 +29,7 @@ def record(repository: Repository, location: str, **options: Any) -> Entry:
     return record_object(repository, "main", b"a.csv", location=location, **given)
 
 
-def test_an_object_elsewhere_is_recorded(repository: Repository) -> None:
+def test_an_external_object_is_staged(repository: Repository) -> None:
     at = datetime(2020, 1, 2, tzinfo=UTC)
     entry = record(
         repository, "s3://other/dir//key", modified_at=at, metadata={"k": "v"}, content_type="x/y"
@@ -72,7 +72,7 @@ def test_the_namespace_itself_is_refused(repository: Repository, tmp_path: Path)
     assert record(repository, f"local://{tmp_path}/namespaces/x").size == 5
 
 
-def test_so_it_is_in_buckets(repository: Repository) -> None:
+def test_the_namespace_is_refused_in_buckets_too(repository: Repository) -> None:
     from dataclasses import replace
 
     repository.record = replace(repository.record, storage_namespace="s3://bucket/ns")
@@ -86,12 +86,12 @@ def test_so_it_is_in_buckets(repository: Repository) -> None:
 @pytest.mark.parametrize(
     "location", ["", "a.csv", "s3://bucket", "s3://bucket/", "ftp://h/a", "s3://"]
 )
-def test_other_locations_are_none(repository: Repository, location: str) -> None:
+def test_an_unsupported_location_is_refused(repository: Repository, location: str) -> None:
     with pytest.raises(UsageError):
         record(repository, location)
 
 
-def test_there_has_to_be_a_branch(repository: Repository) -> None:
+def test_a_missing_branch_is_not_found(repository: Repository) -> None:
     with pytest.raises(NotFound):
         record_object(
             repository,

@@ -48,7 +48,7 @@ def left(store: ObjectStore) -> list[str]:
     return [info.key for info in store.list(INCOMING)]
 
 
-def test_links_point_to_places_of_their_own(repository: Repository, store: SigningStore) -> None:
+def test_each_put_link_has_its_own_key(repository: Repository, store: SigningStore) -> None:
     links = list(new_links(repository, "main", count=3, expires_in=HOUR))
     assert len({link.id for link in links}) == 3
     for link, (key, request) in zip(links, store.requests, strict=True):
@@ -67,7 +67,7 @@ def test_links_need_a_branch_and_a_store_with_urls(repository: Repository) -> No
         next(new_links(repository, "main", count=1, expires_in=HOUR))
 
 
-def test_what_came_is_taken_in(repository: Repository) -> None:
+def test_an_incoming_object_is_staged(repository: Repository) -> None:
     send(repository)
     entry, has_more = take(repository, metadata={"from": "ada"})
     digest = h(SENT).hex()
@@ -84,7 +84,7 @@ def test_what_came_is_taken_in(repository: Repository) -> None:
     assert left(repository.store) == []
 
 
-def test_nothing_and_large_things(repository: Repository) -> None:
+def test_an_empty_and_a_large_object_are_staged(repository: Repository) -> None:
     for data in (b"", bytes(range(256)) * 20_000):
         send(repository, data)
         entry, _ = take(repository, b"a", content_type="x/y")
@@ -93,7 +93,7 @@ def test_nothing_and_large_things(repository: Repository) -> None:
         assert repository.store.get(entry.physical_address) == data
 
 
-def test_the_same_bytes_are_no_change(repository: Repository) -> None:
+def test_the_same_bytes_again_are_no_change(repository: Repository) -> None:
     stage(repository, "main", {b"a.txt": SENT})
     commit(repository, "main", message="m", committer="c")
     repository.store.put(data_key(h(SENT).hex()), SENT, ANY)
@@ -108,7 +108,7 @@ def test_the_same_bytes_are_no_change(repository: Repository) -> None:
     assert left(repository.store) == []
 
 
-def test_nothing_came(repository: Repository) -> None:
+def test_an_unused_link_is_not_found(repository: Repository) -> None:
     with pytest.raises(NotFound, match="nothing has come") as raised:
         take(repository)
     assert raised.value.hint
@@ -122,12 +122,12 @@ def test_nothing_came(repository: Repository) -> None:
 @pytest.mark.parametrize(
     "wrong", ["", "x", ID[1:], ID.upper(), f"../{ID}", f"{ID}.{ID}", f"{ID}\n"]
 )
-def test_ids_are_what_links_say(repository: Repository, wrong: str) -> None:
+def test_a_malformed_id_is_refused(repository: Repository, wrong: str) -> None:
     with pytest.raises(UsageError, match="not the ID"):
         take_in(repository, "main", b"a", wrong, content_type=None, metadata={})
 
 
-def test_a_repetition_finds_that_it_is_done(repository: Repository) -> None:
+def test_staging_again_reports_that_it_is_done(repository: Repository) -> None:
     send(repository)
     entry, _ = take(repository)
     assert take(repository) == (entry, False)
@@ -155,7 +155,7 @@ def stopping(tmp_path: Path) -> Iterator[Callable[[Callable[[str], None]], Repos
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_after_a_crash_the_same_command_finishes(
+def test_a_killed_command_succeeds_when_repeated(
     stopping: Callable[[Callable[[str], None]], Repository], step: str
 ) -> None:
     taken: list[str] = []
@@ -184,7 +184,7 @@ def test_after_a_crash_the_same_command_finishes(
 
 
 @pytest.mark.parametrize("step", STEPS[1:])
-def test_who_sends_again_meanwhile_changes_nothing(
+def test_a_second_upload_meanwhile_changes_nothing(
     stopping: Callable[[Callable[[str], None]], Repository], step: str
 ) -> None:
     """The link works until it ends; bytes that come later are never named by another digest."""
@@ -208,7 +208,7 @@ def test_who_sends_again_meanwhile_changes_nothing(
         )
 
 
-def test_bytes_that_change_before_they_are_set_aside_are_those_that_count(
+def test_bytes_replaced_before_they_are_set_aside_count(
     stopping: Callable[[Callable[[str], None]], Repository],
 ) -> None:
     other = SENT[::-1]
@@ -224,7 +224,7 @@ def test_bytes_that_change_before_they_are_set_aside_are_those_that_count(
     assert repository.store.get(entry.physical_address) == other
 
 
-def test_two_may_take_in_the_same(repository: Repository) -> None:
+def test_concurrent_commands_stage_the_same_object(repository: Repository) -> None:
     """At once, as far as one process can: each finds its way, or that the other was faster."""
     send(repository)
     errors: list[BaseException] = []

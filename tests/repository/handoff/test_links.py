@@ -44,7 +44,9 @@ def read(repository: Repository, ref: str, prefix: bytes) -> Handoff:
         return handoff
 
 
-def test_a_link_for_everything_below(repository: Repository, store: SigningStore) -> None:
+def test_every_object_below_a_prefix_has_a_link(
+    repository: Repository, store: SigningStore
+) -> None:
     commit_id = commit_all(repository, CONTENTS)
     with open_handoff(repository, "main", b"p", expires_in=HOUR) as handoff:
         links = list(handoff)
@@ -84,7 +86,7 @@ def test_each_path_has_its_type_and_its_file_name(
     ]
 
 
-def test_uncommitted_changes_are_among_them_and_told(
+def test_uncommitted_changes_are_included_and_counted(
     repository: Repository, store: SigningStore
 ) -> None:
     commit_all(repository, CONTENTS)
@@ -99,7 +101,7 @@ def test_uncommitted_changes_are_among_them_and_told(
     assert not read(repository, "main", b"p/d").header.uncommitted
 
 
-def test_nothing_there(repository: Repository, store: SigningStore) -> None:
+def test_an_empty_prefix_is_not_found(repository: Repository, store: SigningStore) -> None:
     commit_all(repository, CONTENTS)
     for prefix in (b"p/a.csv", b"nothing", b"p/d/b"):
         with pytest.raises(NotFound, match="no object at"):
@@ -115,16 +117,14 @@ def test_a_namespace_without_urls_is_refused_at_once(repository: Repository) -> 
     assert raised.value.hint
 
 
-def test_credentials_that_are_missing_stop_everything(
-    repository: Repository, store: SigningStore
-) -> None:
+def test_missing_credentials_end_the_command(repository: Repository, store: SigningStore) -> None:
     commit_all(repository, CONTENTS)
     store.refuse = PermissionDenied("no credentials")
     with pytest.raises(PermissionDenied):
         read(repository, "main", b"p")
 
 
-def test_what_lies_elsewhere_may_fail_alone(
+def test_an_external_object_fails_alone(
     repository: Repository, store: SigningStore, tmp_path: object
 ) -> None:
     commit_all(repository, {b"p/b": b"2"})
@@ -143,7 +143,7 @@ def test_what_lies_elsewhere_may_fail_alone(
         read(repository, "main", b"p")
 
 
-def test_the_first_end_counts(
+def test_the_earliest_expiry_counts(
     repository: Repository, store: SigningStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit_all(repository, CONTENTS)
@@ -157,9 +157,7 @@ def test_the_first_end_counts(
     assert handoff.totals.expires_at == handoff.header.created_at + 3 * HOUR
 
 
-def test_signatures_made_side_by_side_stay_in_order(
-    repository: Repository, store: SigningStore
-) -> None:
+def test_concurrent_signatures_stay_in_order(repository: Repository, store: SigningStore) -> None:
     contents = {b"p/%04d" % number: b"%d" % number for number in range(600)}
     commit_all(repository, contents)
     repository.record = replace(repository.record, storage_namespace="gs://bucket/prefix")
@@ -224,7 +222,7 @@ class Forgetful(list):  # type: ignore[type-arg]
         ("application/octet-stream", True),
     ],
 )
-def test_browsers_save_what_they_would_run(
+def test_browsers_save_types_that_they_would_run(
     repository: Repository,
     store: SigningStore,
     monkeypatch: pytest.MonkeyPatch,

@@ -56,7 +56,7 @@ def test_curl_downloads_from_its_config(server: FileServer, tmp_path: Path) -> N
     assert {path.name for path in tmp_path.iterdir()} == {"list", "place"}
 
 
-def test_a_list_says_what_it_is(server: FileServer) -> None:
+def test_a_list_begins_with_a_description(server: FileServer) -> None:
     for kind in ("curl", "aria2"):
         text, _ = write(kind, links_to(server)[:1])
         about = [line for line in text.decode().splitlines() if line.startswith("#")]
@@ -75,7 +75,7 @@ def test_aria2_reads_an_object_in_two_lines(server: FileServer) -> None:
     ]
 
 
-def test_names_that_are_no_line_are_left_out_for_aria2(server: FileServer) -> None:
+def test_names_with_newlines_are_left_out_for_aria2(server: FileServer) -> None:
     names = [b"new\nline", b" lead", b"trail ", b"tab\t", b"a\rb", b"\x1b", *EVIL_NAMES]
     text, left_out = write("aria2", [link_to(name, b"1", server.url(name)) for name in names])
     assert set(left_out) == {PREFIX + name for name in names}

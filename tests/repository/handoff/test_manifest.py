@@ -45,7 +45,7 @@ def items_of(links: Sequence[Link]) -> list[Item]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_written_is_read(kind: str) -> None:
+def test_a_manifest_survives_a_round_trip(kind: str) -> None:
     data, left_out = write(kind, LINKS)
     assert read(data) == (SOURCE, items_of(LINKS))
     assert left_out == {}
@@ -57,7 +57,9 @@ def test_what_is_written_is_read(kind: str) -> None:
     prefix=st.binary(max_size=10),
     checksum=st.text(st.characters(codec="ascii", min_codepoint=32), max_size=20),
 )
-def test_any_path_comes_back(kind: str, paths: list[bytes], prefix: bytes, checksum: str) -> None:
+def test_any_path_survives_a_round_trip(
+    kind: str, paths: list[bytes], prefix: bytes, checksum: str
+) -> None:
     links = [Link(path, path, 5, checksum, URL, END) for path in paths]
     data, _ = write(kind, links, header=replace(HEADER, prefix=prefix))
     assert read(data) == (replace(SOURCE, prefix=prefix), items_of(links))
@@ -105,12 +107,12 @@ def test_csv_is_what_csv_readers_read() -> None:
     assert {row["url"] for row in rows} == {URL}
 
 
-def test_nothing_is_a_manifest_too() -> None:
+def test_an_empty_manifest_is_valid() -> None:
     for kind in KINDS:
         assert read(write(kind, [])[0]) == (SOURCE, [])
 
 
-def test_json_may_be_laid_out_anew() -> None:
+def test_reformatted_json_is_read() -> None:
     manifest = json.loads(write("json", LINKS)[0])
     for text in (
         json.dumps(manifest),
@@ -120,7 +122,7 @@ def test_json_may_be_laid_out_anew() -> None:
         assert read(text.encode()) == (SOURCE, items_of(LINKS))
 
 
-def test_newlines_may_be_of_any_kind() -> None:
+def test_newlines_of_any_kind_are_read() -> None:
     for kind in KINDS:
         links = LINKS[:1]
         data = write(kind, links)[0]
@@ -133,7 +135,7 @@ def test_newlines_may_be_of_any_kind() -> None:
     "data",
     [b"", b"\n", b"https://a?b=c\n", b"[]", b"<!DOCTYPE html>", b"{}", b"# {}\r\n", b"\xff\0"],
 )
-def test_other_files_are_none(data: bytes) -> None:
+def test_other_files_are_refused(data: bytes) -> None:
     with pytest.raises(NotAManifest):
         read(data)
 
@@ -146,7 +148,7 @@ def test_a_later_version_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_cut_manifest_is_damaged_wherever_it_was_cut(kind: str) -> None:
+def test_a_truncated_manifest_is_refused(kind: str) -> None:
     """A CSV file that ends after a row cannot be told from a whole one, but for its count."""
     data = write(kind, LINKS[:3])[0]
     whole = items_of(LINKS[:3])
@@ -177,7 +179,7 @@ def read_what_can_be(data: bytes) -> tuple[list[Item], str]:
         {"path": URL, "size": URL},
     ],
 )
-def test_damaged_objects_are_told_without_their_urls(change: dict[str, Any]) -> None:
+def test_errors_about_objects_show_no_urls(change: dict[str, Any]) -> None:
     manifest = json.loads(write("json", LINKS)[0])
     manifest["objects"][1] |= change
     with pytest.raises(IntegrityError, match="number 2 of its list") as raised:
@@ -186,14 +188,14 @@ def test_damaged_objects_are_told_without_their_urls(change: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("field", ["repository", "uuid", "ref", "commit_id", "prefix"])
-def test_a_header_has_to_be_complete(field: str) -> None:
+def test_an_incomplete_header_is_refused(field: str) -> None:
     manifest = json.loads(write("json", LINKS)[0])
     del manifest[field]
     with pytest.raises(IntegrityError, match="header"):
         read(json.dumps(manifest).encode())
 
 
-def test_objects_are_read_while_they_are_asked_for() -> None:
+def test_objects_are_read_lazily() -> None:
     data = write("json", [LINKS[0]] * 5)[0]
     cut = data[: data.rindex(b"\n{")]
     file = io.TextIOWrapper(io.BytesIO(cut), encoding="utf-8", newline="")

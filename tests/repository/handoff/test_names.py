@@ -23,7 +23,7 @@ NAMES = st.binary(min_size=1, max_size=40)
     "name",
     [b"a", b"a/b.csv", b"a/", b"...", b"a..b", b"-rf", b" ", b"\n", b"\xff", b"a\\..\\b", b"~"],
 )
-def test_names_of_files(name: bytes) -> None:
+def test_a_path_becomes_a_file_name(name: bytes) -> None:
     assert problem_of(name) is None
 
 
@@ -34,7 +34,7 @@ def test_names_of_files(name: bytes) -> None:
         *(b"a//b", b"a//", b"//", b"a\0b", b".lakecli-parts/x", b".LAKECLI-parts/x"),
     ],
 )
-def test_names_that_are_none(name: bytes) -> None:
+def test_a_path_that_cannot_be_a_file_is_refused(name: bytes) -> None:
     problem = problem_of(name)
     assert problem
     assert problem.isprintable()
@@ -42,7 +42,7 @@ def test_names_that_are_none(name: bytes) -> None:
 
 
 @given(NAMES)
-def test_a_name_without_a_problem_stays_below(name: bytes) -> None:
+def test_an_accepted_name_stays_below_the_directory(name: bytes) -> None:
     if problem_of(name) is None:
         path = os.path.normpath(b"/root/" + name)
         assert path.startswith(b"/root/")
@@ -61,14 +61,14 @@ def test_shells_read_back_every_byte(shell: str) -> None:
 
 @given(NAMES)
 @example(b"'; rm -rf /")
-def test_words_hold_nothing_that_ends_a_quote(name: bytes) -> None:
+def test_quoted_words_hold_no_closing_quote(name: bytes) -> None:
     word = shell_word(name)
     assert word.isascii()
     assert word.isprintable()
     assert "'" not in word
 
 
-def test_urls_lose_what_would_end_them() -> None:
+def test_urls_are_escaped_where_they_would_end() -> None:
     plain = "https://h:9/b/k%20%2B~?a=b&c=d%2F;e=(f)*!$,@:[]"
     assert url_text(plain) == plain
     assert url_text("http://h/a'b\"c\\d e\nü\udcff") == "http://h/a%27b%22c%5Cd%20e%0A%C3%BC%FF"
@@ -87,12 +87,12 @@ def test_urls_lose_what_would_end_them() -> None:
         ("\U000e0041".encode(), "\\U000e0041"),
     ],
 )
-def test_people_see_what_is_there(name: bytes, shown: str) -> None:
+def test_displayed_names_show_control_characters(name: bytes, shown: str) -> None:
     assert readable(name) == shown
 
 
 @given(NAMES)
-def test_what_people_see_is_one_printable_line(name: bytes) -> None:
+def test_displayed_names_are_one_printable_line(name: bytes) -> None:
     assert len(readable(name).splitlines()) == 1
     assert all(c.isprintable() or c.isspace() for c in readable(name))
     assert one_line(name).isascii()

@@ -71,7 +71,7 @@ def read(names: list[bytes], url: str = URL) -> Reader:
     return Reader(text.decode("utf-8"))
 
 
-def test_a_row_is_an_object() -> None:
+def test_the_page_has_a_row_for_each_object() -> None:
     names = [*DATA, *EVIL_NAMES]
     page = read(names)
     assert len(page.rows) == 1 + len(names)
@@ -97,7 +97,7 @@ def test_suggested_names_are_no_paths_and_hide_nothing() -> None:
             assert suggested == "a b"
 
 
-def test_nothing_but_rows_comes_from_names() -> None:
+def test_names_add_nothing_but_rows() -> None:
     page = read([*DATA, *EVIL_NAMES])
     plain = read([b"a"])
     assert {tag for tag, _ in page.tags} <= ALLOWED
@@ -105,7 +105,7 @@ def test_nothing_but_rows_comes_from_names() -> None:
     assert {name for _, attributes in page.tags for name in attributes} == allowed
 
 
-def test_nothing_is_loaded_and_nothing_runs() -> None:
+def test_the_page_loads_and_runs_nothing() -> None:
     text = write("html", [link_to(b"a", b"a", URL)])[0].decode()
     page = Reader(text)
     policy = [attributes for _, attributes in page.tags if "http-equiv" in attributes]
@@ -128,7 +128,7 @@ def test_a_url_cannot_leave_its_attribute() -> None:
     )
 
 
-def test_what_is_above_the_rows() -> None:
+def test_the_page_begins_with_a_summary() -> None:
     header = replace(
         HEADER, ref="main~2", prefix="<b>\u202e&/".encode() + b"\xff\n/", uncommitted=True
     )
@@ -145,12 +145,12 @@ def test_what_is_above_the_rows() -> None:
     ("size", "shown"),
     [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1000, "1.0 kB"), (999_960, "1.0 MB")],
 )
-def test_sizes_are_for_people(size: int, shown: str) -> None:
+def test_sizes_are_readable(size: int, shown: str) -> None:
     link = replace(link_to(b"a", b"", URL), size=size)
     assert Reader(write("html", [link])[0].decode()).rows[1].cells[1] == shown
 
 
-def test_checksums_say_what_they_are() -> None:
+def test_checksums_name_their_algorithm() -> None:
     links = [link_to(b"a", b"1", URL), link_to(b"b", b"1", URL, checksum='"<etag>"-2')]
     page = Reader(write("html", links)[0].decode())
     titles = [a["title"] for _, a in page.tags if a.get("class") == "c"]

@@ -108,7 +108,7 @@ def script_for(kind: str, links: Iterable[Link], tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_hostile_names_are_only_names(
+def test_hostile_names_are_written_as_names(
     kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
     server.objects = {**DATA, b"empty": b"", b"big": BIG}
@@ -134,7 +134,7 @@ def test_hostile_names_are_only_names(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_everything_is_there_and_nothing_else(
+def test_exactly_the_objects_are_downloaded(
     kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
     server.objects = {b"a": b"1", b"d/b": BIG, b"d/e/c": b"", b"d": b""}
@@ -151,7 +151,7 @@ def test_everything_is_there_and_nothing_else(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_more_objects_than_a_chunk(
+def test_more_objects_than_one_chunk_are_downloaded(
     kind: str,
     partner: NewPartner,
     server: FileServer,
@@ -167,7 +167,7 @@ def test_more_objects_than_a_chunk(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_transfer_that_breaks_off_goes_on(
+def test_a_broken_transfer_resumes(
     kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
     server.objects = {b"big": BIG, b"small": b"s"}
@@ -194,7 +194,7 @@ def test_a_server_without_ranges_sends_everything_again(
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_interrupted_goes_on(
+def test_an_interrupted_download_resumes(
     kind: str, stop: signal.Signals, partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
     server.objects = {b"big": BIG, b"other": BIG[1:]}
@@ -221,7 +221,7 @@ def test_what_was_interrupted_goes_on(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_other_bytes_are_not_taken(
+def test_wrong_bytes_are_refused(
     kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
     server.objects = {b"good": b"good", b"bad": b"bad!"}
@@ -254,7 +254,7 @@ def test_a_file_of_the_same_size_is_compared(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_links_that_have_ended_are_told(
+def test_expired_links_are_reported(
     kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
     server.objects = {b"a": b"1", b"b": b"2", b"c": b"3"}
@@ -299,7 +299,7 @@ def test_a_refusal_before_the_end_of_the_link_does_not_blame_its_age(
         (403, b"Signature not valid in the specified time frame: Start [...]"),
     ],
 )
-def test_python_believes_the_words_of_a_store_about_a_link_that_ended(
+def test_python_recognises_an_expired_link_by_the_answer(
     partner: NewPartner, server: FileServer, tmp_path: Path, status: int, words: bytes
 ) -> None:
     server.objects = {b"a": b"1"}
@@ -310,7 +310,7 @@ def test_python_believes_the_words_of_a_store_about_a_link_that_ended(
 
 @pytest.mark.parametrize("size", [3, 9])
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_object_of_another_size_has_changed(
+def test_an_object_of_another_size_is_reported_as_changed(
     kind: str, size: int, partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
     server.objects = {b"a": b"12345", b"good": b"1"}
@@ -327,7 +327,7 @@ def test_an_object_of_another_size_has_changed(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_imported_object_with_another_etag_has_changed(
+def test_an_imported_object_with_another_etag_is_reported_as_changed(
     kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
     before, after = "0" * 32, "1" * 32 + "-2"
@@ -349,7 +349,7 @@ def test_an_imported_object_with_another_etag_has_changed(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_symbolic_links_lead_nowhere(
+def test_symbolic_links_are_not_followed(
     kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
     server.objects = {b"d/a": b"1", b"f": b"2", b"e": b"3", b"g/h": b"4"}
@@ -374,7 +374,7 @@ def test_symbolic_links_lead_nowhere(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_link_takes_the_place_of_unfinished_files(
+def test_a_symbolic_link_never_replaces_an_unfinished_file(
     kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
     server.objects = {b"a": b"1"}
@@ -387,7 +387,7 @@ def test_no_link_takes_the_place_of_unfinished_files(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_a_digest_sizes_are_compared(
+def test_objects_without_digest_are_compared_by_size(
     kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
     server.objects = {b"a": b"123", b"b": b"456"}
@@ -412,7 +412,7 @@ def test_without_a_digest_sizes_are_compared(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_server_that_is_gone(kind: str, partner: NewPartner, tmp_path: Path) -> None:
+def test_an_unreachable_server_is_reported(kind: str, partner: NewPartner, tmp_path: Path) -> None:
     links = [link_to(b"%d" % n, b"x", "http://127.0.0.1:9/x?y=z") for n in range(2)]
     machine = partner(kind)
     done = machine.run(script_for(kind, links, tmp_path))
@@ -421,7 +421,9 @@ def test_a_server_that_is_gone(kind: str, partner: NewPartner, tmp_path: Path) -
     assert "2 are not; complete files are kept: run it again to resume" in done.stderr
 
 
-def test_b3sum_verifies(partner: NewPartner, server: FileServer, tmp_path: Path) -> None:
+def test_downloads_are_verified_with_b3sum(
+    partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
     server.objects = {b"good": BIG, b"bad": b"bad!", b"it's\\\n": b"odd"}
     links = links_to(server)
     server.objects[b"bad"] = b"evil"
@@ -435,7 +437,7 @@ def test_b3sum_verifies(partner: NewPartner, server: FileServer, tmp_path: Path)
     assert len(server.asked(b"good")) == 1
 
 
-def test_without_anything_to_verify_it_says_so(
+def test_a_script_that_cannot_verify_says_so(
     partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
     server.objects = {b"good": b"good", b"short": b"12"}
@@ -450,7 +452,7 @@ def test_without_anything_to_verify_it_says_so(
     assert machine.run(script).returncode == 1
 
 
-def test_a_broken_python_is_not_believed(
+def test_a_broken_python_is_not_used(
     partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
     server.objects = {b"a": b"1"}
@@ -464,7 +466,7 @@ def test_a_broken_python_is_not_believed(
     ("jobs", "complaint"),
     [("0", "JOBS"), ("x", "JOBS"), ("-1", "JOBS"), ("1000", "JOBS"), ("", "")],
 )
-def test_the_number_of_jobs(
+def test_the_number_of_jobs_is_honoured(
     partner: NewPartner, server: FileServer, tmp_path: Path, jobs: str, complaint: str
 ) -> None:
     server.objects = {b"a": b"1", b"b": b"2"}
@@ -475,7 +477,9 @@ def test_the_number_of_jobs(
     assert complaint in done.stderr
 
 
-def test_what_the_shell_needs(partner: NewPartner, server: FileServer, tmp_path: Path) -> None:
+def test_the_script_needs_only_common_programs(
+    partner: NewPartner, server: FileServer, tmp_path: Path
+) -> None:
     script = script_for("dash", links_to(server), tmp_path)
     machine = partner("dash")
     assert machine.run(script, "a", "b").returncode == 2
@@ -501,7 +505,7 @@ def test_a_script_can_be_piped_into_the_shell(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_script_says_of_itself_is_not_obeyed(
+def test_comments_in_a_script_run_nothing(
     kind: str, partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
     server.objects = {b"a": b"1"}
@@ -531,7 +535,7 @@ def test_scripts_are_plain_text(server: FileServer, kind: str) -> None:
     assert not any("PWNED" in line and not line.startswith(start) for line in lines)
 
 
-def test_windows_has_names_of_its_own() -> None:
+def test_windows_names_are_refused() -> None:
     from lakecli.repository.handoff.partner.files import Failed, check_windows
 
     check_windows("a/b c.csv")
