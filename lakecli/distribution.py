@@ -1,7 +1,7 @@
-"""The name under which this program is installed, for texts that say how to install more of it.
+"""The name of the installed distribution, for texts that say how to install an extra.
 
-The command and the import package are called lakecli; the distribution is not, because that name
-belongs to another project on the public index.
+The command and the import package are called lakecli. The distribution has another name, because
+another project on the public index is called lakecli.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 NAME: Final = "lakecli-vcs"
-"""The name where neither a checkout nor installed metadata lies beside the package."""
+"""The name if neither a checkout nor installed metadata is found beside the package."""
 
 _ENTRY_POINT: Final = "lakecli.cli.app:main"
 
@@ -44,7 +44,7 @@ def _name_in_checkout(directory: Path) -> str | None:
 
 
 def _name_in_metadata(directory: Path) -> str | None:
-    """Look at the metadata that pip wrote; `importlib.metadata` would read all of everybody's."""
+    """Read the metadata that pip wrote; `importlib.metadata` would read that of all packages."""
     for metadata in directory.glob("*lakecli*.dist-info/METADATA"):
         try:
             if _ENTRY_POINT not in metadata.with_name("entry_points.txt").read_text("utf-8"):

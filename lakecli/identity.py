@@ -1,4 +1,4 @@
-"""How things are named: BLAKE3 digests and lakeFS's typed framing.
+"""Digests that name and identify records: BLAKE3, and lakeFS's typed framing.
 
 The framing ("ident") precedes every value with a one-byte tag and writes every length as a
 framed int64, so that no two different streams of fields can produce the same bytes:
@@ -14,7 +14,7 @@ framed int64, so that no two different streams of fields can produce the same by
     5     embedded     05, then bytes(identity of the embedded object)
     ===== ============ =====================================================
 
-The int64 inside a length carries its own ``02 08`` prefix. Source: lakeFS ``pkg/ident``.
+The int64 of a length includes its own ``02 08`` prefix. Source: lakeFS ``pkg/ident``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def frame_bytes(value: bytes) -> bytes:
 
 
 def frame_str(value: str) -> bytes:
-    """Frame a string as UTF-8; undecodable bytes that came in as surrogates go out unchanged."""
+    """Frame a string as UTF-8; surrogates become the undecodable bytes that they stand for."""
     data = value.encode("utf-8", "surrogateescape")
     return b"\x01" + frame_int(len(data)) + data
 
@@ -68,7 +68,7 @@ def frame_embedded(identity: bytes) -> bytes:
 
 
 def record_id(key: bytes, identity: bytes) -> bytes:
-    """Return ``h(h(key) ‖ h(identity))``, what one record adds to the name of its range."""
+    """Return ``h(h(key) ‖ h(identity))``, a record's part in the name of its range."""
     return blake3(blake3(key).digest() + blake3(identity).digest()).digest()
 
 
@@ -85,10 +85,10 @@ def entry_identity(
     Args:
         size: of the object, in bytes.
         checksum: of the object's bytes, as recorded in the entry.
-        metadata: user metadata, already without the ``::lakefs::`` keys.
+        metadata: user metadata, without the ``::lakefs::`` keys.
         content_type: may be empty.
-        address: the physical address, or ``""`` where it is the content address that the
-            checksum implies, so that the same bytes uploaded twice are never a change.
+        address: the physical address, or ``""`` if it is the content address of the checksum, so
+            that the same bytes uploaded twice are never a change.
     """
     return h(
         frame_str("lakecli:entry:1")
@@ -119,7 +119,7 @@ def commit_id(
         metadata: as recorded.
         parents: commit IDs, first parent first.
     """
-    from hashlib import sha256  # only commits need it, and it costs every start-up milliseconds
+    from hashlib import sha256  # takes milliseconds to import, and only commits need it
 
     return sha256(
         frame_str("commit:v1")

@@ -1,8 +1,8 @@
 """Identifiers as types: an instance exists only if its text has the identifier's grammar.
 
-Identifiers come out of records that anybody with write access to a bucket can forge, and they
-become file names, object keys and keys of the local store. So they are checked once, where they
-are made, and whatever joins one to a path or a key demands the type or checks again.
+Identifiers come from records that anyone with write access to a bucket can forge, and they become
+file names, object keys and keys of the local store. So their constructors check them, and code that
+makes a path or a key from one requires the type or checks again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SHOWN = 80
 
 
 class MalformedId(IntegrityError):
-    """A text in the place of an identifier that is none; it must not become part of a name."""
+    """A text that is not a valid identifier, and so must not become part of a name."""
 
     def __init__(self, what: str, value: object) -> None:
         shown = repr(value[:_SHOWN]) if isinstance(value, str | bytes) else type(value).__name__
@@ -31,7 +31,7 @@ class MalformedId(IntegrityError):
 
 
 class HexId(str):
-    """Base of all identifiers; each subclass says what it is and which grammar it has."""
+    """Base of all identifiers; each subclass defines its name in errors and its grammar."""
 
     __slots__ = ()
 
@@ -39,10 +39,10 @@ class HexId(str):
     _grammar: ClassVar[re.Pattern[str]] = _DIGEST
 
     def __new__(cls, text: str) -> Self:
-        """Return the identifier that a text is.
+        """Check a text and return it as an identifier.
 
         Raises:
-            MalformedId: it is none.
+            MalformedId: it does not have the grammar of this identifier.
         """
         if type(text) is cls:
             return text
@@ -52,15 +52,15 @@ class HexId(str):
 
     @classmethod
     def is_valid(cls, text: object) -> bool:
-        """Tell whether `text` has the grammar of this identifier."""
+        """Return whether `text` has the grammar of this identifier."""
         return isinstance(text, str) and cls._grammar.fullmatch(text) is not None
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Self:
-        """Return the identifier whose hex digits these bytes are.
+        """Return the identifier with these bytes as hex digits.
 
         Raises:
-            MalformedId: there are too few or too many.
+            MalformedId: the number of bytes is wrong.
         """
         return cls(data.hex())
 
@@ -102,7 +102,7 @@ class DataDigest(HexId):
 
 
 class WriteId(HexId):
-    """32 lowercase hex digits: random, of one move of a ref or of the state of collection."""
+    """32 lowercase hex digits: random, of one move of a ref or one change of the GC state."""
 
     __slots__ = ()
     _what = "a write ID"
@@ -110,7 +110,7 @@ class WriteId(HexId):
 
 
 class IncomingId(HexId):
-    """32 lowercase hex digits: random, of one link that accepts an object."""
+    """32 lowercase hex digits: random, of one link for uploading an object."""
 
     __slots__ = ()
     _what = "the ID of a link"

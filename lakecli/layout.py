@@ -1,24 +1,24 @@
-"""Every object key that lakecli writes into a storage namespace, relative to it.
+"""The object keys that lakecli writes, relative to the storage namespace.
 
 ::
 
     _lakefs/<id>                     ranges and metaranges, flat, never overwritten
-    _lakefs/dummy                    lakeFS's marker of a taken namespace
-    _lakecli/repository.json         claimed create-only first
-    _lakecli/doctor-<id>/…           what `lakecli doctor` tries out, while it does
-    _lakecli/incoming/<id>           what came by a PUT link, until it is staged
-    _lakecli/refs/branches/<name>    one small object per ref, moved by compare-and-set
-    _lakecli/refs/tags/<name>        likewise
+    _lakefs/dummy                    lakeFS's marker of a namespace in use
+    _lakecli/repository.json         created first, create-only
+    _lakecli/doctor-<id>/…           temporary objects of `lakecli doctor`
+    _lakecli/incoming/<id>           objects uploaded by a PUT link, until they are staged
+    _lakecli/refs/branches/<name>    one small object per ref, changed by compare-and-set
+    _lakecli/refs/tags/<name>        the same for tags
     _lakecli/commits/<pack id>       commit packs
     _lakecli/reflog/branches/<name>/<sequence>   moves that no longer fit into the ref object
-    _lakecli/reflog/tags/<name>/<sequence>       likewise
+    _lakecli/reflog/tags/<name>/<sequence>       the same for tags
     _lakecli/gc/…                    state, rules, keeps and reports of garbage collection
     data/<2 hex>/<62 hex>            objects, named by the BLAKE3 of their bytes
 
-Nothing of ours but SSTables goes under ``_lakefs/``: lakeFS's own jobs list it.
+lakecli writes only SSTables below ``_lakefs/``, because lakeFS's jobs list it.
 
-In the name of a ref ``[a-z0-9._-]`` stand for themselves, every other byte as ``%XX`` (capitals
-too: some disks ignore case). A listing is therefore ordered by keys, not by names.
+In the name of a ref ``[a-z0-9._-]`` stand for themselves, every other byte is written as ``%XX``
+(capitals too, because some file systems ignore case). So listings are ordered by key, not by name.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ GC = "_lakecli/gc/"
 LAKEFS_MARKER_BODY = b"this is dummy data - created by lakeFS to check accessibility"
 
 MAX_REF_SIZE: Final = 1 << 20
-"""Bytes of a ref object, or of one of the reflog, at most; 32 moves take some 12 KiB."""
+"""Bytes of a ref object, or of an object of the reflog, at most; 32 moves take some 12 KiB."""
 
 MAX_REPOSITORY_SIZE: Final = 64 << 10
 """Bytes of ``repository.json``, at most."""
@@ -53,41 +53,41 @@ MAX_STATE_SIZE: Final = 64 << 10
 """Bytes of the state of garbage collection, at most."""
 
 MAX_KEEP_SIZE: Final = 64 << 20
-"""Bytes of one list of keys that writers took into use again, at most."""
+"""Bytes of one list of keys that garbage collection must spare, at most."""
 
 MAX_RULES_SIZE: Final = 1 << 20
 """Bytes of the retention rules, at most."""
 
 LARGEST_PACK: Final = 64 << 20
-"""Bytes; a commit pack that has more is merged no further, so that it always fits into memory."""
+"""Bytes of a commit pack beyond which it is not merged again, so that it fits into memory."""
 
 MAX_PACK_SIZE: Final = 4 * LARGEST_PACK
-"""Bytes of a commit pack that is read, at most: twice the largest that merging makes."""
+"""Bytes of a commit pack that is read, at most: twice the size of the largest merged pack."""
 
 MAX_PACK_GROWTH: Final = 16
-"""How many times as large as a pack its records may be, beside `PACK_ALLOWANCE`.
+"""The largest ratio of a pack's records to its size, beyond `PACK_ALLOWANCE`.
 
-IDs are random and do not compress: of packs that people make, records take about three times as
-much. A forged one would fill the memory and the disk of whoever reads it.
+Random IDs do not compress, so the records of ordinary packs take about three times their size. A
+forged pack could otherwise fill the memory and the disk of its readers.
 """
 
 PACK_ALLOWANCE: Final = 16 << 20
-"""Bytes that the records of a pack may take however small it is."""
+"""Bytes that the records of a pack may always take."""
 
 MAX_MESSAGE_SIZE: Final = 64 << 10
-"""Bytes of the message of a commit that comes from the bucket, at most."""
+"""Bytes of the message of a commit in the bucket, at most."""
 
 MAX_METADATA_SIZE: Final = 512 << 10
 """Bytes of the committer and the metadata of a new commit, at most."""
 
 MAX_COMMIT_SIZE: Final = 1 << 20
-"""Bytes of the record of a commit that comes from the bucket, at most."""
+"""Bytes of the record of a commit in the bucket, at most."""
 
 MAX_TABLE_SIZE: Final = 1 << 30
-"""Bytes of a range or metarange that is read whole, at most; lakeFS ends ranges at 20 MiB."""
+"""Bytes of a range or metarange, at most; lakeFS's ranges have at most 20 MiB."""
 
 MAX_SEQUENCE: Final = 10**15
-"""The highest number of a move; keys have room for 16 digits."""
+"""The highest sequence number of a move; keys have 16 digits for it."""
 
 _FOLDERS = {"branch": "branches", "tag": "tags"}
 _KINDS = {folder: kind for kind, folder in _FOLDERS.items()}
@@ -96,14 +96,14 @@ _ESCAPED = re.compile(rb"[^a-z0-9._-]")
 _UNESCAPED = re.compile(rb"%([0-9A-F]{2})")
 _DATA_KEY = re.compile(r"data/[0-9a-f]{2}/[0-9a-f]{62}")
 _LONGEST_NAME = 255
-"""Bytes of a ref's name in a key, at most: what a directory takes as a file name."""
+"""Bytes of an escaped name of a ref in a key, at most: the limit of file names."""
 
 
 def sstable_key(table_id: str) -> str:
     """Return the key of a range or metarange.
 
     Raises:
-        MalformedId: `table_id` is no ID, or that of the empty tree, which has no object.
+        MalformedId: `table_id` is not an ID, or that of the empty tree, which has no object.
     """
     return SSTABLES + HexId(table_id)
 
@@ -112,7 +112,7 @@ def incoming_key(incoming_id: str) -> str:
     """Return the key that a PUT link points to.
 
     Raises:
-        MalformedId: `incoming_id` is no ID of a link.
+        MalformedId: `incoming_id` is not the ID of a link.
     """
     return INCOMING + IncomingId(incoming_id)
 
@@ -121,35 +121,35 @@ def data_key(digest: str) -> str:
     """Return the content address of bytes whose BLAKE3 is `digest` (64 hex digits).
 
     Raises:
-        MalformedId: `digest` is none.
+        MalformedId: `digest` is not a digest.
     """
     digest = DataDigest(digest)
     return f"data/{digest[:2]}/{digest[2:]}"
 
 
 def is_content_address(address: str, checksum: str) -> bool:
-    """Tell whether an entry lies at the content address that its checksum implies.
+    """Return whether an entry is at the content address of its checksum.
 
-    Only compares: the checksum of an entry from elsewhere may be any text.
+    The checksum of an external entry may be any text.
     """
     return address == f"data/{checksum[:2]}/{checksum[2:]}"
 
 
 def data_digest(key: str) -> str | None:
-    """Return the digest that a content address names, or ``None`` if `key` is none."""
+    """Return the digest in a content address, or ``None`` if `key` is not one."""
     if not _DATA_KEY.fullmatch(key):
         return None
     return key[5:7] + key[8:]
 
 
 def escape_name(name: str) -> str:
-    """Return the name of a ref as it stands in keys."""
+    """Return the name of a ref as it is written in keys."""
     data = name.encode("utf-8", "surrogateescape")
     return _ESCAPED.sub(lambda found: b"%%%02X" % found[0][0], data).decode("ascii")
 
 
 def unescape_name(escaped: str) -> str:
-    """Return the name that `escape_name` made `escaped` of."""
+    """Return the name of which `escaped` is the escaped form."""
     data = escaped.encode("utf-8", "surrogateescape")
     plain = _UNESCAPED.sub(lambda found: bytes([int(found[1], 16)]), data)
     return plain.decode("utf-8", "surrogateescape")
@@ -165,7 +165,7 @@ def ref_key(kind: str, name: str) -> str:
 
 
 def ref_of_key(key: str) -> tuple[str, str] | None:
-    """Return the kind and the name of the ref that a key is of, or ``None`` if it is none."""
+    """Return the kind and the name of the ref at a key, or ``None`` if it is not a ref's key."""
     folder, slash, escaped = key.removeprefix(REFS).partition("/")
     if not key.startswith(REFS) or folder not in _KINDS or not slash or not escaped:
         return None
@@ -176,7 +176,7 @@ def ref_of_key(key: str) -> tuple[str, str] | None:
 
 
 def reflog_prefix(kind: str, name: str) -> str:
-    """Return what the keys of a ref's older moves begin with.
+    """Return the key prefix of a ref's older moves.
 
     Raises:
         IntegrityError: the name cannot be part of a key.
@@ -185,7 +185,7 @@ def reflog_prefix(kind: str, name: str) -> str:
 
 
 def reflog_key(kind: str, name: str, sequence: int) -> str:
-    """Return the key of older moves of a ref, the newest of which has this sequence number.
+    """Return the key of a chunk of a ref's older moves; `sequence` is that of its newest move.
 
     Raises:
         IntegrityError: the name or the number cannot be part of a key.
@@ -193,7 +193,7 @@ def reflog_key(kind: str, name: str, sequence: int) -> str:
     if not 1 <= sequence <= MAX_SEQUENCE:
         raise IntegrityError(
             f"a move of {kind} {name!r} has the number {sequence}",
-            hint="something else writes into this namespace: restore the ref from a backup",
+            hint="another program writes into this namespace: restore the ref from a backup",
         )
     return f"{reflog_prefix(kind, name)}{sequence:0{_SEQUENCE_DIGITS}d}"
 
@@ -202,13 +202,13 @@ def pack_key(pack_id: str) -> str:
     """Return the key of a commit pack.
 
     Raises:
-        MalformedId: `pack_id` is no ID of a pack.
+        MalformedId: `pack_id` is not the ID of a pack.
     """
     return COMMITS + PackId(pack_id)
 
 
 def _can_be_in_key(escaped: str) -> bool:
-    """Tell whether an escaped name names one object of its folder, on every store and disk."""
+    """Return whether an escaped name is usable on every store and file system."""
     return escaped not in ("", ".", "..") and len(escaped) <= _LONGEST_NAME
 
 
@@ -216,6 +216,6 @@ def _checked(escaped: str) -> str:
     if not _can_be_in_key(escaped):
         raise IntegrityError(
             f"not a name that a ref can have: {escaped[:80]!r}",
-            hint="something else writes into this namespace: lakecli fsck lakefs://REPOSITORY",
+            hint="find what is damaged: lakecli fsck lakefs://REPOSITORY",
         )
     return escaped

@@ -1,7 +1,7 @@
-"""The vocabulary: typed IDs and the immutable records that every layer speaks of.
+"""The immutable records that every layer uses.
 
-Keys and identities are ``bytes`` below this module's records and inside them; names that people
-type are ``str``. Times are aware UTC datetimes of whole seconds; sizes are bytes.
+Keys and identities are ``bytes``; names that people type are ``str``. Times are aware UTC datetimes
+of whole seconds; sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ StagingToken = NewType("StagingToken", bytes)
 EMPTY_TREE = MetarangeId("")
 
 MAX_PATH_SIZE = 1024
-"""Bytes in a path, at most; at least one."""
+"""Bytes in a path, at most; the minimum is one."""
 
 CLIENT_METADATA_PREFIX = "::lakefs::"
-"""Metadata keys of clients; not part of an entry's identity."""
+"""Prefix of metadata keys that clients set; they are not part of an entry's identity."""
 
 MAX_FILE_TIME = (2**63 - 1) // 1_000_000_000
-"""Unix seconds, before or after 1970, of a file's time at most: nanoseconds of 64 bits, to 2262."""
+"""The largest time of a file, in unix seconds before or after 1970: 64 bits of nanoseconds."""
 
 _MAX_TIME_DIGITS = 20
 
@@ -64,8 +64,8 @@ class Entry:
     Attributes:
         physical_address: relative to the storage namespace (``data/…``), or a full URI.
         size: of the object, in bytes.
-        checksum: 64 hex digits of BLAKE3 for what lakecli uploaded, a store's ETag otherwise.
-        modified_at: when it was uploaded, whole seconds.
+        checksum: BLAKE3 in 64 hex digits for objects that lakecli uploaded, else the store's ETag.
+        modified_at: the time of the upload, whole seconds.
         content_type: may be empty.
         metadata: user metadata, ``::lakefs::`` keys included.
     """
@@ -79,7 +79,7 @@ class Entry:
 
     @property
     def file_mtime(self) -> int:
-        """When the file that was uploaded was modified, else when it was uploaded; unix seconds.
+        """The modification time of the uploaded file, else the time of the upload; unix seconds.
 
         Raises:
             IntegrityError: no file can have this time.
@@ -91,15 +91,15 @@ class Entry:
             seconds = int(recorded) if len(recorded) <= _MAX_TIME_DIGITS else MAX_FILE_TIME + 1
         if abs(seconds) > MAX_FILE_TIME:
             raise IntegrityError(
-                "the time recorded for the file is one that no file can have",
-                hint="read it with `lakecli fs cat`, and upload it again",
+                "the recorded modification time is out of the range of file times",
+                hint="read the object with `lakecli fs cat`, and upload it again",
             )
         return seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One snapshot of a repository and where it came from.
+    """One snapshot of a repository, and its parents.
 
     Attributes:
         id: lakeFS's commit ID of the other fields, except generation, nanoseconds and version.
@@ -150,8 +150,8 @@ class Branch:
 
     Attributes:
         commit_id: the head.
-        staging_token: where new writes go.
-        sealed_tokens: closed for writing and waiting to be committed, newest first.
+        staging_token: the staging area for new writes.
+        sealed_tokens: staging areas closed for writing that wait to be committed, newest first.
     """
 
     name: str
@@ -178,14 +178,14 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryRecord:
-    """What a clone knows of a repository.
+    """A clone's record of a repository.
 
     Attributes:
         name: local to this machine.
         uuid: 32 hex digits, the same in every clone.
         storage_namespace: normalised URI, no trailing slash.
         range_entries: the tree parameter N, a power of two.
-        region: of the bucket, where the store has regions; else ``""``.
+        region: of the bucket, if the store has regions; else ``""``.
         is_borrowed: the namespace belongs to a lakeFS, and nothing is written to it.
     """
 
@@ -209,7 +209,7 @@ class ChangeType(StrEnum):
 
 
 class MergeStrategy(StrEnum):
-    """What a conflict becomes; only conflicting paths are decided by it."""
+    """How conflicts are resolved; other paths are not affected."""
 
     FAIL = "default"
     SOURCE_WINS = "source-wins"
@@ -218,7 +218,7 @@ class MergeStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One path that differs, with the encoded values of either side (``None``: absent)."""
+    """One path that differs, with the encoded values of both sides (``None`` if absent)."""
 
     type: ChangeType
     path: bytes

@@ -1,8 +1,8 @@
-"""Parse JSON and TOML that somebody else wrote, within bounds of size, depth and digits.
+"""Parsing of untrusted JSON and TOML, within bounds of size, depth and digits.
 
 The parsers of the standard library trust their input: deep nesting exhausts the stack, a long
-number takes quadratic time or raises an error of its own kind, and ``1e400`` becomes infinity.
-Here everything that a bucket, a file or another program can contain ends in `Unparsable`.
+number takes quadratic time or raises another error, and ``1e400`` becomes infinity. Here every
+document that is not acceptable raises `Unparsable`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from math import isfinite
 from typing import Any, Final, NoReturn
 
 MAX_SIZE: Final = 1 << 20
-"""Bytes of a document, at most, unless its caller knows better."""
+"""Default limit of a document, in bytes."""
 
 MAX_TOML_SIZE: Final = 64 << 10
-"""Characters of a TOML document, at most: its parser takes quadratic time for dotted keys."""
+"""Characters of a TOML document, at most: the parser takes quadratic time for dotted keys."""
 
 MAX_DEPTH: Final = 32
-"""Arrays and objects within each other, at most."""
+"""Nested arrays and objects, at most."""
 
 MAX_DIGITS: Final = 40
 """Characters of a number, at most."""
@@ -28,19 +28,19 @@ _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{\]}]', re.DOTALL)
 
 
 class Unparsable(ValueError):
-    """A document that is not what it should be, or exceeds the bounds; says which."""
+    """A document that is malformed or exceeds a bound; the message says which."""
 
 
 def parse_json(data: bytes | str, *, max_size: int = MAX_SIZE) -> Any:  # noqa: ANN401 - whatever JSON can be
-    """Return what a JSON document says.
+    """Parse a JSON document.
 
     Args:
         data: the document; bytes are UTF-8.
-        max_size: bytes that it may have.
+        max_size: bytes of the document, at most.
 
     Raises:
-        Unparsable: it is too large, too deep or no JSON, has a number that is too long or not
-            finite, or names a field of an object twice.
+        Unparsable: it is too large, too deep or not JSON, has a number that is too long or not
+            finite, or has a field of an object twice.
     """
     encoded = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(encoded) > max_size:
@@ -67,7 +67,7 @@ def parse_json_object(data: bytes | str, *, max_size: int = MAX_SIZE) -> dict[st
     """Return the fields of a JSON document that is an object.
 
     Raises:
-        Unparsable: as by `parse_json`, or it is something else.
+        Unparsable: as by `parse_json`, or it is not an object.
     """
     found = parse_json(data, max_size=max_size)
     if not isinstance(found, dict):
@@ -79,8 +79,8 @@ def parse_toml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[str, Any]:
     """Return the tables of a TOML document.
 
     Raises:
-        Unparsable: it is too large, too deep or no TOML, or has a number that is too long; the
-            line is named where the parser knows it.
+        Unparsable: it is too large, too deep or not TOML, or has a number that is too long; the
+            message has the line if the parser gives it.
     """
     import tomllib
 
@@ -90,7 +90,7 @@ def parse_toml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise Unparsable("it is nested too deep") from None
-    except ValueError as error:  # of numbers with too many digits too
+    except ValueError as error:  # includes numbers with too many digits
         raise Unparsable(str(error)) from None
 
 

@@ -1,8 +1,9 @@
-"""Records from a bucket or a file, validated whole before any field of them is used.
+"""Validation of records from a bucket or a file, before any of their fields is used.
 
-Each kind of record is declared once, as a `Record`: which fields it has, and what each may be.
-Whoever can write to the bucket can write any record, so types, lengths, grammar and bounds of every
-known field are checked together. Fields that are not declared are a later version's and survive.
+Each kind of record is declared once, as a `Record`: its fields, and the values each may have.
+Anyone with write access to the bucket can write any record, so types, lengths, grammar and bounds
+of all known fields are checked together. Undeclared fields are those of a later version: they are
+kept.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ if TYPE_CHECKING:
 
 
 LATEST: Final = datetime(9998, 12, 31, tzinfo=UTC)
-"""The latest time that a record may name: every time zone can still express it."""
+"""The latest time that a record may have: every time zone can still express it."""
 
 EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 MAX_COUNT: Final = (1 << 53) - 1
-"""The largest whole number that every reader of JSON keeps exact."""
+"""The largest whole number that every JSON parser represents exactly."""
 
 _SHOWN = 60
 
 
 class Invalid(ValueError):
-    """A record that breaks its declaration; says the field and what is wrong with it."""
+    """A record that does not match its declaration; the message names the field and its fault."""
 
 
 class Field(NamedTuple):
     """One field of a record.
 
     Attributes:
-        check: returns the value to use; raises `Invalid` for any value that is not allowed.
+        check: returns the value to use, or raises `Invalid`.
         default: the value of an absent field, where `required` is false.
         required: whether the record must have it.
     """
@@ -48,7 +49,7 @@ class Field(NamedTuple):
 
 
 def optional(check: Callable[[object], Any], default: object) -> Field:
-    """Return a field that may be absent, and then has this value."""
+    """Return a field that may be absent, with its value in that case."""
     return Field(check, default, required=False)
 
 
@@ -56,7 +57,7 @@ class Record:
     """The declaration of one kind of record.
 
     Args:
-        fields: what each field may be, by its name; a bare check is a required field.
+        fields: a check for each required field, or a `Field`, by name.
     """
 
     def __init__(self, fields: Mapping[str, Field | Callable[[object], Any]]) -> None:
@@ -71,10 +72,10 @@ class Record:
         return list(self._fields)
 
     def read(self, found: object) -> dict[str, Any]:
-        """Return the value of every declared field, each of them checked.
+        """Check all declared fields and return their values.
 
         Raises:
-            Invalid: a field is missing or is not what it may be.
+            Invalid: a field is missing or not valid.
         """
         if not isinstance(found, dict):
             raise Invalid(f"not an object with fields: {_show(found)}")
@@ -99,7 +100,7 @@ class Record:
 
 
 def identifier(kind: type[HexId]) -> Callable[[object], HexId]:
-    """Return a check for an identifier, which becomes its type."""
+    """Return a check for an identifier, which is converted to its type."""
 
     def check(value: object) -> HexId:
         if not isinstance(value, str):
@@ -131,7 +132,7 @@ def whole(low: int, high: int) -> Callable[[object], int]:
 
 
 def boolean(value: object) -> bool:
-    """Return a value that is true or false.
+    """Check that a value is true or false.
 
     Raises:
         Invalid: it is neither.
@@ -180,11 +181,11 @@ def text(max_size: int, *, min_size: int = 0, has_nul: bool = False) -> Callable
 
 
 def text_that(is_legal: Callable[[str], bool], what: str) -> Callable[[object], str]:
-    """Return a check for a text with a grammar of its own, such as the name of a branch.
+    """Return a check for a text with a grammar, such as the name of a branch.
 
     Args:
-        is_legal: tells whether a text follows it.
-        what: the text is then, for the error.
+        is_legal: returns whether a text follows the grammar.
+        what: the kind of text, for errors: "the name of a branch".
     """
     as_text = text(4096)
 
@@ -209,7 +210,7 @@ def choice(*allowed: str) -> Callable[[object], str]:
 
 
 def list_of(check: Callable[[object], Any], max_count: int) -> Callable[[object], list[Any]]:
-    """Return a check for a list of at most so many values."""
+    """Return a check for a list of at most `max_count` values."""
 
     def check_all(value: object) -> list[Any]:
         if not isinstance(value, list):
@@ -222,10 +223,10 @@ def list_of(check: Callable[[object], Any], max_count: int) -> Callable[[object]
 
 
 def moment(value: object) -> datetime:
-    """Return the time that an ISO 8601 text with an offset names, in UTC.
+    """Parse a time in ISO 8601 with an offset, and return it in UTC.
 
     Raises:
-        Invalid: it names none, or one before 1970 or after the year 9998.
+        Invalid: it is not such a time, or before 1970 or after the year 9998.
     """
     if not isinstance(value, str) or len(value) > _SHOWN:
         raise Invalid(f"not a time: {_show(value)}")
@@ -242,7 +243,7 @@ def moment(value: object) -> datetime:
 
 
 def _show(value: object) -> str:
-    """Return a value as an error may quote it: short, whatever it is."""
+    """Return a short form of a value for an error message."""
     if isinstance(value, str | bytes):
         shown = repr(value[:_SHOWN])
         return shown if len(value) <= _SHOWN else f"{shown}…"

@@ -1,6 +1,6 @@
-"""When ``main@{…}`` means: a time as ISO 8601 writes it, or how long ago.
+"""The times in ``main@{…}``: ISO 8601, or how long ago.
 
-What is given without an offset is UTC, and a bare date is its first moment.
+A time without an offset is UTC, and a date without a time is its midnight.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MONTHS_IN_YEAR: Final = 12
 
 
 class Unit(NamedTuple):
-    """A length of time; a month and a year are as long as the calendar says."""
+    """A length of time; months and years follow the calendar."""
 
     seconds: int = 0
     months: int = 0
@@ -40,20 +40,20 @@ UNITS: Final[Mapping[str, Unit]] = {
     "month": Unit(months=1),
     "year": Unit(months=_MONTHS_IN_YEAR),
 }
-"""What may be counted before ``ago``, in the singular."""
+"""Units allowed before ``ago``, in the singular."""
 
 WORDS: Final[Mapping[str, tuple[int, Unit]]] = {
     "now": (0, UNITS["second"]),
     "yesterday": (1, UNITS["day"]),
 }
-"""Moments that have a name: how many of a unit before the present."""
+"""Named times: a number of units before the present."""
 
 
 def parse_when(text: str, now: datetime) -> datetime:
-    """Return the moment that a text names, in UTC; `now` is the present.
+    """Parse a time and return it in UTC; `now` is the present.
 
     Raises:
-        UsageError: it names none, or one before the year 1.
+        UsageError: it is not a time, or one before the year 1.
     """
     words = " ".join(text.lower().split())
     try:
@@ -74,7 +74,7 @@ def _written_closely(found: re.Match[str]) -> str:
 
 
 def _before(now: datetime, count: int, unit: Unit) -> datetime:
-    """Return the moment some units before `now`; of a shorter month it is the last day."""
+    """Return the time some units before `now`; in a shorter month, its last day."""
     months = now.year * _MONTHS_IN_YEAR + now.month - 1 - count * unit.months
     year, month = divmod(months, _MONTHS_IN_YEAR)
     day = min(now.day, monthrange(year, month + 1)[1]) if year > 0 else 1

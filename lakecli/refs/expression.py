@@ -9,8 +9,8 @@
 
 Nothing is looked up here: a parsed expression may still name nothing.
 
-Records are named tuples here and in `resolve`: nearly every command loads both modules, and a
-frozen dataclass takes half a millisecond to define.
+Records are named tuples here and in `resolve`, because nearly every command loads both modules and
+defining a frozen dataclass takes half a millisecond.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ class ModifierRule(NamedTuple):
     """How one modifier is written.
 
     Attributes:
-        symbol: what starts it.
-        summary: what it means, for help texts; ``n`` stands for its number.
+        symbol: the characters it starts with.
+        summary: its meaning, for help texts; ``n`` stands for its number.
         takes_number: whether digits may follow.
-        alone: it must be the only modifier, since it speaks of a branch rather than a commit.
-        within: what stands in its braces, as a regular expression; of the rows that have one, the
-            first that fits is meant. Such a modifier comes first, since it speaks of how a branch
-            or tag moved; others may follow.
+        alone: whether it must be the only modifier, because it applies to a branch, not a commit.
+        within: regular expression of the text in its braces; the first rule that matches applies.
+            Such a modifier must come first, because it applies to a branch or tag, not a commit.
     """
 
     symbol: str
@@ -82,12 +81,12 @@ MODIFIERS = (
         within=".*",
     ),
 )
-"""Every modifier there is. A new one takes a row here and its meaning in `resolve.py`."""
+"""All modifiers. A new one takes a row here, and its meaning in `resolve.py`."""
 
 _RULES = {rule.symbol: rule for rule in MODIFIERS}
 _SYMBOLS = re.escape("".join(rule.symbol for rule in MODIFIERS if not rule.within))
-# One mark and whatever follows it up to the next one. `@{…}` comes before `@`, since what stands
-# in its braces may hold marks of its own.
+# One symbol and the text up to the next one. `@{…}` comes before `@`, because the text in its
+# braces may contain symbols.
 _TOKEN = re.compile(rf"(?:@\{{[^}}]*\}}?|[{_SYMBOLS}])[^{_SYMBOLS}]*")
 _BRACES = re.compile(r"@\{[^}]*\}?")
 _BASE = re.compile(rf"[^{_SYMBOLS}]*")
@@ -100,9 +99,9 @@ class Modifier(NamedTuple):
 
     Attributes:
         symbol: of its row in `MODIFIERS`.
-        number: what was written after it, 1 if nothing was.
+        number: the number after it, 1 by default.
         text: as typed.
-        within: what stands in its braces.
+        within: the text in its braces.
     """
 
     symbol: str
@@ -129,7 +128,7 @@ class RefExpression(NamedTuple):
 
     @property
     def asks_for_moves(self) -> bool:
-        """Whether one has to know how the branch or tag has moved."""
+        """Whether resolving needs the moves of the branch or tag."""
         return any(modifier.rule.within for modifier in self.modifiers)
 
     def __str__(self) -> str:
@@ -141,12 +140,12 @@ def parse(text: str) -> RefExpression:
     """Parse a ref expression.
 
     Raises:
-        UsageError: it is malformed; the message shows the expression, the part that is wrong and
-            where it stands, characters counted from 1.
+        UsageError: it is malformed; the message shows the expression, the faulty part and its
+            position, counted from 1.
     """
     if not text:
         raise UsageError("empty ref expression", hint="name a branch, a tag or a commit ID")
-    # Inside braces a date may have spaces.
+    # A date in braces may contain spaces.
     blank = _BLANK.search(_BRACES.sub(lambda found: "." * len(found[0]), text))
     if blank:
         raise _malformed(text, blank.start(), f"{blank[0]!r} cannot be in a ref")

@@ -1,9 +1,9 @@
-"""Ancestry: merge bases, ancestor tests and how far two commits have parted.
+"""Ancestry: merge bases, ancestor tests, and the distance between two commits.
 
-One rule carries everything here: a commit's generation is above that of each of its parents.
-Visited in descending order of generation, every commit comes after all of its descendants, so what
-is known about it when its turn comes is final, whatever the dates say, and a walk can stop at the
-generation where the answer lies. Each step down is checked against the rule.
+Everything here relies on one invariant: a commit's generation is above that of each of its parents.
+In descending order of generation, a commit is visited after all of its descendants. So everything
+about it is known by then, whatever the dates say, and a walk can stop at the generation of the
+answer. Each step to a parent checks the invariant.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakecli.model import Commit, CommitId
     from lakecli.refs.reader import CommitReader
 
-# How a commit was reached. Below a common ancestor every commit is one too, but not a best one.
+# How a commit was reached. Ancestors of a common ancestor are common too, but not the best ones.
 _LEFT = 1
 _RIGHT = 2
 _COMMON = _LEFT | _RIGHT
@@ -27,11 +27,11 @@ _BELOW = 4
 
 
 class DamagedHistory(IntegrityError):
-    """A commit that should be there is missing, or contradicts its parents."""
+    """A commit of the history is missing, or contradicts its parents."""
 
 
 def get_commit(reader: CommitReader, id: CommitId) -> Commit:
-    """Return a commit that something else in the repository names.
+    """Return a commit that another record refers to.
 
     Raises:
         DamagedHistory: this clone does not have it.
@@ -66,8 +66,8 @@ def get_parent(reader: CommitReader, child: Commit, id: CommitId) -> Commit:
 def merge_base(reader: CommitReader, left: CommitId, right: CommitId) -> Commit | None:
     """Return the best common ancestor of two commits, or ``None`` if they share no history.
 
-    Best is what ``git merge-base`` means: no other common ancestor descends from it. Of several,
-    the one with the highest generation, then the newest, then the one with the smallest ID.
+    As in ``git merge-base``, no other common ancestor descends from the best one. If there are
+    several, it is the one with the highest generation, then the newest, then the smallest ID.
 
     Raises:
         DamagedHistory: the history between the two and the answer is broken.
@@ -78,9 +78,9 @@ def merge_base(reader: CommitReader, left: CommitId, right: CommitId) -> Commit 
 def iter_merge_bases(reader: CommitReader, left: CommitId, right: CommitId) -> Iterator[Commit]:
     """Yield the best common ancestors: highest generation first, then newest, then smallest ID.
 
-    A commit is visited when all of its descendants were. If both sides reached it, and not through
-    another common ancestor, no other can descend from it. Once one side has nothing left to visit
-    that is its own, whatever remains is reached by the other side alone, or is below a base.
+    A commit is visited after all of its descendants. If both sides reached it, but not through
+    another common ancestor, no common ancestor descends from it. Once one side has no commits of
+    its own left, the rest is reached by the other side alone, or is an ancestor of a base.
     """
     frontier = _Frontier(reader)
     frontier.add(get_commit(reader, left), _LEFT)
@@ -92,12 +92,12 @@ def iter_merge_bases(reader: CommitReader, left: CommitId, right: CommitId) -> I
             yield commit
             reached |= _BELOW
             if not (count[_COMMON] or (count[_LEFT] and count[_RIGHT])):
-                return  # spares reading the parents of the last base
+                return  # the parents of the last base need not be read
         frontier.add_parents(commit, reached)
 
 
 def is_ancestor(reader: CommitReader, ancestor: CommitId, descendant: CommitId) -> bool:
-    """Tell whether `descendant` can reach `ancestor` through parents; a commit reaches itself.
+    """Return whether `descendant` reaches `ancestor` through parents; a commit reaches itself.
 
     Visits only commits of a generation above the ancestor's.
 
@@ -163,9 +163,9 @@ def iter_unreached(
 def iter_reached(
     reader: CommitReader, starts: Iterable[CommitId]
 ) -> Iterator[tuple[CommitId, Commit | None]]:
-    """Yield what some commits reach, themselves too, each once and in no order.
+    """Yield some commits and everything they reach, each once, in no particular order.
 
-    For whoever examines a history that may be broken: ``None`` stands for a commit that is missing.
+    The history may be broken: ``None`` stands for a missing commit.
     """
     waiting = list(starts)
     seen: set[CommitId] = set()
@@ -181,10 +181,10 @@ def iter_reached(
 
 
 class _Frontier:
-    """Commits found and not yet visited, and how they were reached.
+    """Commits found but not visited yet, and how they were reached.
 
-    Holds the frontier only: a visited commit cannot be found again, for all of its children have
-    higher generations and were visited before it.
+    A visited commit cannot be found again, because all of its children have higher generations and
+    were visited before it. So visited commits need not be kept.
     """
 
     def __init__(self, reader: CommitReader) -> None:
@@ -192,10 +192,10 @@ class _Frontier:
         self._heap: list[tuple[int, float, CommitId]] = []
         self._found: dict[CommitId, tuple[Commit, int]] = {}
         self.count = [0] * ((_COMMON | _BELOW) + 1)
-        """How many wait here, by how they were reached."""
+        """Number of commits in the frontier, by how they were reached."""
 
     def add(self, commit: Commit, reached: int) -> None:
-        """Put a commit here, or note one more way to reach it."""
+        """Add a commit, or record another way to reach it."""
         known = self._found.get(commit.id)
         if known is None:
             heappush(self._heap, (-commit.generation, -commit.created_at.timestamp(), commit.id))
@@ -206,14 +206,14 @@ class _Frontier:
         self._found[commit.id] = (commit, reached)
 
     def add_parents(self, commit: Commit, reached: int) -> None:
-        """Put the parents of a visited commit here, reading those that are new."""
+        """Add the parents of a visited commit; read those that are new."""
         for parent_id in commit.parents:
             known = self._found.get(parent_id)
             parent = known[0] if known else get_parent(self._reader, commit, parent_id)
             self.add(parent, reached)
 
     def pop(self) -> tuple[Commit, int]:
-        """Visit the commit of the highest generation; of several, the newest, then the least ID."""
+        """Remove and return the commit of the highest generation, then newest, then smallest ID."""
         commit, reached = self._found.pop(heappop(self._heap)[2])
         self.count[reached] -= 1
         return commit, reached

@@ -1,20 +1,20 @@
 r"""Drawing history beside a log, in plain ASCII.
 
-Every column is one line of descent on its way to a commit further down::
+Every column leads to a commit further down::
 
     *      a merge: its first parent stays in the column, others branch off to the right
     |\
-    | *    a commit; the column goes on to its parent
+    | *    a commit; the column continues to its parent
     * |
-    |/     two columns on their way to the same commit become one
+    |/     two columns that lead to the same commit become one
     *
 
-Each connecting line makes one change, so that a drawing can be read back without guessing:
+Each connecting line makes one change, so that a drawing is unambiguous:
 
-- ``|\`` opens a column for a further parent; columns right of it move along with ``\``
-- ``|\|`` and ``|/|`` lead to a column that is already there; one that is further off is reached
-  in several lines, crossing the columns between
-- ``|/`` ends a column that meets another; columns right of it move along with ``/``
+- ``|\`` opens a column for another parent; columns to its right shift with ``\``
+- ``|\|`` and ``|/|`` lead to an existing column; a distant one takes several lines, which cross the
+  columns between
+- ``|/`` ends a column that joins another; columns to its right shift with ``/``
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class GraphLine:
     """One line of a drawing.
 
     Attributes:
-        drawing: no white space at the end.
-        commit: whose asterisk it holds and whose text goes beside it; ``None`` on lines between.
+        drawing: without trailing white space.
+        commit: the commit whose asterisk the line holds; ``None`` on connecting lines.
     """
 
     drawing: str
@@ -44,17 +44,17 @@ class GraphLine:
 def iter_graph_lines(
     commits: Iterable[Commit], *, is_shown: Callable[[Commit], bool] | None = None
 ) -> Iterator[GraphLine]:
-    """Yield the drawing of a history, line by line, as the commits come.
+    """Yield the drawing of a history, line by line.
 
-    Columns that lead to a commit which never comes run on to the last line.
+    Columns that lead to a commit which is not among `commits` continue to the last line.
 
     Args:
         commits: each before its parents, as `history.iter_log` yields them with ``topological``.
-        is_shown: which of them get an asterisk. Lines pass through the others, so that a commit
-            is joined to the nearest ancestors that are shown.
+        is_shown: whether a commit gets an asterisk. Lines pass through the others, so that a commit
+            is connected to its nearest shown ancestors.
     """
     columns: list[CommitId] = []
-    # The last column, if it ended on the last line: what comes there next is no parent of it.
+    # The last column, if it ended on the last line: the next commit there is not its parent.
     ended_at: int | None = None
     for commit in commits:
         if commit.id not in columns:
@@ -70,7 +70,7 @@ def iter_graph_lines(
             yield GraphLine(asterisk, commit)
             ended_at = None
         elif rows:
-            # Parts the slashes below from those above, which must not look like one line.
+            # Separates the slashes below from those above, which would look connected.
             yield GraphLine(straight, None)
         for row in rows:
             yield GraphLine(row, None)
@@ -80,7 +80,7 @@ def iter_graph_lines(
 
 
 def _connect(columns: list[CommitId], column: int, parents: list[CommitId]) -> Iterator[str]:
-    """Lead a column on to the commit's parents: change `columns`, yield the lines that show it."""
+    """Continue a column to the commit's parents: update `columns`, yield the connecting lines."""
     if not parents:
         del columns[column]
         if column < len(columns):
@@ -103,7 +103,7 @@ def _connect(columns: list[CommitId], column: int, parents: list[CommitId]) -> I
 
 
 def _join(columns: list[CommitId], keep: int, end: int) -> Iterator[str]:
-    """End the column `end`, which leads into `keep` on its left."""
+    """End the column `end`, which joins `keep` on its left."""
     width = len(columns)
     del columns[end]
     yield _row(end, {2 * end - 1: "/"} | _moving_left(end + 1, width))
@@ -111,7 +111,7 @@ def _join(columns: list[CommitId], keep: int, end: int) -> Iterator[str]:
 
 
 def _cross(width: int, start: int, end: int) -> Iterator[str]:
-    """Lead from one column to another, all of them staying where they are."""
+    """Connect one column to another; no column shifts."""
     while start < end:
         yield _row(width, {2 * start + 1: "\\"})
         start += 1
@@ -125,7 +125,7 @@ def _moving_left(start: int, end: int) -> dict[int, str]:
 
 
 def _row(width: int, marks: dict[int, str] | None = None) -> str:
-    """Draw so many columns that go straight down, and over them what is at other positions."""
+    """Draw `width` straight columns, with `marks` over them by position."""
     line = ["|", " "] * width
     for position, mark in (marks or {}).items():
         line.extend(" " * (position + 1 - len(line)))

@@ -1,7 +1,7 @@
 """The log: the commits that one commit reaches, newest first.
 
-Two orders, both streamed: by date as lakeFS lists them, and with every commit before its parents
-as a drawing needs it. They differ only where dates contradict ancestry.
+There are two orders, both streamed: by date, as in lakeFS, and topological (every commit before its
+parents), as a drawing needs it. They differ only where dates contradict ancestry.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ def iter_log(
 ) -> Iterator[Commit]:
     """Yield `start` and its ancestors, newest first; of the same second, the larger ID first.
 
-    Nothing is read before it is needed. By date, a commit can only precede the child it was not
-    reached from: a start dated 1970 still comes first.
+    Commits are read lazily. In the order by date, a commit comes after the child through which it
+    was found, whatever its date: a start dated 1970 still comes first.
 
     Args:
-        reader: has the commits.
-        start: where the walk begins.
+        reader: gives the commits.
+        start: the first commit of the log.
         first_parent: follow first parents only.
-        since: leave out older commits, and do not look past them.
+        since: leave out older commits and everything reached only through them.
         stop_at: end with this commit.
         after: leave out everything up to and including this commit.
-        no_merges: leave out commits with several parents, but look past them.
-        topological: every commit before its parents, and otherwise the newest first.
+        no_merges: leave out commits with several parents, but follow their parents.
+        topological: every commit before its parents, otherwise the newest first.
 
     Raises:
-        NotFound: the log ended without `after`.
+        NotFound: `after` is not in the log.
         DamagedHistory: a commit of the history is missing or contradicts its parents.
     """
     source = _Source(reader, first_parent, since)
@@ -68,14 +68,14 @@ def iter_log(
 
 
 class _Source(NamedTuple):
-    """Which part of the history is walked."""
+    """The part of the history to walk."""
 
     reader: CommitReader
     first_parent: bool
     since: datetime | None
 
     def starts(self, start: CommitId) -> list[Commit]:
-        """Return the commit the walk begins with, unless it is too old."""
+        """Return the first commit of the walk, unless it is too old."""
         commit = get_commit(self.reader, start)
         return [commit] if self._is_wanted(commit) else []
 
@@ -93,7 +93,7 @@ class _Source(NamedTuple):
 
 
 class _Newest:
-    """Turns an ID round, so that the smallest of a heap's entries has the largest ID."""
+    """A heap entry that orders commits newest first, then by descending ID."""
 
     __slots__ = ("commit", "time")
 
@@ -108,15 +108,14 @@ class _Newest:
 
 
 def _iter_dated(source: _Source, start: CommitId) -> Iterator[Commit]:
-    """Yield commits by date, from a heap of those found and not yet yielded.
+    """Yield commits by date, from a heap of commits found but not yielded yet.
 
-    A commit must not be found twice, but need not be remembered for ever: only a commit of a higher
-    generation can lead back to it, so it is forgotten when nothing found is higher. On a linear
-    history nothing is remembered at all.
+    A yielded commit must be remembered only while it can be found again, that is, while the heap
+    holds a commit of a higher generation. On a linear history nothing is remembered.
     """
     heap = [_Newest(commit) for commit in source.starts(start)]
     waiting = {entry.commit.id for entry in heap}
-    # The highest generation waiting, with entries that linger after their commit was yielded.
+    # A heap for the highest waiting generation; entries may outlive their commit's turn.
     heights = [(-entry.commit.generation, entry.commit.id) for entry in heap]
     yielded: set[CommitId] = set()
     yielded_heights: list[tuple[int, CommitId]] = []
@@ -143,9 +142,9 @@ def _iter_dated(source: _Source, start: CommitId) -> Iterator[Commit]:
 def _iter_topological(source: _Source, start: CommitId) -> Iterator[Commit]:
     """Yield commits before their parents, otherwise by date.
 
-    Two walks over one history. The first goes ahead by generation and counts the children of what
-    it finds. The second yields by date those whose children are all yielded, which is certain once
-    the first has passed their generation.
+    Two walks go over the history. The first proceeds by generation and counts children. The second
+    yields, by date, the commits whose children were all yielded; that is certain once the first
+    walk has passed their generation.
     """
     ready = [_Newest(commit) for commit in source.starts(start)]
     found = {entry.commit.id: entry.commit for entry in ready}
@@ -166,7 +165,7 @@ def _iter_topological(source: _Source, start: CommitId) -> Iterator[Commit]:
                 children[parent_id] += 1
         heappop(ready)
         if children.get(commit.id) != 0:
-            continue  # yielded before, or to come back with its last child
+            continue  # yielded already, or ready again after its last child
         yield commit
         del found[commit.id], children[commit.id]
         for parent_id in source.parent_ids(commit):

@@ -1,7 +1,7 @@
-"""Which names branches and tags may have.
+"""The names that branches and tags may have.
 
-A name must be reachable: through the ref grammar, through a URI (so no ``/``) and as one key of a
-bucket, where ``[a-z0-9._-]`` stand for themselves and every other byte takes three characters.
+A name must be usable in ref expressions, in a URI (so no ``/``), and as one object key, where
+``[a-z0-9._-]`` stand for themselves and every other byte takes three characters.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_KEY_SIZE = 255
-"""Bytes of a name once it is escaped as part of a key: what a directory takes as a file name."""
+"""Bytes of an escaped name in a key, at most: the limit of file names."""
 
 _BRANCH = re.compile(r"\w[-\w:]*", re.ASCII)
 _FULL_COMMIT_ID = re.compile(r"[0-9a-fA-F]{64}")
@@ -24,56 +24,56 @@ _GRAMMAR_MARKS = "~^@$"
 _RESERVED_IN_TAGS = "/?*[\\"
 
 _MARKS_HINT = (
-    f"no {' '.join(_GRAMMAR_MARKS)} in a tag: v1~1, v1^2, v1@ and v1$ mean more than their name"
+    f"a tag has no {' '.join(_GRAMMAR_MARKS)}: v1~1, v1^2, v1@ and v1$ are ref expressions"
 )
 _BRANCH_HINT = "letters, digits, '_', '-' and ':' of ASCII, starting with a letter, a digit or '_'"
 
 
 def is_full_commit_id(text: str) -> bool:
-    """Tell whether `text` is 64 hex digits of either case, and so can only mean a commit."""
+    """Return whether `text` is 64 hex digits of either case, and so always means a commit."""
     return _FULL_COMMIT_ID.fullmatch(text) is not None
 
 
 def is_branch_name(text: str) -> bool:
-    """Tell whether a branch may be called `text`."""
+    """Return whether a branch may be called `text`."""
     return next(_branch_faults(text), None) is None
 
 
 def is_tag_name(text: str) -> bool:
-    """Tell whether a tag may be called `text`."""
+    """Return whether a tag may be called `text`."""
     return next(_tag_faults(text), None) is None
 
 
 def check_branch_name(name: str) -> None:
-    r"""Refuse what cannot be a branch: anything but ``\w[-\w:]*`` of ASCII.
+    r"""Refuse a name that a branch cannot have: anything but ``\w[-\w:]*`` of ASCII.
 
     64 hex digits are refused too: as a ref they always mean a commit.
 
     Raises:
-        UsageError: with a hint that says the rule.
+        UsageError: the name is not allowed; the hint gives the rule.
     """
     for fault, hint in _branch_faults(name):
         raise UsageError(f"illegal branch name {name!r}: {fault}", hint=hint)
 
 
 def check_tag_name(name: str) -> None:
-    r"""Refuse what cannot be a tag.
+    r"""Refuse a name that a tag cannot have.
 
     The rules are git's as lakeFS applies them, with ``:`` allowed: not empty, no ``/``, ``?``,
     ``*``, ``[``, ``\`` or ``..``, no white space or control characters, no ``.`` or ``.lock`` at
-    the end. In addition none of ``~ ^ @ $`` anywhere: lakeFS accepts most of these in a tag, but
-    they are the marks of its own ref grammar, so that such a tag could be made and then never be
-    named again. 64 hex digits are refused for the same reason: they always mean a commit.
+    the end. In addition, none of ``~ ^ @ $``: lakeFS accepts most of these in a tag, but they have
+    a meaning in its ref expressions, so no expression could name such a tag. 64 hex digits are
+    refused for the same reason: they always mean a commit.
 
     Raises:
-        UsageError: with a hint that says the rule.
+        UsageError: the name is not allowed; the hint gives the rule.
     """
     for fault, hint in _tag_faults(name):
         raise UsageError(f"illegal tag name {name!r}: {fault}", hint=hint)
 
 
 def _branch_faults(name: str) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a branch name and the rule it breaks."""
+    """Yield each fault of a branch name, and the rule it breaks."""
     if not name:
         yield "it is empty", _BRANCH_HINT
     elif not _BRANCH.fullmatch(name):
@@ -84,7 +84,7 @@ def _branch_faults(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _tag_faults(name: str) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a tag name and the rule it breaks."""
+    """Yield each fault of a tag name, and the rule it breaks."""
     if not name:
         yield "it is empty", "a tag has at least one character"
     for char in name:
@@ -118,5 +118,8 @@ def _common_faults(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_unprintable(char: str) -> bool:
-    """Tell white space, control characters and surrogates, by rules no Unicode version changes."""
+    """Return whether a character is white space, a control character or a surrogate.
+
+    The rules do not depend on the version of Unicode.
+    """
     return char.isspace() or char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff"

@@ -1,7 +1,7 @@
-"""What names and history are read through.
+"""The protocols through which refs and history are read.
 
-Everything in this package but the store consumes these protocols, so resolution, merge bases
-and logs work on whatever keeps the refs, and are tested on commits held in a dict.
+Everything in this package but `ref_store` uses these protocols, so resolution, merge bases and logs
+work on any storage; tests keep commits in a dict.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ class RefReader(CommitReader, Protocol):
 
 
 class Move(Protocol):
-    """One move of a ref; ``None`` stands for its absence."""
+    """One move of a ref; ``None`` means that the ref is absent."""
 
     @property
     def before(self) -> CommitId | None:
-        """Where it stood."""
+        """The old commit."""
         ...
 
     @property
     def after(self) -> CommitId | None:
-        """Where it went."""
+        """The new commit."""
         ...
 
     @property
     def at(self) -> datetime:
-        """When."""
+        """The time of the move."""
         ...
 
 
@@ -67,7 +67,7 @@ class PastReader(Protocol):
         ...
 
     def find_kind(self, name: str) -> RefKind | None:
-        """Return the kind of a ref that is not here and was seen in the bucket, or ``None``."""
+        """Return the kind of a ref that this clone lacks but saw in the bucket, or ``None``."""
         ...
 
     def iter_moves(self, kind: RefKind, name: str) -> Iterator[Move]:
@@ -75,5 +75,5 @@ class PastReader(Protocol):
         ...
 
     def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
-        """Return where a ref stood in the bucket when last seen there, or ``None``."""
+        """Return the last commit of a ref that was seen in the bucket, or ``None``."""
         ...

@@ -30,7 +30,7 @@ _DIGITS: Final = frozenset("0123456789abcdef")
 class RefStore:
     """The branches, tags and commits of one repository, ordered by the bytes of their names.
 
-    What writes needs a write transaction.
+    Methods that write need a write transaction.
     """
 
     def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
@@ -46,7 +46,7 @@ class RefStore:
         """Return a branch.
 
         Raises:
-            NotFound: there is none of that name.
+            NotFound: the branch does not exist.
         """
         branch = self.find_branch(name)
         if branch is None:
@@ -59,7 +59,7 @@ class RefStore:
             yield _load_branch(name, data)
 
     def put_branch(self, branch: Branch) -> None:
-        """Write a branch, whatever it was; fields that this version does not know stay.
+        """Create or replace a branch; fields that this version does not know are kept.
 
         Raises:
             UsageError: the name is too long for a key.
@@ -72,7 +72,7 @@ class RefStore:
         self._put(Table.BRANCHES, branch.name, fields)
 
     def delete_branch(self, name: str) -> bool:
-        """Delete a branch; return whether there was one."""
+        """Delete a branch; return whether it existed."""
         return self._delete(Table.BRANCHES, name)
 
     def find_tag(self, name: str) -> Tag | None:
@@ -86,7 +86,7 @@ class RefStore:
             yield _load_tag(name, data)
 
     def put_tag(self, tag: Tag) -> None:
-        """Write a tag, whatever it was; fields that this version does not know stay.
+        """Create or replace a tag; fields that this version does not know are kept.
 
         Raises:
             UsageError: the name is too long for a key.
@@ -94,7 +94,7 @@ class RefStore:
         self._put(Table.TAGS, tag.name, {"commit_id": tag.commit_id})
 
     def delete_tag(self, name: str) -> bool:
-        """Delete a tag; return whether there was one."""
+        """Delete a tag; return whether it existed."""
         return self._delete(Table.TAGS, name)
 
     def position(self, kind: str, name: str) -> CommitId | None:
@@ -121,7 +121,7 @@ class RefStore:
         return commit
 
     def put_commit(self, commit: Commit) -> None:
-        """Write a commit under its ID, which is taken as it is."""
+        """Write a commit under its ID, which is not verified."""
         fields = {
             "parents": commit.parents,
             "metarange_id": commit.metarange_id,
@@ -139,7 +139,7 @@ class RefStore:
         self._txn.for_writing().put(Table.COMMITS, key, _dump(fields))
 
     def delete_commit(self, id: CommitId) -> bool:
-        """Delete a commit; return whether there was one."""
+        """Delete a commit; return whether it existed."""
         return self._txn.for_writing().delete(Table.COMMITS, self._repository + bytes.fromhex(id))
 
     def iter_commit_ids(self, prefix: str) -> Iterator[CommitId]:
@@ -153,7 +153,7 @@ class RefStore:
                 yield CommitId(full)
 
     def iter_commits(self) -> Iterator[Commit]:
-        """Yield all commits by ascending ID."""
+        """Yield all commits, by ascending ID."""
         cut = len(self._repository)
         for key, data in self._txn.scan(Table.COMMITS, prefix=self._repository):
             yield _load_commit(CommitId(key[cut:].hex()), data)
@@ -252,6 +252,6 @@ def _load_commit(id: CommitId, data: bytes) -> Commit:
 
 def _damaged(name: str) -> IntegrityError:
     return IntegrityError(
-        f"a record in the local store makes no sense: {name}",
+        f"a record in the local store is not valid: {name}",
         hint="the store may be damaged: move it away and start a new one",
     )

@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from lakecli.refs.reader import PastReader, RefReader
 
 MAX_CANDIDATES = 10
-"""How many of the commits that an ambiguous prefix may mean are shown."""
+"""Commits listed for an ambiguous prefix, at most."""
 
 _MESSAGE_WIDTH = 50
 _COMMIT_PREFIX = re.compile(r"[0-9a-fA-F]{1,64}")
 
 
 class Step(NamedTuple):
-    """Where one modifier led.
+    """The result of one modifier.
 
     Attributes:
         modifier: as typed, ``~2``.
-        commit_id: what the expression up to here names.
+        commit_id: the commit that the expression up to here names.
     """
 
     modifier: str
@@ -46,15 +46,15 @@ class Step(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """What a ref expression names.
+    """The result of resolving a ref expression.
 
     Attributes:
-        commit: where all modifiers led; for a branch that is read with staging, its head.
+        commit: the commit after all modifiers; for a branch that is read with staging, its head.
         kind: of the base.
-        name: of the branch or tag, or the full commit ID that the base stands for.
-        base_id: the commit of the base, before any modifier; of a base that only the bucket has,
-            where the braces led.
-        branch: if the base is one, whatever the modifiers.
+        name: of the branch or tag, or the full commit ID of the base.
+        base_id: the commit of the base, before any modifier; for a base that only the bucket has,
+            the commit that the braces name.
+        branch: the branch, if the base is one, whatever the modifiers.
         staging: whether reads include the branch's staging area: a plain branch, or ``$``.
         steps: one per modifier, in order.
     """
@@ -86,16 +86,16 @@ def resolve(
     """Resolve an expression for reading.
 
     Args:
-        expression: parsed.
-        reader: where names and commits are looked up.
-        past: how refs moved; needed where the expression asks for it.
+        expression: the parsed expression.
+        reader: gives branches, tags and commits.
+        past: gives the moves of refs; required if the expression has braces.
 
     Raises:
-        NotFound: the base names nothing (no hint then: the caller knows which repository to list),
+        NotFound: the base names nothing (without a hint: the caller knows the repository to list),
             or a modifier goes past the first commit, the last parent or the first move.
-        AmbiguousRef: the base begins several commit IDs.
-        UsageError: ``@`` or ``$`` after what is no branch, braces after what is a commit, or a
-            date in them that is none.
+        AmbiguousRef: the base is a prefix of several commit IDs.
+        UsageError: ``@`` or ``$`` follows something other than a branch, braces follow a commit, or
+            the date in them is malformed.
         DamagedHistory: a commit on the way is missing.
     """
     if expression.asks_for_moves:
@@ -161,7 +161,7 @@ def _resolve_base(
         if reader.find_commit(commit_id) is None:
             raise NotFound(f"no commit {commit_id}")
         return RefKind.COMMIT, commit_id, None, commit_id
-    # What cannot be a name is not asked for: a store need not know what to do with it.
+    # The store is only asked for valid names.
     branch = reader.find_branch(base) if is_branch_name(base) else None
     if branch is not None:
         return RefKind.BRANCH, branch.name, branch, branch.commit_id
@@ -177,7 +177,7 @@ def _resolve_base(
 def _resolve_past(
     expression: RefExpression, reader: RefReader, past: PastReader
 ) -> tuple[RefKind, str, Branch | None, CommitId | None, Commit]:
-    """Resolve the base and the braces after it; the commit ID is that of the base, if it is here.
+    """Resolve the base and its braces; the commit ID is that of the base, if this clone has it.
 
     Raises:
         NotFound: no such branch or tag, or it did not stand anywhere then.
@@ -211,7 +211,7 @@ def _resolve_past(
 
 
 class _Ref(NamedTuple):
-    """What braces stand behind; shown as ``branch main``."""
+    """The ref before braces; shown as ``branch main``."""
 
     kind: RefKind
     name: str
@@ -222,7 +222,7 @@ class _Ref(NamedTuple):
 
 
 def _stood_at(past: PastReader, ref: _Ref, modifier: Modifier) -> CommitId:
-    """Return where a ref stood at a date."""
+    """Return the commit of a ref at a time."""
     from lakecli.refs.dates import parse_when
 
     when = parse_when(modifier.within, past.now)
@@ -245,13 +245,13 @@ def _stood_at(past: PastReader, ref: _Ref, modifier: Modifier) -> CommitId:
 
 
 def _stood_before(past: PastReader, ref: _Ref, modifier: Modifier) -> CommitId:
-    """Return where a ref stood before its last moves."""
+    """Return the commit of a ref before its last moves."""
     count, stood = 0, None
     for count, move in enumerate(past.iter_moves(ref.kind, ref.name), 1):
         if count > modifier.number:
             stood = move.after
             break
-        stood = move.before  # where the oldest move started is the last thing known
+        stood = move.before  # of the oldest move: nothing earlier is known
     if not count:
         raise _never_moved(ref)
     if count < modifier.number or (count == modifier.number and stood is None):
@@ -265,7 +265,7 @@ def _stood_before(past: PastReader, ref: _Ref, modifier: Modifier) -> CommitId:
 
 
 def _upstream(past: PastReader, ref: _Ref, _modifier: Modifier) -> CommitId:
-    """Return where a ref stood in the bucket."""
+    """Return the last known commit of a ref in the bucket."""
     commit_id = past.find_upstream(ref.kind, ref.name)
     if commit_id is None:
         raise NotFound(
@@ -339,7 +339,7 @@ WALKS: dict[str, Callable[[RefReader, Commit, Modifier, RefExpression], Commit]]
     "~": _walk_ancestors,
     "^": _walk_to_parent,
 }
-"""Modifiers that lead from a commit to another one, which has no staging area."""
+"""Modifiers that lead from a commit to another commit, which has no staging area."""
 
 STAGING = {"@": False, "$": True}
 """Modifiers that say whether a branch is read with its staging area."""
@@ -349,4 +349,4 @@ PAST: dict[str, Callable[[PastReader, _Ref, Modifier], CommitId]] = {
     "@{n}": _stood_before,
     "@{date}": _stood_at,
 }
-"""Modifiers that lead from a branch or tag to where it stood."""
+"""Modifiers that lead from a branch or tag to one of its former commits."""

@@ -1,10 +1,10 @@
-"""Uncommitted changes: staged records by staging token, and their view over what is committed.
+"""Uncommitted changes: staged records by staging token, and their view over committed records.
 
 ::
 
     area       staged records by token and path
     overlay    layers of records as one sorted view
 
-Imports kv and below. A staged record holds the encoded value of a path, or says that it is
-deleted; what the values mean is known to ``committed`` alone.
+Imports kv and below. A staged record holds the encoded value of a path, or marks it as deleted;
+only ``committed`` interprets the values.
 """

@@ -1,4 +1,4 @@
-"""Staging areas: what was written to a branch and not committed, by staging token and path."""
+"""Staging areas: uncommitted writes to branches, by staging token and path."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 ClaimedValue = NewType("ClaimedValue", bytes)
 """An encoded entry whose object is in the bucket and claimed against garbage collection, or a
-`TOMBSTONE`. `lakecli.repository.core.gate` makes them, and nothing else does."""
+`TOMBSTONE`. Only `lakecli.repository.core.gate` makes them."""
 
 TOMBSTONE: Final = ClaimedValue(b"")
-"""A staged record meaning "deleted here"; encoded values are never empty."""
+"""The record of a deleted path; encoded values are never empty."""
 
 
 def get(txn: ReadTransaction, token: StagingToken, path: bytes) -> bytes | None:
-    """Return what is staged at a path, maybe a `TOMBSTONE`; ``None`` if nothing is."""
+    """Return the record staged at a path, possibly a `TOMBSTONE`, or ``None``."""
     if txn.past is not None:
         return txn.past.get(token, path)
     return paths.get(txn, Table.STAGING, token, path)
@@ -31,19 +31,19 @@ def get(txn: ReadTransaction, token: StagingToken, path: bytes) -> bytes | None:
 def put_many(
     txn: WriteTransaction, token: StagingToken, items: Iterable[tuple[bytes, ClaimedValue]]
 ) -> None:
-    """Stage (path, claimed value or `TOMBSTONE`) in ascending order of paths."""
+    """Stage pairs of a path and a claimed value or `TOMBSTONE`, in ascending order of paths."""
     paths.put_many(txn, Table.STAGING, token, items)
 
 
 def remove(txn: WriteTransaction, token: StagingToken, path: bytes) -> bool:
-    """Forget what is staged at a path; return whether anything was."""
+    """Delete the record staged at a path; return whether it existed."""
     return paths.delete(txn, Table.STAGING, token, path)
 
 
 def scan(
     txn: ReadTransaction, token: StagingToken, *, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (path, value or `TOMBSTONE`) under `prefix` from `start` on, in path order."""
+    """Yield pairs of a path and a value or `TOMBSTONE` under `prefix`, from `start`, in order."""
     if txn.past is not None:
         return txn.past.scan(token, start=start, prefix=prefix)
     return paths.scan(txn, Table.STAGING, token, start=start, prefix=prefix)
@@ -57,5 +57,5 @@ def is_empty(txn: ReadTransaction, token: StagingToken) -> bool:
 
 
 def drop(txn: WriteTransaction, token: StagingToken, *, limit: int | None = None) -> int:
-    """Forget staged records, at most `limit`; fewer deleted than that means none are left."""
+    """Delete staged records, at most `limit`; return their number (below `limit`: none is left)."""
     return paths.drop(txn, Table.STAGING, token, limit=limit)

@@ -1,4 +1,4 @@
-"""One sorted view of several layers of records, the newest on top."""
+"""A sorted view of several layers of records, the newest on top."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def merge_newest(streams: Sequence[Iterator[Record]]) -> Iterator[Record]:
-    """Merge staged records of several tokens, newest token first: the newest of a path counts.
+    """Merge staged records of several tokens, newest token first; the newest record of a path wins.
 
-    Every stream ascends strictly by path, and so does the result. Tombstones stay in it.
+    Every stream ascends strictly by path, and so does the result, which includes tombstones.
     """
     if not streams:
         return iter(())
@@ -23,10 +23,10 @@ def merge_newest(streams: Sequence[Iterator[Record]]) -> Iterator[Record]:
 
 
 def overlay(staged: Iterator[Record], committed: Iterator[Record]) -> Iterator[Record]:
-    """Return `committed` with the `staged` changes made: tombstones hide, other records replace.
+    """Apply `staged` changes to `committed` records: tombstones hide paths, other records replace.
 
-    Both ascend strictly by path, and so does the result. Once `staged` has ended, and at once if
-    it is empty, what remains of `committed` is passed on as it is.
+    Both ascend strictly by path, and so does the result. Once `staged` has ended, the rest of
+    `committed` is passed on unchanged; if `staged` is empty, `committed` itself is returned.
     """
     first = next(staged, None)
     if first is None:
