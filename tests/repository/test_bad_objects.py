@@ -25,7 +25,7 @@ from lakecli.repository.clone import clone_counted
 from lakecli.repository.commit import commit
 from lakecli.repository.fetch import Change, fetch
 from lakecli.repository.push import PushOptions, push
-from lakecli.repository.repair.history import mend_refs
+from lakecli.repository.repair.history import repair_refs
 from lakecli.repository.repair.records import Damage
 from lakecli.sstable.writer import TableWriter
 from tests.support.clones import Clones, machine, make_commit, position
@@ -123,7 +123,7 @@ def test_push_refuses_a_bad_ref_until_it_is_repaired(
         push(one, "side", options=ME)
     assert SIDE in caught.value.message
     assert "fsck --repair" in (caught.value.hint or "")
-    (repaired,) = mend_refs(one, [Damage("ref", SIDE, "")], dry_run=False)
+    (repaired,) = repair_refs(one, [Damage("ref", SIDE, "")], dry_run=False)
     assert repaired.name == SIDE
     push(one, "side", options=ME)
     assert fetch(two).damaged == ()

@@ -384,7 +384,7 @@ def test_an_object_that_can_be_read_again_is_no_loss(repository: Repository, his
 
     store.open = flaky  # type: ignore[method-assign, assignment]
     _, repaired, lost, counts = heal(repository)
-    assert [each.how for each in repaired] == ["sound when it was read again"]
+    assert [each.how for each in repaired] == ["intact when read again"]
     assert (lost, counts.checked.findings) == ([], 0)
 
 

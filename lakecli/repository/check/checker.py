@@ -46,7 +46,7 @@ class Checker:
         how: how much to check.
 
     Attributes:
-        hurting: keys of damaged data objects that some path refers to.
+        damaged: keys of damaged data objects that some path refers to.
     """
 
     def __init__(self, repository: Repository, counts: FsckCounts, how: Thoroughness) -> None:
@@ -55,7 +55,7 @@ class Checker:
         self._external: list[tuple[CheckedEntry, str, CommitId | None]] = []
         self._store = repository.store
         self.counts = counts
-        self.hurting: set[str] = set()
+        self.damaged: set[str] = set()
         self._reported: set[tuple[str, str, bytes | None]] = set()
         self._commits: set[CommitId] = set()
         self._metaranges: set[MetarangeId] = set()
@@ -211,8 +211,8 @@ class Checker:
         if what is None and self._how.hash_data and self._how.sample >= 1:
             what = self._problem_of_contents(entry)
         if what is not None:
-            if len(self.hurting) < MAX_REMEMBERED:
-                self.hurting.add(entry.physical_address)
+            if len(self.damaged) < MAX_REMEMBERED:
+                self.damaged.add(entry.physical_address)
             yield from self.report(
                 Finding(
                     "data", entry.physical_address, what, entry.path, name, commit_id, entry.size

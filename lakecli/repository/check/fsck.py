@@ -70,7 +70,7 @@ def fsck(
             yield from checker.check_external()
             yield from checker.check_shared(txn)
         # Damaged objects that a path refers to were reported with that path.
-        for key in sorted(damaged.keys() - checker.hurting):
+        for key in sorted(damaged.keys() - checker.damaged):
             yield from checker.report(Finding("data", key, damaged[key]))
 
 

@@ -1,16 +1,16 @@
-"""Healing what ``fsck`` finds, from whatever still has the right bytes.
+"""Repair what ``fsck`` finds, from intact copies.
 
 ::
 
     run        the verb; records: its report
-    objects    data, ranges and metaranges; sources: where right bytes are
+    objects    data, ranges and metaranges; sources: where intact copies are
     history    commits, packs and refs
-    losses     what cannot be repaired, and whom it affects
+    losses     what cannot be repaired, and what it affects
 
-`run.repair` checks, mends and checks again, until nothing is left or nothing more can be done.
-`objects` mends data objects, ranges and metaranges, from `sources`; `history` commits, packs and
-refs. What stays lost is told by `losses`, with the refs and paths that it hurts.
+`run.repair` checks, repairs and checks again, until it finds nothing more to repair.
+`objects` repairs data objects, ranges and metaranges, from `sources`; `history` commits, packs and
+refs. `losses` describes what stays lost, with the affected refs and paths.
 
-Nothing is deleted but damaged copies in the cache and damaged packs whose commits lie elsewhere.
-Objects are named by their content, so that writing the right bytes over wrong ones is always safe.
+Only damaged copies in the cache, and damaged packs whose commits are elsewhere, are deleted.
+Objects are named by their content, so overwriting wrong bytes with the right ones is always safe.
 """

@@ -1,4 +1,4 @@
-"""Mending what commits and refs consist of: here from the bucket, in the bucket from here."""
+"""Repair commits and refs: local ones from the bucket, those in the bucket from this clone."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ BATCH = 2_000
 """Commits written in one transaction."""
 
 
-def mend_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
-    """Take commits that are missing or wrong here from the packs in the bucket."""
+def repair_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
+    """Replace missing or damaged local commits from the packs in the bucket."""
     from lakecli.remote.packs import read_new_packs
 
     with repository.lake.kv.read() as txn:
@@ -66,7 +66,7 @@ def mend_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
 
 
 def _wrong_commits(repository: Repository, txn: ReadTransaction) -> Iterator[CommitId]:
-    """Yield the commits that refs reach and that are missing, or are not what their ID says."""
+    """Yield the reachable commits that are missing or do not match their ID."""
     refs = RefStore(txn, repository.key)
     heads = [branch.commit_id for branch in refs.iter_branches()]
     heads += [tag.commit_id for tag in refs.iter_tags()]
@@ -79,8 +79,8 @@ def _wrong_commits(repository: Repository, txn: ReadTransaction) -> Iterator[Com
             yield commit_id
 
 
-def mend_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
-    """Write commits into the bucket again that refs there need, or that ought to be there."""
+def repair_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
+    """Write commits to the bucket again that are missing from its packs."""
     packs = read_packs(repository.store)
     with repository.lake.kv.read() as txn:
         needed = _needed(repository, txn, packs.parents)
@@ -92,16 +92,16 @@ def mend_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
         if bad.is_replaced or (bad.id in believed and believed[bad.id] <= reachable)
     ]
     if not dry_run:
-        # First what is damaged: the new pack may have the name of one.
+        # Delete damaged packs first: the new pack may have the name of one.
         repository.store.delete(map(pack_key, dropped))
         if needed:
             _write_pack(repository, list(needed.values()))
     missing = believed.keys() - {bad.id for bad in packs.bad}
     for pack_id in sorted(missing):
         if not believed[pack_id] <= packs.parents.keys():
-            yield Repaired("pack", pack_key(pack_id), "its commits written again")
+            yield Repaired("pack", pack_key(pack_id), "its commits were written again")
     for pack_id in dropped:
-        yield Repaired("pack", pack_key(pack_id), "dropped, other packs have its commits")
+        yield Repaired("pack", pack_key(pack_id), "deleted, other packs have its commits")
 
 
 def _write_pack(repository: Repository, commits: list[Commit]) -> None:
@@ -115,7 +115,7 @@ def _write_pack(repository: Repository, commits: list[Commit]) -> None:
 def _needed(
     repository: Repository, txn: ReadTransaction, packed: Collection[CommitId]
 ) -> dict[CommitId, Commit]:
-    """Return the commits of this clone that should be in packs and are not."""
+    """Return the commits of this clone that are missing from the packs."""
     from lakecli.remote.refs import find_ref, iter_refs
 
     refs, known = RefStore(txn, repository.key), PackedStore(txn, repository.key)
@@ -134,7 +134,7 @@ def _needed(
 
 
 def _believed(repository: Repository, txn: ReadTransaction) -> dict[str, set[CommitId]]:
-    """Return which commits this clone believes to be in which pack."""
+    """Return the packs and the commits that this clone believes to be in them."""
     known = PackedStore(txn, repository.key)
     believed: dict[str, set[CommitId]] = {}
     for commit in RefStore(txn, repository.key).iter_commits():
@@ -144,12 +144,12 @@ def _believed(repository: Repository, txn: ReadTransaction) -> dict[str, set[Com
     return believed
 
 
-def mend_refs(
+def repair_refs(
     repository: Repository, damages: Iterable[Damage], *, dry_run: bool
 ) -> Iterator[Repaired]:
-    """Write ref objects again that are gone or garbage, as this clone saw them last.
+    """Restore missing or damaged ref objects as this clone last saw them.
 
-    A ref that says something, if only that a newer lakecli wrote it, is left alone.
+    A ref object that can be parsed, or that a newer lakecli wrote, is not changed.
     """
     with repository.lake.kv.read() as txn:
         tracked = {
@@ -164,19 +164,19 @@ def mend_refs(
             data, version = repository.store.get_versioned(damage.name, length=MAX_REF_SIZE + 1)
         except ObjectNotFound:
             data, version = b"", None
-        if _says_something(known, data):
+        if _is_readable(known, data):
             continue
-        if version == Version(""):  # of an empty object a store may not tell it with a beginning
+        if version == Version(""):  # some stores return no version with a range of an empty object
             version = repository.store.head(damage.name).version
         if not dry_run:
             try:
                 _put_ref(repository, damage.name, known, version)
             except ConditionFailed:
-                continue  # somebody else has written it meanwhile
-        yield Repaired("ref", damage.name, "written again, as this clone saw it last")
+                continue  # another clone has written it since
+        yield Repaired("ref", damage.name, "restored as this clone last saw it")
 
 
-def _says_something(known: Tracked, data: bytes) -> bool:
+def _is_readable(known: Tracked, data: bytes) -> bool:
     from lakecli.remote.ref_records import NewerRecord, NotOurs, parse_ref
 
     try:

@@ -1,4 +1,4 @@
-"""What cannot be mended: which branches, tags and paths it hurts, and what to do about it."""
+"""Describe what cannot be repaired: the affected branches, tags and paths, and what to do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def describe_losses(repository: Repository, damages: Iterable[Damage]) -> Iterator[Lost]:
-    """Yield what is lost, with all that it hurts now."""
+    """Yield what is lost, with the refs and paths that need it now."""
     with repository.lake.kv.read() as txn:
         losses = _Losses(repository, txn, list(damages))
         yield from losses.describe()
@@ -52,8 +52,8 @@ class _Losses:
                 yield self._other(damage)
 
     def _data(self, damage: Damage) -> Lost:
-        paths = tuple(dict.fromkeys(hurt.path for hurt in damage.hurts if hurt.path is not None))
-        staged = {hurt.ref for hurt in damage.hurts if hurt.commit_id is None and hurt.ref}
+        paths = tuple(dict.fromkeys(each.path for each in damage.affected if each.path is not None))
+        staged = {each.ref for each in damage.affected if each.commit_id is None and each.ref}
         now = [
             (name, is_branch, path)
             for name, is_branch, _, tree in self._heads
@@ -66,7 +66,7 @@ class _Losses:
         if on_branch is not None:
             name, path = on_branch
             advice = (
-                f"if a file with these bytes is anywhere: {again}; else delete it: "
+                f"if you have a file with these bytes: {again}; else delete it: "
                 f"lakecli fs rm {self._repository.uri}/{name}/{os.fsdecode(path)}"
             )
         elif staged:
@@ -77,11 +77,11 @@ class _Losses:
                 f"lakecli branch reset {self._repository.uri}/{branch} --object {shown}"
             )
         elif refs:
-            advice = f"if a file with these bytes is anywhere: {again}"
-        elif damage.hurts:
-            advice = "no branch or tag has it now, only earlier commits: nothing needs to be done"
+            advice = f"if you have a file with these bytes: {again}"
+        elif damage.affected:
+            advice = "only earlier commits need it, no branch or tag: nothing to do"
         else:
-            advice = f"no ref of this clone needs it; should a file have these bytes: {again}"
+            advice = f"no ref of this clone needs it; if you have a file with these bytes: {again}"
         return Lost("data", damage.name, damage.what, refs, paths, damage.count, advice)
 
     def _table(self, damage: Damage) -> Lost:
@@ -101,26 +101,26 @@ class _Losses:
         sound = self._last_sound(refs)
         if sound is not None:
             advice += (
-                f"; else go on from the last whole commit: lakecli branch create "
+                f"; else continue from the last complete commit: lakecli branch create "
                 f"{self._repository.uri}/rescued -s {self._repository.uri}/{sound}"
             )
-        paths = tuple(hurt.path for hurt in damage.hurts if hurt.path is not None)
+        paths = tuple(each.path for each in damage.affected if each.path is not None)
         return Lost(damage.kind, damage.name, damage.what, tuple(refs), paths, count, advice)
 
     def _other(self, damage: Damage) -> Lost:
         uri = self._repository.uri
-        refs = tuple(dict.fromkeys(hurt.ref for hurt in damage.hurts if hurt.ref))
+        refs = tuple(dict.fromkeys(each.ref for each in damage.affected if each.ref))
         if damage.kind == "pack" or (damage.kind == "commit" and "in no pack" in damage.what):
             advice = f"run this in a clone that has its commits: lakecli fsck {uri} --repair"
         elif damage.name.startswith(REFS):
             advice = f"run this in a clone that has seen it: lakecli fsck {uri} --repair"
         elif damage.kind in {"ref", "commit"}:
-            advice = "run `lakecli push` in a clone that has the commit, then this again here"
+            advice = "run `lakecli push` in a clone that has the commit, then repeat this here"
         elif damage.kind == "entry":
             advice = "upload the path again, or delete it with lakecli fs rm"
         else:
             advice = "restore the object from a backup, or use the namespace's own repository"
-        paths = tuple(hurt.path for hurt in damage.hurts if hurt.path is not None)
+        paths = tuple(each.path for each in damage.affected if each.path is not None)
         return Lost(damage.kind, damage.name, damage.what, refs, paths, damage.count, advice)
 
     def _address(self, tree: MetarangeId, path: bytes) -> str | None:
@@ -131,7 +131,7 @@ class _Losses:
             return None
 
     def _record(self, tree: MetarangeId, range_id: str) -> int | None:
-        """Return how many entries a range of a tree has, if it is one."""
+        """Return the number of entries of a range, or ``None`` if the tree does not have it."""
         try:
             records = self._repository.trees.metarange(tree).records()
             return next((each.count for each in records if each.id == range_id), None)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from lakecli.repository.repair.sources import Copy
 
 
-def mend_cache(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
-    """Drop damaged tables from the cache; they are fetched again when they are needed."""
+def repair_cache(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
+    """Delete damaged tables from the cache; they are fetched again when needed."""
     directory = repository.lake.home.cache / repository.record.uuid
     if not directory.is_dir():
         return
@@ -33,13 +33,13 @@ def mend_cache(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
             if problem_of_copy(file.name, file.read_bytes()) is not None:
                 if not dry_run:
                     file.unlink()
-                yield Repaired("cache", file.name, "a damaged copy dropped, to be fetched again")
+                yield Repaired("cache", file.name, "damaged copy deleted")
 
 
-def mend_tables(
+def repair_tables(
     repository: Repository, damages: Iterable[Damage], places: Collection[str], *, dry_run: bool
 ) -> Iterator[Repaired]:
-    """Write ranges and metaranges again, from a sound copy of each."""
+    """Write ranges and metaranges again from an intact copy."""
     store = repository.store
     for damage in damages:
         table_id = damage.name.removeprefix(SSTABLES)
@@ -54,16 +54,16 @@ def mend_tables(
         yield Repaired(damage.kind, damage.name, f"restored from {copy.shown}")
 
 
-def mend_data(
+def repair_data(
     repository: Repository, damages: Iterable[Damage], places: Collection[str], *, dry_run: bool
 ) -> Iterator[Repaired]:
-    """Read data objects once more, and write those again of which there is a copy."""
+    """Read data objects again, and restore damaged ones that have a copy."""
     store = repository.store
     left: dict[str, Damage] = {}
     for damage in damages:
         is_there = damage.what.startswith("cannot be read")
         if is_there and check_object(store, damage.name).what is None:
-            yield Repaired("data", damage.name, "sound when it was read again")
+            yield Repaired("data", damage.name, "intact when read again")
         else:
             left[damage.name] = damage
     wanted = {key: damage.size for key, damage in left.items()}
@@ -73,7 +73,7 @@ def mend_data(
 
 
 def _upload(repository: Repository, key: str, copy: Copy) -> bool:
-    """Write an object from a copy, and read it back; return whether it is right now."""
+    """Write an object from a copy and read it back; return whether it is correct."""
     store = repository.store
     try:
         if copy.path is not None:
@@ -84,7 +84,7 @@ def _upload(repository: Repository, key: str, copy: Copy) -> bool:
             with copy.store.open(key) as source:
                 store.put(key, source, ANY)
     except OSError:
-        return False  # the file has gone meanwhile
+        return False  # the file was deleted since
     return check_object(store, key).what is None
 
 

@@ -1,4 +1,4 @@
-"""What repairing tells."""
+"""Repair report."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from lakecli.model import CommitId
     from lakecli.repository.core.findings import Finding
 
-MAX_HURTS: Final = 100
-"""Paths remembered of one object."""
+MAX_AFFECTED: Final = 100
+"""Paths remembered for one object."""
 
 
-class Hurt(NamedTuple):
-    """A path that needs an object; `commit_id` is ``None`` for what is uncommitted."""
+class Affected(NamedTuple):
+    """A path that needs an object; `commit_id` is ``None`` for an uncommitted one."""
 
     ref: str
     commit_id: CommitId | None
@@ -25,41 +25,41 @@ class Hurt(NamedTuple):
 
 @dataclass(slots=True)
 class Damage:
-    """All findings about one thing.
+    """All findings about one object, commit or ref.
 
     Attributes:
-        kind: as in a finding.
-        name: likewise.
-        what: is wrong.
-        size: of a data object, in bytes, where an entry says it.
-        hurts: `MAX_HURTS` at most.
-        count: of all that it hurts.
+        kind: the kind of the findings.
+        name: the name of the findings.
+        what: the problem, in one line.
+        size: bytes of a data object, if an entry says it.
+        affected: paths that need it, at most `MAX_AFFECTED`.
+        count: the number of all such paths.
     """
 
     kind: str
     name: str
     what: str
     size: int | None = None
-    hurts: list[Hurt] = field(default_factory=list)
+    affected: list[Affected] = field(default_factory=list)
     count: int = 0
 
     def add(self, finding: Finding) -> None:
-        """Take a finding in."""
+        """Add a finding."""
         if self.size is None:
             self.size = finding.size
         if finding.ref or finding.path is not None:
             self.count += 1
-            if len(self.hurts) < MAX_HURTS:
-                self.hurts.append(Hurt(finding.ref, finding.commit_id, finding.path))
+            if len(self.affected) < MAX_AFFECTED:
+                self.affected.append(Affected(finding.ref, finding.commit_id, finding.path))
 
 
 class Repaired(NamedTuple):
-    """One thing that was mended, or in a dry run would be.
+    """One repair that was made, or in a dry run would be.
 
     Attributes:
-        kind: as in a finding, or ``cache``.
-        name: likewise; of a table in the cache, its ID.
-        how: in a few words.
+        kind: the kind of a finding, or ``cache``.
+        name: the name of a finding; for a table in the cache, its ID.
+        how: how it was repaired, in a few words.
     """
 
     kind: str
@@ -68,15 +68,15 @@ class Repaired(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """What cannot be mended from here.
+    """Something that this clone cannot repair.
 
     Attributes:
-        kind: as in a finding.
-        name: likewise.
-        what: is wrong.
-        refs: branches and tags that it hurts as they are now.
-        paths: that it hurts, some of them.
-        path_count: of the paths, as far as that is known.
+        kind: the kind of a finding.
+        name: the name of a finding.
+        what: the problem, in one line.
+        refs: branches and tags that need it now.
+        paths: some of the paths that need it.
+        path_count: the number of these paths, as far as it is known.
         advice: what to do.
     """
 
@@ -91,7 +91,7 @@ class Lost(NamedTuple):
 
 @dataclass(slots=True)
 class RepairCounts:
-    """What a repair did, updated while it runs; `checked` is of the last check."""
+    """What a repair did, updated while it runs; `checked` counts the last check."""
 
     checked: FsckCounts = field(default_factory=FsckCounts)
     repaired: int = 0

@@ -1,8 +1,8 @@
-"""Where the right bytes of a lost object may still be.
+"""Find copies of lost objects.
 
-Data objects: large files of this machine that were uploaded once, by what the local store remembers
-of their digests; any file below a directory that somebody names; another copy of the namespace.
-Tables: the cache, and another copy of the namespace.
+Data objects: large files that this machine uploaded, by the digests in the local store; files below
+a given directory; another copy of the namespace. Tables: the cache, and another copy of the
+namespace.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _PIECE = 1 << 20
 
 
 class Copy(NamedTuple):
-    """The right bytes: a file, or an object of another namespace.
+    """An intact copy: a file, or an object of another namespace.
 
     Attributes:
-        path: of the file; ``None`` where it is none.
-        store: the other namespace.
-        shown: for people.
+        path: the file, or ``None``.
+        store: the other namespace, or ``None``.
+        shown: the copy's place, for people.
     """
 
     path: bytes | None
@@ -47,12 +47,12 @@ class Copy(NamedTuple):
 def find_copies(
     repository: Repository, wanted: Mapping[str, int | None], places: Collection[str]
 ) -> Iterator[tuple[str, Copy]]:
-    """Yield (key, copy) of data objects, each once; a copy was read and is right.
+    """Yield (key, copy) of data objects, each once; every copy was read and verified.
 
     Args:
-        repository: whose objects.
-        wanted: keys, and sizes where they are known.
-        places: directories, and URIs of copies of the namespace, that somebody named.
+        repository: the repository of the objects.
+        wanted: keys and, if known, sizes.
+        places: given directories, and URIs of copies of the namespace.
     """
     left = {digest: key for key in wanted if (digest := data_digest(key)) is not None}
     for digest, path in _candidates(repository, left, wanted, places):
@@ -75,7 +75,7 @@ def _candidates(
     wanted: Mapping[str, int | None],
     places: Collection[str],
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield digests and files that may have them."""
+    """Yield (digest, file) of files that may have that digest."""
     if not left:
         return
     with repository.lake.kv.read() as txn:
@@ -96,7 +96,7 @@ def _candidates(
 
 
 def find_table(repository: Repository, table_id: str, places: Collection[str]) -> Copy | None:
-    """Return a copy of a range or metarange that was read and is right, or ``None``."""
+    """Return a verified copy of a range or metarange, or ``None``."""
     cached = repository.lake.home.cache / repository.record.uuid / table_id
     for file in (cached, *_table_files(table_id, places)):
         with suppress(OSError):

@@ -26,17 +26,17 @@ class Restoring:
 
     def tables(self, keys: Sequence[str]) -> list[str]:
         """Upload ranges and metaranges again; return the keys for which that was impossible."""
-        from lakecli.repository.repair.objects import mend_tables
+        from lakecli.repository.repair.objects import repair_tables
         from lakecli.repository.repair.records import Damage
 
         damages = [Damage("table", key, "missing") for key in keys if key not in self._done]
-        sent = {each.name for each in mend_tables(self._repository, damages, (), dry_run=False)}
+        sent = {each.name for each in repair_tables(self._repository, damages, (), dry_run=False)}
         self._done |= sent
         return [key for key in keys if key not in sent]
 
     def data(self, sizes: Mapping[str, int]) -> set[str]:
         """Upload data objects again, given by key and size; return the keys that were."""
-        from lakecli.repository.repair.objects import mend_data
+        from lakecli.repository.repair.objects import repair_data
         from lakecli.repository.repair.records import Damage
 
         damages = [
@@ -44,7 +44,7 @@ class Restoring:
             for key, size in sizes.items()
             if key not in self._done
         ]
-        sent = {each.name for each in mend_data(self._repository, damages, (), dry_run=False)}
+        sent = {each.name for each in repair_data(self._repository, damages, (), dry_run=False)}
         self._done |= sent
         return sent
 
