@@ -91,12 +91,12 @@ def _changes(
     changes = ((path, value or None) for path, value in view.staged())  # b"": a tombstone
     if strategy == MergeStrategy.SOURCE_WINS or _is_current(view):
         return changes
-    from lakecli.repository.core.staged_conflicts import iter_overtaken
+    from lakecli.repository.core.staged_conflicts import iter_staged_conflicts
 
-    overtaken = iter_overtaken(view)
+    conflicts = iter_staged_conflicts(view)
     if strategy == MergeStrategy.DEST_WINS:
-        return _without(changes, overtaken)
-    paths = [path for path, _ in islice(overtaken, MAX_LISTED)]
+        return _without(changes, conflicts)
+    paths = [path for path, _ in islice(conflicts, MAX_LISTED)]
     if paths:
         more = " or more" if len(paths) == MAX_LISTED else ""
         what = f"{len(paths)}{more} staged paths were" if len(paths) > 1 else "a staged path was"

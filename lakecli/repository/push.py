@@ -246,7 +246,7 @@ def _push(
             _, after = _local(txn, repository, kind, name)
             state = _compare(txn, repository, kind, before=before, after=after)
         if state is Pushing.UP_TO_DATE:
-            _track(repository, remote)
+            tracking.track_now(repository, remote)
             return Pushed(kind, name, before, after, state)
         if options.lease is not None:
             _check_lease(repository, name, before, options.lease, expected)
@@ -255,7 +255,7 @@ def _push(
         if state is None:
             raise refused(repository, kind, name, before=before, after=after)
         if state is Pushing.BEHIND:
-            _track(repository, remote)
+            tracking.track_now(repository, remote)
             return Pushed(kind, name, before, before, state)
         done = Pushed(kind, name, before, after, state)
         since = 0 if remote is None else remote.sequence
@@ -301,12 +301,6 @@ def _look(repository: Repository, kind: str, name: str) -> RemoteRef | None:
         if not is_known:
             take_packs(repository, [ref])
     return ref
-
-
-def _track(repository: Repository, ref: RemoteRef | None) -> None:
-    if ref is not None:
-        with repository.lake.kv.write() as txn:
-            tracking.track(txn, repository, ref)
 
 
 def _compare(

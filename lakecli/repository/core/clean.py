@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Final
 from lakecli.errors import DirtyBranch
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import operations, ref_changes, staging_tokens
+from lakecli.repository.core.staged_conflicts import iter_both
 from lakecli.repository.core.under_way import check_none_sent
 from lakecli.repository.core.view import view_of_branch
 from lakecli.staging import area
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
     from lakecli.kv.env import WriteTransaction
-    from lakecli.model import Branch, CommitId, Difference
+    from lakecli.model import Branch, CommitId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
 
@@ -100,6 +101,7 @@ def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None
         CommitUnderWay: another process is sending a commit that has sealed some of the records.
     """
     from lakecli.committed.diff import diff
+    from lakecli.committed.pairs import is_same
 
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
@@ -111,35 +113,16 @@ def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None
             return
         there = refs.get_commit(head).metarange_id
         changes = diff(repository.trees, view.commit.metarange_id, there)
-        unchanged = _iter_unchanged(view.staged(), changes)
+        unchanged = (
+            (change.path, staged or b"")
+            for staged, change in iter_both(view.staged(), changes)
+            if is_same(staged, change.left)
+        )
         while batch := list(islice(unchanged, _BATCH)):
             repository.lake.runtime.on_step("unstage")
             with repository.lake.kv.write() as writing:
                 if not _unstage(writing, repository, branch, batch):
                     return
-
-
-def _iter_unchanged(
-    staged: Iterator[tuple[bytes, bytes]], changes: Iterable[Difference]
-) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (path, value or tombstone) of records that are staged as they were before a change.
-
-    Args:
-        staged: the records, in path order.
-        changes: in path order; not read if nothing is staged.
-    """
-    from lakecli.committed.pairs import is_same
-
-    path, value = next(staged, (None, b""))
-    if path is None:
-        return
-    for change in changes:
-        while path is not None and path < change.path:
-            path, value = next(staged, (None, b""))
-        if path is None:
-            return
-        if path == change.path and is_same(value or None, change.left):  # b"": a tombstone
-            yield path, value
 
 
 def _unstage(

@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from lakecli.repository.core.view import View
 
 
-def iter_overtaken(view: View) -> Iterator[tuple[bytes, bytes | None]]:
+def iter_staged_conflicts(view: View) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield (path, its value in the head) of what both staging and others changed, in path order.
 
     Paths staged identically to the head are ignored, and so are those that were staged again since.
     """
     areas = [
-        _overtaken(view, token, base, newer=view.tokens[:place])
-        for place, token, base in _overtaken_areas(view)
+        _conflicts(view, token, base, newer=view.tokens[:place])
+        for place, token, base in _older_areas(view)
     ]
     # No path comes from two areas: only the newest that has it counts.
     return merge(*areas, key=itemgetter(0))
 
 
-def _overtaken_areas(view: View) -> Iterator[tuple[int, StagingToken, Commit]]:
+def _older_areas(view: View) -> Iterator[tuple[int, StagingToken, Commit]]:
     """Yield the areas that were started on an older commit of the head's history, with it."""
     refs = RefStore(view.txn, view.repository.key)
     for place, token in enumerate(view.tokens):
@@ -51,7 +51,7 @@ def _overtaken_areas(view: View) -> Iterator[tuple[int, StagingToken, Commit]]:
             yield place, token, base
 
 
-def _overtaken(
+def _conflicts(
     view: View, token: StagingToken, base: Commit, *, newer: tuple[StagingToken, ...]
 ) -> Iterator[tuple[bytes, bytes | None]]:
     from lakecli.committed.diff import diff
@@ -78,6 +78,21 @@ def iter_crossing(
     """
     from lakecli.committed.pairs import is_same
 
+    for value, change in iter_both(staged, changes):
+        if is_same(value, change.right) or (ignores_unchanged and is_same(value, change.left)):
+            continue
+        yield change.path, change.right
+
+
+def iter_both(
+    staged: Iterator[tuple[bytes, bytes]], changes: Iterable[Difference]
+) -> Iterator[tuple[bytes | None, Difference]]:
+    """Yield (staged value, change) of each path that is staged and changed; ``None``: a deletion.
+
+    Args:
+        staged: (path, value or tombstone), in path order.
+        changes: in path order; not read if nothing is staged.
+    """
     path, value = next(staged, (None, b""))
     if path is None:
         return
@@ -86,10 +101,5 @@ def iter_crossing(
             path, value = next(staged, (None, b""))
         if path is None:
             return
-        if path != change.path:
-            continue
-        staged_value = value or None  # b"": a tombstone
-        if is_same(staged_value, change.right):
-            continue
-        if not (ignores_unchanged and is_same(staged_value, change.left)):
-            yield path, change.right
+        if path == change.path:
+            yield value or None, change  # b"": a tombstone

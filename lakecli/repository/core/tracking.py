@@ -1,4 +1,4 @@
-"""What this clone knows of the refs in the bucket: where they stood when it last looked.
+"""What this clone knows of the refs in the bucket: their positions when it last read them.
 
 ::
 
@@ -26,8 +26,8 @@ class Fetched(NamedTuple):
 
     Attributes:
         at: when, by this machine's clock.
-        phase: of garbage collection, then.
-        epoch: likewise.
+        phase: the phase of garbage collection then.
+        epoch: the epoch of garbage collection then.
     """
 
     at: datetime
@@ -35,18 +35,10 @@ class Fetched(NamedTuple):
     epoch: int
 
 
-class Positions(NamedTuple):
-    """Where all refs in the bucket stood, and when they were read together."""
-
-    commit_ids: frozenset[CommitId]
-    fetched: Fetched | None
-
-
-def positions(txn: ReadTransaction, repository: Repository) -> Positions:
-    """Return the commits that the bucket's refs stood on when this clone last looked."""
+def positions(txn: ReadTransaction, repository: Repository) -> set[CommitId]:
+    """Return the commits that the bucket's refs stood on when this clone last read them."""
     tracked = TrackingStore(txn, repository.key).iter()
-    commit_ids = frozenset(each.commit_id for each in tracked if each.commit_id is not None)
-    return Positions(commit_ids, find_fetched(txn, repository))
+    return {each.commit_id for each in tracked if each.commit_id is not None}
 
 
 def find_fetched(txn: ReadTransaction, repository: Repository) -> Fetched | None:
@@ -60,13 +52,13 @@ def find_fetched(txn: ReadTransaction, repository: Repository) -> Fetched | None
 
 
 def put_fetched(txn: WriteTransaction, repository: Repository, fetched: Fetched) -> None:
-    """Write down that all refs were read."""
+    """Record that all refs were read."""
     fields = {**fetched._asdict(), "at": int(fetched.at.timestamp())}
     txn.put(Table.META, _key(repository), json.dumps(fields).encode("ascii"))
 
 
 def track(txn: WriteTransaction, repository: Repository, ref: RemoteRef) -> bool:
-    """Remember where a ref stands in the bucket, and its moves; what is older changes nothing.
+    """Record the position of a ref in the bucket, and its moves; older ones change nothing.
 
     A position whose commit this clone lacks is left for the next fetch, which brings it.
 
@@ -82,13 +74,17 @@ def track(txn: WriteTransaction, repository: Repository, ref: RemoteRef) -> bool
     put_moves(txn, repository.key, ref.kind, ref.name, ref.moves)
     known = tracking.find(ref.kind, ref.name)
     if known is None or known.sequence <= ref.sequence:
-        tracking.put(tracked_of(ref))
+        tracking.put(
+            Tracked(ref.kind, ref.name, ref.commit_id, ref.sequence, ref.write_id, ref.version)
+        )
     return True
 
 
-def tracked_of(ref: RemoteRef) -> Tracked:
-    """Return what is remembered of a ref as it was read."""
-    return Tracked(ref.kind, ref.name, ref.commit_id, ref.sequence, ref.write_id, ref.version)
+def track_now(repository: Repository, ref: RemoteRef | None) -> None:
+    """Do what `track` does, in a transaction of its own; nothing if there is no ref."""
+    if ref is not None:
+        with repository.lake.kv.write() as txn:
+            track(txn, repository, ref)
 
 
 def forget_all(txn: WriteTransaction, repository: Repository) -> None:

@@ -34,7 +34,7 @@ def unreached_trees(
     from lakecli.repository.core import tracking
 
     refs, packed = RefStore(txn, repository.key), PackedStore(txn, repository.key)
-    shared = set(tracking.positions(txn, repository).commit_ids)
+    shared = tracking.positions(txn, repository)
     trees = {start.metarange_id}
     waiting = [start.id]
     pushed: list[CommitId] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv.packed import PackedStore
@@ -26,7 +27,7 @@ from lakecli.repository.sharing.publish import check_readable
 from lakecli.repository.sharing.unpacking import Unpacked, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from lakecli.ids import PackId
     from lakecli.kv.env import WriteTransaction
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from lakecli.kv.tracking import Tracked
     from lakecli.model import CommitId
     from lakecli.remote.damage import Damage
-    from lakecli.remote.packs import DamagedPack
+    from lakecli.remote.packs import DamagedPack, Pack
     from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.core.lake import Repository
 
@@ -249,24 +250,16 @@ def take_packs(
     """
     from lakecli.remote.packs import read_named_packs
 
+    unpacked = Unpacked()
+    if not (lacking := _lacking(repository, refs)):
+        return unpacked
     with repository.lake.kv.read() as txn:
         packed = PackedStore(txn, repository.key)
-        lacking = [ref for ref in refs if ref.commit_id and packed.find_pack(ref.commit_id) is None]
         named = list(dict.fromkeys(pack for ref in lacking for pack in _unseen(packed, ref)))
-    unpacked = Unpacked()
-    if not lacking:
-        return unpacked
     if len(named) <= MAX_NAMED:
-        damaged: list[DamagedPack] = []
-        packs = read_named_packs(repository.store, named, on_damage=damaged.append)
-        unpacked = unpack(repository, packs, progress=progress)
-        unpacked.damaged += map(damage.of_pack, damaged)
-        with repository.lake.kv.read() as txn:
-            packed = PackedStore(txn, repository.key)
-            lacking = [
-                ref for ref in lacking if ref.commit_id and packed.find_pack(ref.commit_id) is None
-            ]
-        if not lacking:
+        read = partial(read_named_packs, repository.store, named)
+        unpacked = _unpack(repository, read, progress)
+        if not (lacking := _lacking(repository, lacking)):
             return unpacked
     unpacked = _add(unpacked, _unpack_new(repository, (), progress))
     with repository.lake.kv.read() as txn:
@@ -278,6 +271,13 @@ def take_packs(
             if move.pack
         }
     return _add(unpacked, _unpack_new(repository, late, progress)) if late else unpacked
+
+
+def _lacking(repository: Repository, refs: Iterable[RemoteRef]) -> list[RemoteRef]:
+    """Return the refs whose commit is in no known pack."""
+    with repository.lake.kv.read() as txn:
+        packed = PackedStore(txn, repository.key)
+        return [ref for ref in refs if ref.commit_id and packed.find_pack(ref.commit_id) is None]
 
 
 def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[PackId]:
@@ -303,9 +303,17 @@ def _unpack_new(repository: Repository, named: Collection[PackId], progress: Pro
 
     with repository.lake.kv.read() as txn:
         known = set(PackedStore(txn, repository.key).known_packs())
+    return _unpack(
+        repository, partial(read_new_packs, repository.store, known, also=named), progress
+    )
+
+
+def _unpack(
+    repository: Repository, read: Callable[..., Iterable[Pack]], progress: Progress
+) -> Unpacked:
+    """Unpack what `read` yields; damaged packs are left out and reported."""
     damaged: list[DamagedPack] = []
-    packs = read_new_packs(repository.store, known, also=named, on_damage=damaged.append)
-    unpacked = unpack(repository, packs, progress=progress)
+    unpacked = unpack(repository, read(on_damage=damaged.append), progress=progress)
     unpacked.damaged += map(damage.of_pack, damaged)
     return unpacked
 

@@ -81,9 +81,7 @@ def _move(
     if there != note.after:
         return Verdict.REFUSE, there
     # Another process of this machine has sent it.
-    if result.ref is not None:
-        with repository.lake.kv.write() as txn:
-            tracking.track(txn, repository, result.ref)
+    tracking.track_now(repository, result.ref)
     return Verdict.NOTHING, there
 
 

@@ -33,6 +33,7 @@ from lakecli.retry import REF_MOVES, SWEEPS, Retries
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lakecli.kv.env import ReadTransaction
     from lakecli.model import Commit, CommitId
     from lakecli.remote.collection import GcState
     from lakecli.remote.ref_records import RemoteRef
@@ -253,7 +254,7 @@ def _new_commits(
     """
     with repository.lake.kv.read() as txn:
         known = set() if before is None else {before}
-        trusted = _trusted(tracking.positions(txn, repository), collection) - known
+        trusted = _trusted(txn, repository, collection) - known
         commits = list(iter_unreached(RefStore(txn, repository.key), after, known | trusted))
     ids = {commit.id for commit in commits}
     ends = {parent for commit in commits for parent in commit.parents} | {after}
@@ -282,14 +283,15 @@ def _forget_lost_packs(repository: Repository, commits: Sequence[Commit]) -> Non
             PackedStore(txn, repository.key).forget(lost)
 
 
-def _trusted(positions: tracking.Positions, collection: GcState) -> set[CommitId]:
+def _trusted(txn: ReadTransaction, repository: Repository, collection: GcState) -> set[CommitId]:
     """Return tracked positions, if nothing can have been collected since they were read."""
     from lakecli.remote.collection import GcState, Phase, may_have_swept
 
-    if positions.fetched is None:
+    fetched = tracking.find_fetched(txn, repository)
+    if fetched is None:
         return set()
-    then = GcState(phase=Phase(positions.fetched.phase), epoch=positions.fetched.epoch)
-    return set() if may_have_swept(then, collection) else set(positions.commit_ids)
+    then = GcState(phase=Phase(fetched.phase), epoch=fetched.epoch)
+    return set() if may_have_swept(then, collection) else tracking.positions(txn, repository)
 
 
 def _check(repository: Repository, commits: Sequence[Commit], collection: GcState) -> None:

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 
 from lakecli.layout import SSTABLES
 from lakecli.repository.core.notice import Notice
+from lakecli.repository.repair.records import Damage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.repair.records import Repaired
+
+    Repair = Callable[..., Iterator[Repaired]]
 
 
 class Restoring:
@@ -27,24 +31,20 @@ class Restoring:
     def tables(self, keys: Sequence[str]) -> list[str]:
         """Upload ranges and metaranges again; return the keys for which that was impossible."""
         from lakecli.repository.repair.objects import repair_tables
-        from lakecli.repository.repair.records import Damage
 
-        damages = [Damage("table", key, "missing") for key in keys if key not in self._done]
-        sent = {each.name for each in repair_tables(self._repository, damages, (), dry_run=False)}
-        self._done |= sent
+        sent = self._upload(repair_tables, [Damage("table", key, "missing") for key in keys])
         return [key for key in keys if key not in sent]
 
     def data(self, sizes: Mapping[str, int]) -> set[str]:
         """Upload data objects again, given by key and size; return the keys that were."""
         from lakecli.repository.repair.objects import repair_data
-        from lakecli.repository.repair.records import Damage
 
-        damages = [
-            Damage("data", key, "missing", size=size)
-            for key, size in sizes.items()
-            if key not in self._done
-        ]
-        sent = {each.name for each in repair_data(self._repository, damages, (), dry_run=False)}
+        damages = [Damage("data", key, "missing", size=size) for key, size in sizes.items()]
+        return self._upload(repair_data, damages)
+
+    def _upload(self, repair: Repair, damages: Iterable[Damage]) -> set[str]:
+        todo = [each for each in damages if each.name not in self._done]
+        sent = {each.name for each in repair(self._repository, todo, (), dry_run=False)}
         self._done |= sent
         return sent
 
