@@ -1,4 +1,4 @@
-"""The error boundary, and what every command has by the framework."""
+"""Errors, output and options that all commands share."""
 
 from __future__ import annotations
 
@@ -54,14 +54,16 @@ def raising(error: BaseException) -> Callable[[Context], None]:
     return command
 
 
-def test_errors_for_people(cli: Cli, probe: Callable[..., None], golden: Golden) -> None:
+def test_an_error_is_printed_with_its_hint(
+    cli: Cli, probe: Callable[..., None], golden: Golden
+) -> None:
     paths = [b"a", b"b\nc", b"\xff"]
     probe(raising(ConflictError("conflict in 3 paths", hint="decide", paths=paths)))
     golden("errors", cli("probe"), cli("probe", "--json"))
 
 
 @pytest.mark.parametrize("kind", list(ErrorKind))
-def test_every_kind_exits_with_its_code(
+def test_every_error_kind_has_its_exit_code(
     cli: Cli, probe: Callable[..., None], kind: ErrorKind
 ) -> None:
     class SomeError(LakeError):
@@ -100,7 +102,7 @@ def test_every_kind_exits_with_its_code(
         (NotFound("no 'a\nb'\x1b[2J"), 6, "error: no 'a\\nb'\\033[2J\n"),
     ],
 )
-def test_other_errors(
+def test_other_errors_are_translated(
     cli: Cli, probe: Callable[..., None], error: BaseException, code: int, told: str
 ) -> None:
     probe(raising(error))
@@ -110,7 +112,7 @@ def test_other_errors(
     assert result.stdout == "before\n"
 
 
-def test_verbose_shows_where(cli: Cli, probe: Callable[..., None]) -> None:
+def test_verbose_prints_a_traceback(cli: Cli, probe: Callable[..., None]) -> None:
     probe(raising(ValueError("odd")))
     result = cli("probe", "--verbose")
     assert "Traceback" in result.stderr
@@ -146,7 +148,7 @@ def test_usage_errors_in_json(cli: Cli, argv: str) -> None:
     assert cli(*argv.split()).stderr.splitlines()[0] == f"error: {result.error['message']}"
 
 
-def test_help(cli: Cli, golden: Golden) -> None:
+def test_help_is_printed_for_commands_and_groups(cli: Cli, golden: Golden) -> None:
     golden("help_config_list", cli("config", "list", "--help"))
     first = cli("config", "list", "-h")
     for argv in ("help config list", "-h config list", "config -h list", "config get -h"):
@@ -159,12 +161,12 @@ def test_help(cli: Cli, golden: Golden) -> None:
     assert cli("config", "--help").stdout.startswith("Usage: lakecli config COMMAND")
 
 
-def test_version(cli: Cli) -> None:
+def test_version_is_printed(cli: Cli) -> None:
     assert cli("--version").stdout == cli("version").stdout == cli("-v").stdout
     assert cli("--version", "--json").json == {"version": cli("version").lines[0].split()[-1]}
 
 
-def test_parameters_become_what_the_command_asks_for(cli: Cli, probe: Callable[..., None]) -> None:
+def test_parameters_are_converted_to_their_types(cli: Cli, probe: Callable[..., None]) -> None:
     seen: list[tuple[object, ...]] = []
 
     def command(
@@ -211,7 +213,9 @@ def test_parameters_become_what_the_command_asks_for(cli: Cli, probe: Callable[.
         "lakefs://demo/main lakefs://demo/x --expires 5",
     ],
 )
-def test_malformed_parameters(cli: Cli, probe: Callable[..., None], words: str) -> None:
+def test_malformed_parameters_are_usage_errors(
+    cli: Cli, probe: Callable[..., None], words: str
+) -> None:
     def command(
         context: Context,
         branch: params.BranchUri,
@@ -228,7 +232,7 @@ def test_malformed_parameters(cli: Cli, probe: Callable[..., None], words: str) 
     assert len(result.stderr.splitlines()) == 2
 
 
-def test_confirm(cli: Cli, probe: Callable[..., None]) -> None:
+def test_confirm_asks_or_refuses(cli: Cli, probe: Callable[..., None]) -> None:
     def command(context: Context, *, yes: params.Yes = False) -> None:
         context.confirm("delete repository 'r'", yes=yes)
         context.out.say("deleted")
@@ -252,7 +256,7 @@ def record(number: int) -> Mapping[str, object]:
     return {"number": number}
 
 
-def test_a_page_is_never_cut_in_silence(cli: Cli, probe: Callable[..., None]) -> None:
+def test_a_cut_page_prints_a_hint(cli: Cli, probe: Callable[..., None]) -> None:
     def command(context: Context, *, amount: params.Amount = 2) -> None:
         context.out.table(
             ("Number", "Square"),
@@ -276,7 +280,7 @@ def test_a_page_is_never_cut_in_silence(cli: Cli, probe: Callable[..., None]) ->
     assert cli("probe", "--amount=-1").exit_code == ExitCode.USAGE
 
 
-def test_colours_only_on_a_terminal(cli: Cli, probe: Callable[..., None]) -> None:
+def test_colours_are_printed_on_a_terminal_only(cli: Cli, probe: Callable[..., None]) -> None:
     def command(context: Context) -> None:
         context.out.say(context.out.style("+ added", "green"))
         raise NotFound("gone")
@@ -289,7 +293,7 @@ def test_colours_only_on_a_terminal(cli: Cli, probe: Callable[..., None]) -> Non
     assert cli("probe", "--no-color", terminal=True).stderr == "error: gone\n"
 
 
-def test_bytes_of_paths_survive(cli: Cli, probe: Callable[..., None]) -> None:
+def test_path_bytes_are_printed_unchanged(cli: Cli, probe: Callable[..., None]) -> None:
     def command(context: Context, path: params.PathUri) -> None:
         context.out.emit({"path": path.path}, text=lambda: [str(path)])
 
@@ -300,7 +304,7 @@ def test_bytes_of_paths_survive(cli: Cli, probe: Callable[..., None]) -> None:
     assert cli("probe", odd, "--json").stdout == '{"path": "a%20?#b\\udcff"}\n'
 
 
-def test_stdout_comes_before_stderr(cli: Cli) -> None:
+def test_stdout_is_flushed_before_stderr(cli: Cli) -> None:
     """A log that catches both reads in order, though stdout is buffered."""
     code = (
         "import sys, os\n"
@@ -321,7 +325,7 @@ def test_stdout_comes_before_stderr(cli: Cli) -> None:
     assert done.stdout == "one\nwarning: two\nthree\n"
 
 
-def test_a_reader_that_goes_away_ends_it_quietly(cli: Cli) -> None:
+def test_a_closed_pipe_ends_the_command_quietly(cli: Cli) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
@@ -334,7 +338,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(cli: Cli) -> None:
     assert (done.returncode, done.stderr) == (ExitCode.BROKEN_PIPE, b"")
 
 
-def test_a_full_disk_behind_stdout(cli: Cli) -> None:
+def test_a_full_disk_at_stdout_is_an_error(cli: Cli) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "lakecli", "config", "list"],
@@ -346,7 +350,7 @@ def test_a_full_disk_behind_stdout(cli: Cli) -> None:
     assert done.stderr == b"error: no space left on device\n"
 
 
-def test_streams_that_are_closed(cli: Cli) -> None:
+def test_closed_streams_are_tolerated(cli: Cli) -> None:
     done = subprocess.run(
         ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-m", "lakecli", "version"],
         check=False,
@@ -354,7 +358,7 @@ def test_streams_that_are_closed(cli: Cli) -> None:
     assert done.returncode == 0
 
 
-def test_an_interrupt_ends_it_in_one_line(cli: Cli) -> None:
+def test_an_interrupt_is_reported_in_one_line(cli: Cli) -> None:
     code = (
         "import sys, time\n"
         "from lakecli.cli import app, tree\n"
@@ -380,7 +384,7 @@ def test_an_interrupt_ends_it_in_one_line(cli: Cli) -> None:
     assert process.returncode == ExitCode.INTERRUPTED
 
 
-def test_progress_without_a_terminal(
+def test_progress_without_a_terminal_prints_lines(
     cli: Cli, probe: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lakecli.cli import progress
@@ -402,7 +406,7 @@ def test_progress_without_a_terminal(
     assert cli("probe").stderr == ""
 
 
-def test_progress_on_a_terminal(cli: Cli, probe: Callable[..., None]) -> None:
+def test_progress_on_a_terminal_draws_a_bar(cli: Cli, probe: Callable[..., None]) -> None:
     def command(context: Context) -> None:
         with context.out.progress("upload", items=2) as shown:
             shown.advance(items=1)

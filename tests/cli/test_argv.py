@@ -57,7 +57,7 @@ def settings(given: Globals) -> dict[str, object]:
         ("", ""),
     ],
 )
-def test_options_in_typers_form(line: str, expected: str) -> None:
+def test_options_are_normalised_for_typer(line: str, expected: str) -> None:
     given = Globals()
     assert normalise(line.split(), given, OPTIONS) == expected.split()
     assert settings(given) == {}
@@ -87,19 +87,21 @@ def test_options_in_typers_form(line: str, expected: str) -> None:
         ("--json -- --help", "-- --help", {"json": True}),
     ],
 )
-def test_global_options_after_the_words(line: str, expected: str, taken: dict[str, object]) -> None:
+def test_global_options_may_follow_the_command(
+    line: str, expected: str, taken: dict[str, object]
+) -> None:
     given = Globals()
     assert normalise(line.split(), given, OPTIONS) == expected.split()
     assert settings(given) == taken
 
 
-def test_an_empty_value_stays_a_value() -> None:
+def test_an_empty_value_is_kept() -> None:
     assert normalise(["-m", "", "x"], Globals(), OPTIONS) == ["-m", "", "x"]
     assert normalise(["--message", ""], Globals(), OPTIONS) == ["--message="]
 
 
 @pytest.mark.parametrize("line", ["--recursive=maybe", "--json=", "-r=x", "-q=2", "--base-uri"])
-def test_problems_are_kept_until_the_line_is_read(line: str) -> None:
+def test_errors_wait_until_the_line_is_read(line: str) -> None:
     given = Globals()
     normalise([*line.split(), *([] if line == "--base-uri" else ["--json"])], given, OPTIONS)
     assert given.problem is not None
@@ -124,7 +126,9 @@ def test_problems_are_kept_until_the_line_is_read(line: str) -> None:
         ("", "", "", {}),
     ],
 )
-def test_words_of_a_command(line: str, words: str, rest: str, taken: dict[str, object]) -> None:
+def test_split_finds_the_words_of_a_command(
+    line: str, words: str, rest: str, taken: dict[str, object]
+) -> None:
     given = Globals()
     found = split(line.split(), given, is_prefix=COMMANDS.__contains__)
     assert (list(found.words), found.rest) == (words.split(), rest.split())
@@ -132,7 +136,7 @@ def test_words_of_a_command(line: str, words: str, rest: str, taken: dict[str, o
 
 
 @generated(st.lists(st.text(alphabet="-rmyx=q", max_size=4)))
-def test_values_are_never_lost(values: list[str]) -> None:
+def test_values_are_passed_unchanged(values: list[str]) -> None:
     """Whatever a message says, it arrives, and nothing else happens."""
     given = Globals()
     line = [word for value in values for word in ("--message", value)]
@@ -154,5 +158,5 @@ def test_values_are_never_lost(values: list[str]) -> None:
         ("commit lakefs://demo/main -m a=b --conf", "commit lakefs://demo/main -m a=b --conf"),
     ],
 )
-def test_what_may_be_secret_is_not_kept(line: str, shown: str) -> None:
+def test_values_of_settings_are_not_logged(line: str, shown: str) -> None:
     assert without_secrets(line.split()) == shown.split()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.support.golden import Cli, Golden
 
 
-def test_create(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_create_makes_a_branch_at_a_ref(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.commit("first", {"a": "1"})
     demo.stage({"b": "2"})
     golden(
@@ -23,7 +23,7 @@ def test_create(cli: Cli, demo: Demo, golden: Golden) -> None:
     )
 
 
-def test_create_refuses(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_create_refuses_bad_names_and_refs(cli: Cli, demo: Demo, golden: Golden) -> None:
     cli.ok("tag", "create", "lakefs://demo/v1", "lakefs://demo/main")
     source = ("-s", "lakefs://demo/main")
     golden(
@@ -46,7 +46,7 @@ def test_create_refuses(cli: Cli, demo: Demo, golden: Golden) -> None:
     ]
 
 
-def test_list(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_list_pages_branches(cli: Cli, demo: Demo, golden: Golden) -> None:
     for name in ("dev-2", "dev-1", "x"):
         demo.branch(name)
     golden(
@@ -64,7 +64,7 @@ def test_list(cli: Cli, demo: Demo, golden: Golden) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_show(cli: Cli, golden: Golden) -> None:
+def test_show_prints_the_head(cli: Cli, golden: Golden) -> None:
     golden(
         "branch_show",
         cli("branch", "show", "lakefs://demo/main"),
@@ -77,7 +77,7 @@ def test_show(cli: Cli, golden: Golden) -> None:
     )
 
 
-def test_delete(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_delete_removes_a_branch(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.branch("dev")
     demo.branch("dev2")
     demo.stage({"a": "1"}, "dev")
@@ -92,7 +92,7 @@ def test_delete(cli: Cli, demo: Demo, golden: Golden) -> None:
     )
 
 
-def test_reset(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_reset_discards_uncommitted_changes(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.commit("first", {"a": "1", "raw/x": "2", "raw/y": "3"})
     demo.stage({"a": "changed", "raw/x": None, "raw/z": "4", "new": "5"})
     uri = "lakefs://demo/main"
@@ -114,7 +114,7 @@ def test_reset(cli: Cli, demo: Demo, golden: Golden) -> None:
     )
 
 
-def test_reset_asks_what_it_is_about_to_do(cli: Cli, demo: Demo) -> None:
+def test_reset_asks_before_discarding(cli: Cli, demo: Demo) -> None:
     demo.stage({"a\nb": "1"})
     asked = [
         cli("branch", "reset", "lakefs://demo/main", *options, stdin="n\n", terminal=True).stderr
@@ -127,7 +127,7 @@ def test_reset_asks_what_it_is_about_to_do(cli: Cli, demo: Demo) -> None:
     assert cli.ok("diff", "lakefs://demo/main").lines[1:] == ['+ added "a\\nb"']
 
 
-def test_revert(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_revert_makes_a_commit(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.commit("first", {"a": "1"})
     demo.commit("second", {"b": "2"})
     third = demo.commit("third", {"a": None})
@@ -142,7 +142,7 @@ def test_revert(cli: Cli, demo: Demo, golden: Golden) -> None:
     )
 
 
-def test_each_revert_counts_from_the_one_before(cli: Cli, demo: Demo) -> None:
+def test_each_revert_resolves_refs_after_the_one_before(cli: Cli, demo: Demo) -> None:
     demo.commit("first", {"a": "1"})
     demo.commit("second", {"b": "2"})
     before = demo.contents()
@@ -152,7 +152,7 @@ def test_each_revert_counts_from_the_one_before(cli: Cli, demo: Demo) -> None:
     assert demo.messages()[:2] == ["Revert main", "Revert main"]
 
 
-def test_revert_refuses(cli: Cli, forked: Demo, golden: Golden) -> None:
+def test_revert_refuses_bad_refs(cli: Cli, forked: Demo, golden: Golden) -> None:
     forked.commit("third", {"a": "3"})
     forked.merge("dev", "main", "--strategy", "dest-wins")
     main = "lakefs://demo/main"
@@ -177,7 +177,7 @@ def test_revert_refuses(cli: Cli, forked: Demo, golden: Golden) -> None:
     assert "branch main has an uncommitted change\n  x\n" in dirty.stderr
 
 
-def test_reverts_before_a_failure_stay(cli: Cli, demo: Demo) -> None:
+def test_reverts_before_a_failure_are_kept(cli: Cli, demo: Demo) -> None:
     demo.commit("first", {"a": "1"})
     demo.commit("second", {"b": "2"})
     # Reverted again, it changes nothing.
@@ -193,7 +193,7 @@ def test_reverts_before_a_failure_stay(cli: Cli, demo: Demo) -> None:
     assert [commit["id"] for commit in told.json["commits"]] == [demo.head()]
 
 
-def test_without_effect_nothing_is_committed_unless_asked_for(cli: Cli, demo: Demo) -> None:
+def test_a_revert_without_effect_needs_allow_empty(cli: Cli, demo: Demo) -> None:
     main = "lakefs://demo/main"
     demo.commit("first", {"a": "1"})
     first = demo.head()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MAIN = "lakefs://demo/main"
 
 
-def test_commit(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_commit_makes_a_commit(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.stage({"a": "1"})
     first = cli("commit", MAIN, "-m", "first")
     demo.stage({"a": "2"})
@@ -30,7 +30,7 @@ def test_commit(cli: Cli, demo: Demo, golden: Golden) -> None:
     )
 
 
-def test_commit_refuses(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_commit_refuses_bad_input(cli: Cli, demo: Demo, golden: Golden) -> None:
     nothing = cli("commit", MAIN, "-m", "nothing")
     demo.stage({"a": "1"})
     golden(
@@ -48,7 +48,7 @@ def test_commit_refuses(cli: Cli, demo: Demo, golden: Golden) -> None:
     assert demo.messages() == ["Repository created"]
 
 
-def test_the_same_contents_again_are_no_change(cli: Cli, demo: Demo) -> None:
+def test_unchanged_contents_are_nothing_to_commit(cli: Cli, demo: Demo) -> None:
     demo.commit("first", {"a": "1"})
     demo.stage({"a": "1", "gone": None})
     result = cli("commit", MAIN, "-m", "again", "--json")
@@ -58,7 +58,7 @@ def test_the_same_contents_again_are_no_change(cli: Cli, demo: Demo) -> None:
     assert cli("commit", MAIN, "-m", "again", "--allow-empty-commit=false").exit_code == 11
 
 
-def test_a_message_cannot_command_a_terminal(cli: Cli, demo: Demo) -> None:
+def test_a_message_is_printed_without_control_characters(cli: Cli, demo: Demo) -> None:
     message = "red \x1b[31m\r\nsecond\tline \u202e"
     demo.commit(message, {"a": "1"})
     shown = cli.ok("show", "commit", MAIN)
@@ -67,7 +67,7 @@ def test_a_message_cannot_command_a_terminal(cli: Cli, demo: Demo) -> None:
     assert cli.ok("show", "commit", MAIN, "--json").json["message"] == message
 
 
-def test_show_commit(cli: Cli, forked: Demo, golden: Golden) -> None:
+def test_show_commit_prints_a_commit(cli: Cli, forked: Demo, golden: Golden) -> None:
     forked.merge("dev", "main", "--strategy=source-wins", "--meta", "k=v")
     golden(
         "show_commit",
@@ -82,7 +82,7 @@ def test_show_commit(cli: Cli, forked: Demo, golden: Golden) -> None:
     )
 
 
-def test_cherry_pick(cli: Cli, forked: Demo, golden: Golden) -> None:
+def test_cherry_pick_applies_a_commit(cli: Cli, forked: Demo, golden: Golden) -> None:
     forked.commit("worth having", {"e": "5"}, "dev")
     golden(
         "cherry_pick",
@@ -95,7 +95,7 @@ def test_cherry_pick(cli: Cli, forked: Demo, golden: Golden) -> None:
     assert set(forked.contents()) == {"a", "b", "c", "e"}
 
 
-def test_cherry_pick_of_a_merge(cli: Cli, forked: Demo) -> None:
+def test_cherry_pick_of_a_merge_takes_a_parent(cli: Cli, forked: Demo) -> None:
     forked.merge("dev", "main", "--strategy", "source-wins")
     forked.branch("other", "main~1")
     cli.ok("cherry-pick", MAIN, "lakefs://demo/other")
@@ -106,7 +106,7 @@ def test_cherry_pick_of_a_merge(cli: Cli, forked: Demo) -> None:
     assert forked.contents("dev") != forked.contents()
 
 
-def test_cherry_pick_refuses(cli: Cli, forked: Demo, golden: Golden) -> None:
+def test_cherry_pick_refuses_bad_input(cli: Cli, forked: Demo, golden: Golden) -> None:
     head = forked.head()
     golden(
         "cherry_pick_refuses",
@@ -124,7 +124,7 @@ def test_cherry_pick_refuses(cli: Cli, forked: Demo, golden: Golden) -> None:
 
 
 @pytest.mark.parametrize("option", ["-m", "--message"])
-def test_an_option_without_its_value(cli: Cli, option: str) -> None:
+def test_an_option_without_its_value_is_a_usage_error(cli: Cli, option: str) -> None:
     result = cli("commit", MAIN, option)
     assert result.exit_code == 2
     assert f"'{option}'" in result.stderr

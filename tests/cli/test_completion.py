@@ -1,4 +1,4 @@
-"""Completion in real shells: the words that appear, and the line that TAB makes."""
+"""Completion in real shells: candidates, and the line after TAB."""
 
 from __future__ import annotations
 
@@ -137,12 +137,12 @@ MYLAKE_BRANCHES = [
         ("nonsense", "", ["lakefs://mylake/", "lakefs://other/"]),
     ],
 )
-def test_names_from_the_local_store(kind: str, prefix: str, expected: list[str]) -> None:
+def test_names_come_from_the_local_store(kind: str, prefix: str, expected: list[str]) -> None:
     assert asked(kind, prefix) == expected
 
 
 @pytest.mark.usefixtures("_lake")
-def test_names_behind_a_base_uri(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_relative_to_the_base_uri(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKECLI_BASE_URI", "lakefs://mylake/")
     assert asked("branch", "fea") == ["feature-1", "feature-2"]
     assert asked("branch", "lakefs://o") == ["lakefs://other/"]
@@ -152,14 +152,14 @@ def test_names_behind_a_base_uri(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_objects")
-def test_objects_of_a_local_namespace() -> None:
+def test_objects_of_a_local_namespace_are_completed() -> None:
     start = "lakefs://mylake/main/"
     assert asked("path", start) == [start + "raw data/", start + "readme.md", start + "résumé.md"]
     assert asked("path", start + "raw d") == [start + "raw data/"]
     assert asked("path", start + "raw data/") == [start + "raw data/a.txt"]
 
 
-def test_errors_are_silent(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_errors_print_nothing(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert asked("branch", "") == []
     assert not (home / "lakecli").exists()
     (home / "lakecli").mkdir()
@@ -243,7 +243,7 @@ def readline_words(line: str) -> list[str]:
     return words
 
 
-def test_words_as_readline_splits_them() -> None:
+def test_bash_reassembles_words_that_readline_split() -> None:
     assert readline_words("a lakefs://r --x=b ") == [
         *("a", "lakefs", ":", "//r", "--x", "=", "b", "")
     ]
@@ -251,7 +251,7 @@ def test_words_as_readline_splits_them() -> None:
 
 
 @pytest.mark.usefixtures("_lake")
-def test_bash(bash: Callable[[str], list[str]]) -> None:
+def test_bash_function_fills_compreply(bash: Callable[[str], list[str]]) -> None:
     assert bash("lakecli conf") == ["config"]
     assert bash("lakecli config ") == ["get", "list", "set", "unset"]
     assert bash("lakecli help rev") == ["rev-parse", "revisions"]
@@ -287,7 +287,7 @@ def test_bash(bash: Callable[[str], list[str]]) -> None:
 
 
 @pytest.mark.usefixtures("_objects")
-def test_bash_quotes_what_it_must(bash: Callable[[str], list[str]]) -> None:
+def test_bash_quotes_candidates(bash: Callable[[str], list[str]]) -> None:
     assert bash("lakecli probe lakefs://mylake/main/ra") == ["//mylake/main/raw\\ data/"]
     assert bash('lakecli probe "lakefs://mylake/main/ra') == ["lakefs://mylake/main/raw data/"]
 
@@ -335,7 +335,7 @@ def type_lines(terminal: Terminal) -> None:
 
 
 @pytest.mark.usefixtures("_objects")
-def test_bash_by_hand(typed: Callable[..., Terminal], scripts: Path) -> None:
+def test_bash_completes_in_a_terminal(typed: Callable[..., Terminal], scripts: Path) -> None:
     terminal = typed(require_tool("bash"), "--norc", "--noprofile", "-i")
     terminal.press("bind 'set enable-bracketed-paste off'; bind 'set bell-style none'\n")
     terminal.press(f"source {shlex.quote(str(scripts / 'lakecli.bash'))}; echo rea''dy\n")
@@ -345,7 +345,9 @@ def test_bash_by_hand(typed: Callable[..., Terminal], scripts: Path) -> None:
 
 @pytest.mark.usefixtures("_objects")
 @pytest.mark.parametrize("way", ["fpath=({} $fpath)", "eval_later"])
-def test_zsh_by_hand(typed: Callable[..., Terminal], scripts: Path, way: str) -> None:
+def test_zsh_completes_in_a_terminal(
+    typed: Callable[..., Terminal], scripts: Path, way: str
+) -> None:
     terminal = typed(require_tool("zsh"), "-f", "-i")
     directory = shlex.quote(str(scripts))
     before = way.format(directory) if "fpath" in way else ":"
@@ -386,7 +388,7 @@ def fish(
 
 
 @pytest.mark.usefixtures("_objects")
-def test_fish(fish: Callable[[str], list[str]]) -> None:
+def test_fish_completes(fish: Callable[[str], list[str]]) -> None:
     assert fish("lakecli conf") == ["config"]
     assert fish("lakecli config ") == ["get", "list", "set", "unset"]
     assert fish("lakecli --json -q config l") == ["list"]
@@ -419,7 +421,7 @@ def test_the_script_is_printed_for_eval(cli: Cli, shell: str) -> None:
     )
 
 
-def test_an_unknown_shell(cli: Cli) -> None:
+def test_an_unknown_shell_is_refused(cli: Cli) -> None:
     result = cli("completion", "tcsh")
     assert result.exit_code == 2
     assert "'bash', 'zsh', 'fish'" in result.stderr

@@ -39,14 +39,14 @@ def context(**flags: object) -> Context:
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90s", 90), ("30m", 1800), ("12h", 43200), (" 7d ", 604800)]
 )
-def test_durations(text: str, seconds: int) -> None:
+def test_durations_are_parsed(text: str, seconds: int) -> None:
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize(
     "text", ["", "5", "h", "-1h", "1.5h", "0s", "1h30m", "9" * 30 + "d", "999999d", "٣h"]
 )
-def test_malformed_durations(text: str) -> None:
+def test_malformed_durations_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not a duration"):
         parse_duration(text)
 
@@ -63,17 +63,17 @@ def test_malformed_durations(text: str) -> None:
         ("7B", 7),
     ],
 )
-def test_sizes(text: str, size: int) -> None:
+def test_sizes_are_parsed(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "big", "-1", "1 XB", "1,5 GB", "GB", "1 iB"])
-def test_malformed_sizes(text: str) -> None:
+def test_malformed_sizes_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not a size"):
         parse_size(text)
 
 
-def test_counts_and_texts() -> None:
+def test_counts_and_texts_are_parsed() -> None:
     assert parse_count(" 8 ") == 8
     assert parse_text(" Ada ") == "Ada"
     for text in ("0", "-1", "x", "1.0", "²"):
@@ -91,7 +91,7 @@ def test_every_key_has_a_default_and_an_example_it_reads() -> None:
             assert key.parse(key.default) is not None, key.name
 
 
-def test_flag_over_environment_over_file_over_default(
+def test_values_come_from_flag_environment_file_default_in_that_order(
     cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def base_uri(*flags: str) -> dict[str, object]:
@@ -111,7 +111,9 @@ def test_flag_over_environment_over_file_over_default(
     assert base_uri()["value"] == "lakefs://file/"
 
 
-def test_list(cli: Cli, file: Path, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_prints_all_settings(
+    cli: Cli, file: Path, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file.write_text('[user]\nname = "Ada"\n[transfer]\nparallelism = 8\n')
     monkeypatch.setenv("LAKECLI_CACHE_SIZE", "2 GiB")
     golden(
@@ -124,7 +126,7 @@ def test_list(cli: Cli, file: Path, golden: Golden, monkeypatch: pytest.MonkeyPa
     assert cli("config", "list", terminal=True).lines[1] == "| KEY                  | VALUE  |"
 
 
-def test_set_get_unset(cli: Cli, golden: Golden) -> None:
+def test_a_setting_is_set_read_and_removed(cli: Cli, golden: Golden) -> None:
     golden(
         "config_set_get_unset",
         cli("config", "get", "user.name"),
@@ -144,7 +146,7 @@ def test_set_get_unset(cli: Cli, golden: Golden) -> None:
     )
 
 
-def test_set_keeps_what_people_wrote(cli: Cli, file: Path) -> None:
+def test_set_keeps_comments_and_other_settings(cli: Cli, file: Path) -> None:
     file.write_text('# mine\nbase_uri="x" # why\n\n[user] # me\nname = "Ada"  # Lovelace\n')
     cli.ok("config", "set", "user.name", 'A "quoted" name')
     cli.ok("config", "set", "transfer.parallelism", "8")
@@ -169,7 +171,7 @@ def test_set_writes_a_private_file_in_one_step(cli: Cli, home: Path) -> None:
     assert [path.name for path in home.iterdir() if "tmp" in path.name] == []
 
 
-def test_set_says_where_it_has_no_effect(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_warns_if_a_variable_overrides_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKECLI_USER_NAME", "Grace")
     result = cli.ok("config", "set", "user.name", "Ada")
     assert result.stderr == "warning: LAKECLI_USER_NAME still overrides user.name\n"
@@ -190,7 +192,7 @@ def test_set_says_where_it_has_no_effect(cli: Cli, monkeypatch: pytest.MonkeyPat
         ("\xff", "not UTF-8"),
     ],
 )
-def test_malformed_files(cli: Cli, file: Path, text: str, told: str) -> None:
+def test_malformed_files_are_refused(cli: Cli, file: Path, text: str, told: str) -> None:
     file.write_bytes(text.encode("latin-1"))
     before = file.read_bytes()
     for argv in ("config list", "config set user.name x", "config unset user.name"):
@@ -201,7 +203,7 @@ def test_malformed_files(cli: Cli, file: Path, text: str, told: str) -> None:
     assert file.read_bytes() == before
 
 
-def test_malformed_values_name_their_place(cli: Cli, file: Path) -> None:
+def test_malformed_values_are_refused_with_their_place(cli: Cli, file: Path) -> None:
     file.write_text("[cache]\nsize = 'plenty'\n")
     with pytest.raises(UsageError) as caught:
         _ = context().settings.cache_size
@@ -211,7 +213,7 @@ def test_malformed_values_name_their_place(cli: Cli, file: Path) -> None:
         _ = context().settings.presign_expires
 
 
-def test_another_file(cli: Cli, tmp_path: Path) -> None:
+def test_config_names_another_file(cli: Cli, tmp_path: Path) -> None:
     other = tmp_path / "other.toml"
     result = cli("config", "list", "--config", other)
     assert (result.exit_code, result.stderr) == (6, f"error: no configuration file {other}\n")
@@ -220,14 +222,14 @@ def test_another_file(cli: Cli, tmp_path: Path) -> None:
     assert cli("config", "get", "user.name").exit_code == ExitCode.NOT_FOUND
 
 
-def test_a_home_that_cannot_be_written(cli: Cli, home: Path) -> None:
+def test_an_unwritable_home_is_refused(cli: Cli, home: Path) -> None:
     (home / "file").write_text("")
     result = cli("config", "set", "user.name", "A", env={"LAKECLI_HOME": str(home / "file")})
     assert result.exit_code == ExitCode.PERMISSION
     assert result.stderr.startswith(f"error: cannot write {home}/file/config.toml: ")
 
 
-def test_homes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_homes_are_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert context().home == (
         home / "lakecli/config.toml",
         home / "lakecli/store",
@@ -241,7 +243,7 @@ def test_homes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_typed_settings() -> None:
+def test_settings_have_types() -> None:
     settings = context().settings
     assert settings.user_name is None
     assert settings.user_email is None
@@ -251,7 +253,9 @@ def test_typed_settings() -> None:
     assert settings.presign_expires == timedelta(minutes=15)
 
 
-def test_committer(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_committer_comes_from_settings_git_or_user(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LOGNAME", "ada")
     assert context().committer() == f"ada@{os.uname().nodename}"
     git = ["git", "config", "--file", str(home / ".gitconfig")]
@@ -280,7 +284,7 @@ def test_a_repository_may_sync_where_others_do_not(file: Path, cli: Cli) -> None
     assert file.read_text() == '[user]\nname = "Ada"\n'
 
 
-def test_the_environment_decides_for_all_repositories(
+def test_the_environment_overrides_all_repositories(
     file: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file.write_text('[repo.my-lake]\nsync = "auto"\n')
@@ -291,7 +295,7 @@ def test_the_environment_decides_for_all_repositories(
 
 
 @pytest.mark.parametrize("text", ['[repo]\nsync = "auto"\n', "[repo.my-lake]\nsink = 1\n"])
-def test_what_is_no_setting_of_a_repository(text: str, file: Path, cli: Cli) -> None:
+def test_a_repository_has_only_some_settings(text: str, file: Path, cli: Cli) -> None:
     file.write_text(text)
     answer = cli("config", "list")
     assert answer.exit_code == ExitCode.USAGE

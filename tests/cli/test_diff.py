@@ -15,7 +15,7 @@ MAIN = "lakefs://demo/main"
 DEV = "lakefs://demo/dev"
 
 
-def test_uncommitted(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_diff_lists_uncommitted_changes(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.commit("first", {"a": "1", "b": "2", "same": "3"})
     demo.stage({"a": "changed", "b": None, "c d?#%41": "4", "same": "3", "never": None})
     demo.stage({"new\nline": "5"})
@@ -30,7 +30,9 @@ def test_uncommitted(cli: Cli, demo: Demo, golden: Golden) -> None:
     )
 
 
-def test_three_dot_and_two_way(cli: Cli, forked: Demo, golden: Golden) -> None:
+def test_diff_compares_with_the_merge_base_or_directly(
+    cli: Cli, forked: Demo, golden: Golden
+) -> None:
     forked.stage({"staged": "1"}, "dev")
     golden(
         "diff_refs",
@@ -47,7 +49,7 @@ def test_three_dot_and_two_way(cli: Cli, forked: Demo, golden: Golden) -> None:
     )
 
 
-def test_colours_on_a_terminal(cli: Cli, forked: Demo) -> None:
+def test_diff_is_coloured_on_a_terminal(cli: Cli, forked: Demo) -> None:
     forked.stage({"a": "changed", "b": None, "new": "1"})
     assert cli("diff", MAIN, terminal=True).lines[1:] == [
         "\x1b[33m~ modified a\x1b[0m",
@@ -59,7 +61,7 @@ def test_colours_on_a_terminal(cli: Cli, forked: Demo) -> None:
     assert "* conflict a" in cli("diff", MAIN, DEV, "--no-color", terminal=True).lines
 
 
-def test_bytes_that_are_no_text(cli: Cli, demo: Demo) -> None:
+def test_paths_that_are_not_utf8_are_printed(cli: Cli, demo: Demo) -> None:
     demo.stage({"\udcff\udcfe/x": "1"})
     assert cli.ok("diff", MAIN).lines[1:] == ['+ added "\\377\\376/x"']
     assert cli.ok("diff", MAIN, "--json").json == {"type": "added", "path": "\udcff\udcfe/x"}
@@ -85,7 +87,7 @@ def test_diff_refuses(cli: Cli, golden: Golden) -> None:
     )
 
 
-def test_find_merge_base(cli: Cli, forked: Demo, golden: Golden) -> None:
+def test_find_merge_base_prints_the_ancestor(cli: Cli, forked: Demo, golden: Golden) -> None:
     assert forked.head("main~1") == forked.head("dev~1")
     golden(
         "find_merge_base",
@@ -97,7 +99,7 @@ def test_find_merge_base(cli: Cli, forked: Demo, golden: Golden) -> None:
     )
 
 
-def test_engines(cli: Cli, forked: Demo, golden: Golden) -> None:
+def test_engine_options_are_checked(cli: Cli, forked: Demo, golden: Golden) -> None:
     refs = (MAIN, DEV)
     assert cli.ok("diff", *refs, "--engine", "local").stdout == cli.ok("diff", *refs).stdout
     golden(
@@ -109,7 +111,7 @@ def test_engines(cli: Cli, forked: Demo, golden: Golden) -> None:
 
 
 @pytest.mark.xdist_group("spark")
-def test_spark_says_the_same(cli: Cli, forked: Demo, spark: object) -> None:
+def test_spark_finds_the_same_differences(cli: Cli, forked: Demo, spark: object) -> None:
     refs = (MAIN, DEV)
     for options in ((), ("--two-way",), ("--json",)):
         expected = cli("diff", *refs, *options, "--exit-code")

@@ -84,7 +84,7 @@ def in_bucket(endpoint: str, environment: pytest.MonkeyPatch) -> str:
     return f"s3://{new_bucket(endpoint)}/prefix"
 
 
-def test_directories(cli: Cli, golden: Golden) -> None:
+def test_a_directory_passes(cli: Cli, golden: Golden) -> None:
     place = cli.directory / "namespace"
     missing = cli.directory / "missing"
     place.mkdir()
@@ -96,7 +96,7 @@ def test_directories(cli: Cli, golden: Golden) -> None:
     golden("doctor_directories", *map(normal, results))
 
 
-def test_what_it_refuses(cli: Cli, golden: Golden) -> None:
+def test_bad_targets_are_refused(cli: Cli, golden: Golden) -> None:
     golden(
         "doctor_refuses",
         cli("doctor"),
@@ -108,7 +108,7 @@ def test_what_it_refuses(cli: Cli, golden: Golden) -> None:
     )
 
 
-def test_moto(
+def test_a_bucket_of_moto_passes(
     cli: Cli, golden: Golden, aws_environment: pytest.MonkeyPatch, moto_endpoint: str
 ) -> None:
     namespace = in_bucket(moto_endpoint, aws_environment)
@@ -117,14 +117,14 @@ def test_moto(
     golden("doctor_moto", *map(normal, (bare, cli("doctor", "lakefs://demo", "--json"))))
 
 
-def test_rclone(
+def test_a_bucket_of_rclone_passes(
     cli: Cli, golden: Golden, aws_environment: pytest.MonkeyPatch, rclone_endpoint: str
 ) -> None:
     namespace = in_bucket(rclone_endpoint, aws_environment)
     golden("doctor_rclone", normal(cli("doctor", namespace)))
 
 
-def test_buckets_that_do_not_work(
+def test_broken_buckets_fail(
     cli: Cli, golden: Golden, aws_environment: pytest.MonkeyPatch, moto_endpoint: str
 ) -> None:
     aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -141,7 +141,7 @@ def test_buckets_that_do_not_work(
     golden("doctor_buckets", *map(normal, results))
 
 
-def test_a_local_store_that_does_not_open(cli: Cli, home: Path) -> None:
+def test_a_local_store_that_does_not_open_is_reported(cli: Cli, home: Path) -> None:
     (home / "lakecli").mkdir()
     (home / "lakecli" / "store").write_text("in the way")
     result = cli("doctor", "lakefs://demo")
@@ -187,7 +187,7 @@ def test_an_interruption_leaves_nothing(
     assert list(cli.directory.rglob("*")) == []
 
 
-def test_real_interruptions(cli: Cli, home: Path) -> None:
+def test_an_interrupted_process_leaves_nothing(cli: Cli, home: Path) -> None:
     """A process that gets SIGINT while it races."""
     script = home / "slow.py"
     script.write_text(

@@ -1,4 +1,4 @@
-"""What every command has: a row, a file, help, an example, and a golden output."""
+"""Every command has a row, a file, help, an example and a golden output."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_every_example_can_be_typed(command: CommandHelp) -> None:
 
 
 @every_command
-def test_described_as_built(command: CommandHelp) -> None:
+def test_descriptions_match_the_built_command(command: CommandHelp) -> None:
     assert describe(build(COMMANDS[command.words].load(), command.words)) == command
 
 

@@ -1,4 +1,4 @@
-"""No text out of a bucket reaches a terminal as anything but text."""
+"""Text from a bucket is printed without control characters."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def output(*, terminal: bool = False) -> tuple[Output, io.StringIO, io.StringIO]
 
 
 @given(st.text())
-def test_escaped_text_is_harmless_and_stays_what_it_was(text: str) -> None:
+def test_escaped_text_is_harmless_and_reversible(text: str) -> None:
     for shown in (harmless(text), one_line(text), quote_path(text), shell_word(text)):
         assert not FORBIDDEN.search(shown)
     assert "\n" not in one_line(text)
@@ -53,19 +53,19 @@ def test_escaped_text_is_harmless_and_stays_what_it_was(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udcff", HOSTILE, "\0", "\x85", "plain", "ü\tü\n"])
-def test_escapes(text: str) -> None:
+def test_control_characters_are_escaped(text: str) -> None:
     assert not FORBIDDEN.search(harmless(text))
     assert not FORBIDDEN.search(quote_path(text))
 
 
 @given(st.binary(max_size=40).filter(lambda data: b"\0" not in data and not data.endswith(b"\n")))
-def test_a_word_means_to_a_shell_what_it_was(data: bytes) -> None:
+def test_a_shell_reads_a_quoted_word_unchanged(data: bytes) -> None:
     word = shell_word(os.fsdecode(data))
     done = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True)
     assert done.stdout == data
 
 
-def test_the_hint_at_the_end_of_a_page_does_what_it_says(tmp_path: Path) -> None:
+def test_the_hint_of_a_page_shows_the_next_page(tmp_path: Path) -> None:
     name = f"$(touch x)`touch x`'\"{HOSTILE}\n"
     out, _, err = output()
     list(out.page(iter([name, "b"]), amount=1, name=str))
@@ -106,7 +106,7 @@ def test_data_cannot_name_a_style() -> None:
     assert STYLES.findall(stdout.getvalue()) == ["31", "0"]
 
 
-def test_what_libraries_say_is_escaped_too() -> None:
+def test_messages_of_libraries_are_escaped() -> None:
     stream = io.StringIO()
     print(HOSTILE, file=Guarded(stream))
     assert not FORBIDDEN.search(stream.getvalue())
@@ -130,7 +130,7 @@ def test_what_libraries_say_is_escaped_too() -> None:
     assert "\x1b" not in done.stderr
 
 
-def test_no_other_way_leads_to_a_stream() -> None:
+def test_only_output_writes_to_streams() -> None:
     """Only `Output` writes; what else names a stream is listed here with its reason."""
     allowed = {
         "cli/app.py",  # hands the streams over
@@ -203,16 +203,14 @@ def hostile(demo: Demo) -> Sample:
     )
 
 
-def test_there_is_a_line_for_every_command(tmp_path: Path) -> None:
+def test_every_command_is_tested_with_hostile_text(tmp_path: Path) -> None:
     lines = [" ".join(line) for line in command_lines(Sample(tmp_path, str(tmp_path)))]
     for command in COMMANDS.values():
         assert any(f"{line} ".startswith(f"{command.words} ") for line in lines)
 
 
 @pytest.mark.parametrize("verbose", [False, True])
-def test_every_command_shows_hostile_records_harmlessly(
-    cli: Cli, hostile: Sample, *, verbose: bool
-) -> None:
+def test_every_command_escapes_hostile_records(cli: Cli, hostile: Sample, *, verbose: bool) -> None:
     unexpected = []
     for line in command_lines(hostile):
         result = cli(*line, *(["--verbose"] if verbose else []))

@@ -110,7 +110,7 @@ def script(commands: list[Typed], homes: Path) -> str:
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if any(map(is_console, blocks(name)))])
-def test_the_commands_of_a_page(
+def test_the_commands_of_every_page_run(
     name: str,
     tmp_path: Path,
     home: Path,
@@ -151,7 +151,7 @@ def test_the_commands_of_a_page(
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_example_is_of_a_known_kind(name: str) -> None:
+def test_every_example_has_a_known_language(name: str) -> None:
     """Commands run above; policies are JSON; Python is run by the tests of its library, too."""
     for block in blocks(name):
         if is_console(block) or (name == "README" and block.rstrip().endswith(INSTALLS[0])):
@@ -164,7 +164,7 @@ def test_every_example_is_of_a_known_kind(name: str) -> None:
         assert any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(block).body)
 
 
-def test_the_example_of_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.support.golden import Cli
 
     monkeypatch.chdir(tmp_path)

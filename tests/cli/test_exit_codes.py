@@ -18,7 +18,7 @@ def test_every_code_is_documented() -> None:
     assert set(MEANINGS) == set(ExitCode)
 
 
-def test_codes_never_change() -> None:
+def test_codes_are_the_promised_ones() -> None:
     assert {code.name: int(code) for code in ExitCode} == {
         "OK": 0,
         "UNEXPECTED": 1,
@@ -50,5 +50,5 @@ def test_codes_never_change() -> None:
         (errno.ECHILD, ErrorKind.UNEXPECTED),
     ],
 )
-def test_errors_of_the_system(number: int, kind: ErrorKind) -> None:
+def test_operating_system_errors_have_codes(number: int, kind: ErrorKind) -> None:
     assert kind_of_os_error(OSError(number, os.strerror(number))) == kind

@@ -31,7 +31,7 @@ def upload(cli: Cli, contents: dict[str, str]) -> None:
         cli.ok("fs", "upload", "-", f"{MAIN}/{path}", stdin=text)
 
 
-def test_export(cli: Cli, demo: Demo, out: Path, golden: Golden) -> None:
+def test_export_copies_a_prefix(cli: Cli, demo: Demo, out: Path, golden: Golden) -> None:
     first = cli("export", f"{MAIN}/", out)
     upload(cli, {"t/day=2/b": "changed", "new": "new"})
     cli.ok("fs", "rm", f"{MAIN}/t/day=1/a")
@@ -51,7 +51,7 @@ def test_export(cli: Cli, demo: Demo, out: Path, golden: Golden) -> None:
     ]  # fmt: skip
 
 
-def test_refused(cli: Cli, demo: Demo, out: Path, golden: Golden) -> None:
+def test_export_refuses_bad_input(cli: Cli, demo: Demo, out: Path, golden: Golden) -> None:
     (demo.namespace / data_key(h(b"two").hex())).write_bytes(b"TWO")
     golden(
         "export_refused",
@@ -70,7 +70,7 @@ def test_refused(cli: Cli, demo: Demo, out: Path, golden: Golden) -> None:
 
 
 @pytest.mark.xdist_group("spark")
-def test_by_spark(cli: Cli, out: Path, spark: object) -> None:
+def test_export_runs_on_spark(cli: Cli, out: Path, spark: object) -> None:
     cli.ok("export", f"{MAIN}/", out)
     told = cli.ok("export", f"{MAIN}/", out.with_name("other"), "--engine", "spark", "--json").json
     assert (told["new"], told["failed"]) == (4, 0)

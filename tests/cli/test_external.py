@@ -1,4 +1,4 @@
-"""Objects that were imported without their bytes, and changed where they lie."""
+"""Imported objects that changed at their source."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def check(cli: Cli, *options: str) -> tuple[Result, dict[str, str], dict[str, An
     return result, {each["path"]: each["what"] for each in found}, summary
 
 
-def test_what_changed_is_found(cli: Cli, source: Source) -> None:
+def test_fsck_reports_changed_objects(cli: Cli, source: Source) -> None:
     uri, write = source
     result, found, summary = check(cli)
     assert result.exit_code == ExitCode.OK
@@ -87,7 +87,7 @@ def test_what_changed_is_found(cli: Cli, source: Source) -> None:
     cli.ok("fs", "cat", f"{MAIN}/t/overwritten")
 
 
-def test_what_is_not_allowed_is_not_asked(
+def test_fsck_sends_no_request_to_places_that_are_not_allowed(
     cli: Cli, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakecli.repository.core.places.remembered", lambda *_: ())
@@ -98,12 +98,12 @@ def test_what_is_not_allowed_is_not_asked(
     assert [place["allowed"] for place in summary["outside"]] == [False]
 
 
-def test_repairing_is_another_matter(cli: Cli, source: Source) -> None:
+def test_repair_and_external_exclude_each_other(cli: Cli, source: Source) -> None:
     del source
     assert cli("fsck", "lakefs://demo", "--external", "--repair").exit_code == ExitCode.USAGE
 
 
-def test_cat_shows_nothing_of_what_changed(cli: Cli, source: Source) -> None:
+def test_cat_refuses_a_changed_object(cli: Cli, source: Source) -> None:
     assert cli.ok("fs", "cat", f"{MAIN}/t/overwritten").stdout_bytes == b"12345"
     source[1]("overwritten", b"54321")
     source[1]("gone", None)
@@ -132,7 +132,7 @@ def test_cat_verifies_before_it_writes(
     assert len(result.stdout_bytes) == shown
 
 
-def test_presign_warns_of_what_may_change(cli: Cli, source: Source) -> None:
+def test_presign_warns_about_objects_outside(cli: Cli, source: Source) -> None:
     if source[0].startswith("local://"):  # a directory has no URLs
         assert cli("fs", "presign", f"{MAIN}/t/same").exit_code == ExitCode.REFUSED
         return

@@ -20,7 +20,7 @@ def filled(demo: Demo) -> Demo:
     return demo
 
 
-def test_rm(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_rm_removes_objects(cli: Cli, filled: Demo, golden: Golden) -> None:
     golden(
         "fs_rm",
         cli("fs", "rm", f"{MAIN}/a.csv"),
@@ -33,7 +33,7 @@ def test_rm(cli: Cli, filled: Demo, golden: Golden) -> None:
     )
 
 
-def test_rm_refuses(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_rm_refuses_bad_input(cli: Cli, filled: Demo, golden: Golden) -> None:
     golden(
         "fs_rm_refuses",
         cli("fs", "rm", f"{MAIN}/nope"),
@@ -47,7 +47,7 @@ def test_rm_refuses(cli: Cli, filled: Demo, golden: Golden) -> None:
     )
 
 
-def test_cp(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_cp_copies_objects(cli: Cli, filled: Demo, golden: Golden) -> None:
     golden(
         "fs_cp",
         cli("fs", "cp", f"{MAIN}/a.csv", f"{MAIN}/b.csv"),
@@ -60,7 +60,7 @@ def test_cp(cli: Cli, filled: Demo, golden: Golden) -> None:
     )
 
 
-def test_mv(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_mv_moves_objects(cli: Cli, filled: Demo, golden: Golden) -> None:
     golden(
         "fs_mv",
         cli("fs", "mv", f"{MAIN}/a.csv", f"{MAIN}/b.csv"),
@@ -71,7 +71,7 @@ def test_mv(cli: Cli, filled: Demo, golden: Golden) -> None:
     )
 
 
-def test_cp_and_mv_refuse(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_cp_and_mv_refuse_bad_input(cli: Cli, filled: Demo, golden: Golden) -> None:
     golden(
         "fs_cp_refuses",
         cli("fs", "cp", f"{MAIN}/nope", f"{MAIN}/x"),

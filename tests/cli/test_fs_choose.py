@@ -26,7 +26,7 @@ def source(cli: Cli, demo: Demo) -> Path:
     return root
 
 
-def test_upload(cli: Cli, source: Path, golden: Golden) -> None:
+def test_upload_selects_by_patterns(cli: Cli, source: Path, golden: Golden) -> None:
     upload = ("fs", "upload", "-r", source, f"{MAIN}/up/")
     first = cli(*upload, "--dry-run")
     some = cli(*upload, "--include", "/raw/", "--include", "*.txt", "--exclude", "*.csv")
@@ -41,7 +41,7 @@ def test_upload(cli: Cli, source: Path, golden: Golden) -> None:
     )
 
 
-def test_download(cli: Cli, source: Path, golden: Golden) -> None:
+def test_download_selects_by_patterns(cli: Cli, source: Path, golden: Golden) -> None:
     assert cli("fs", "upload", "-r", source, f"{MAIN}/up/").exit_code == 0
     target = cli.directory / "target"
     download = ("fs", "download", "-r", f"{MAIN}/up/", target)
@@ -56,7 +56,7 @@ def test_download(cli: Cli, source: Path, golden: Golden) -> None:
     )
 
 
-def test_refused(cli: Cli, source: Path, golden: Golden) -> None:
+def test_patterns_without_recursion_are_refused(cli: Cli, source: Path, golden: Golden) -> None:
     golden(
         "fs_choose_refuses",
         cli("fs", "upload", source / "a.txt", MAIN, "--dry-run"),
@@ -66,7 +66,7 @@ def test_refused(cli: Cli, source: Path, golden: Golden) -> None:
     )
 
 
-def test_remove(cli: Cli, source: Path, golden: Golden) -> None:
+def test_rm_dry_run_counts_objects(cli: Cli, source: Path, golden: Golden) -> None:
     assert cli("fs", "upload", "-r", source, f"{MAIN}/up/").exit_code == 0
     golden(
         "fs_rm_dry_run",

@@ -40,7 +40,7 @@ def object_file(demo: Demo, text: str) -> Path:
     return demo.namespace / data_key(h(text.encode()).hex())
 
 
-def test_ls(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_ls_lists_prefixes(cli: Cli, filled: Demo, golden: Golden) -> None:
     golden(
         "fs_ls",
         cli("fs", "ls", MAIN),
@@ -54,7 +54,7 @@ def test_ls(cli: Cli, filled: Demo, golden: Golden) -> None:
     )
 
 
-def test_ls_a_page_at_a_time(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_ls_pages(cli: Cli, filled: Demo, golden: Golden) -> None:
     golden(
         "fs_ls_pages",
         cli("fs", "ls", MAIN, "--amount", "2"),
@@ -65,7 +65,7 @@ def test_ls_a_page_at_a_time(cli: Cli, filled: Demo, golden: Golden) -> None:
     )
 
 
-def test_ls_refuses(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_ls_refuses_bad_input(cli: Cli, filled: Demo, golden: Golden) -> None:
     golden(
         "fs_ls_refuses",
         cli("fs", "ls", "lakefs://demo"),
@@ -76,7 +76,7 @@ def test_ls_refuses(cli: Cli, filled: Demo, golden: Golden) -> None:
     )
 
 
-def test_stat(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_stat_prints_an_object(cli: Cli, filled: Demo, golden: Golden) -> None:
     golden(
         "fs_stat",
         cli("fs", "stat", f"{MAIN}/a.txt"),
@@ -90,7 +90,7 @@ def test_stat(cli: Cli, filled: Demo, golden: Golden) -> None:
     )
 
 
-def test_a_directory_cannot_presign(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_presign_refuses_a_directory_repository(cli: Cli, filled: Demo, golden: Golden) -> None:
     golden(
         "fs_presign_local",
         cli("fs", "presign", f"{MAIN}/a.txt"),
@@ -102,7 +102,7 @@ def test_a_directory_cannot_presign(cli: Cli, filled: Demo, golden: Golden) -> N
     )
 
 
-def test_cat(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_cat_writes_an_object(cli: Cli, filled: Demo, golden: Golden) -> None:
     golden(
         "fs_cat",
         cli("fs", "cat", f"{MAIN}/a.txt"),
@@ -113,13 +113,13 @@ def test_cat(cli: Cli, filled: Demo, golden: Golden) -> None:
     )
 
 
-def test_cat_writes_bytes_as_they_are(cli: Cli, demo: Demo) -> None:
+def test_cat_writes_bytes_unchanged(cli: Cli, demo: Demo) -> None:
     data = bytes(range(256)) * 20_000
     cli.ok("fs", "upload", "-", f"{MAIN}/bin", stdin=data)
     assert cli.ok("fs", "cat", f"{MAIN}/bin").stdout_bytes == data
 
 
-def test_cat_tells_damage(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_cat_reports_damage(cli: Cli, filled: Demo, golden: Golden) -> None:
     object_file(filled, "two!").write_bytes(b"bad!")
     object_file(filled, "odd").unlink()
     golden(
@@ -144,7 +144,7 @@ def test_cat_into_a_closed_pipe_is_quiet(cli: Cli, demo: Demo) -> None:
     assert process.returncode == ExitCode.BROKEN_PIPE
 
 
-def test_download_one(
+def test_download_writes_one_object(
     cli: Cli, filled: Demo, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (cli.directory / "here").mkdir()
@@ -162,7 +162,7 @@ def test_download_one(
     assert (cli.directory / "to/dir").read_text() == "x"
 
 
-def test_download_a_tree(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_download_writes_a_directory(cli: Cli, filled: Demo, golden: Golden) -> None:
     target = cli.directory / "target"
     golden(
         "fs_download_tree",
@@ -175,7 +175,7 @@ def test_download_a_tree(cli: Cli, filled: Demo, golden: Golden) -> None:
     assert (target / "all/a.txt").read_text() == "two!"
 
 
-def test_download_with_failures(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_download_lists_failures(cli: Cli, filled: Demo, golden: Golden) -> None:
     target, outside = cli.directory / "target", cli.directory / "outside"
     target.mkdir()
     outside.mkdir()

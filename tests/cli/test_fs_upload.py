@@ -30,7 +30,7 @@ def source(cli: Cli, demo: Demo) -> Path:
     return root
 
 
-def test_one(cli: Cli, source: Path, golden: Golden) -> None:
+def test_upload_stages_a_file(cli: Cli, source: Path, golden: Golden) -> None:
     golden(
         "fs_upload",
         cli("fs", "upload", source / "a.txt", f"{MAIN}/x/a.txt"),
@@ -44,7 +44,7 @@ def test_one(cli: Cli, source: Path, golden: Golden) -> None:
     assert cli.ok("fs", "cat", f"{MAIN}/stdin.md").stdout == "# Title\n"
 
 
-def test_a_directory(cli: Cli, source: Path, golden: Golden) -> None:
+def test_upload_stages_a_directory(cli: Cli, source: Path, golden: Golden) -> None:
     first = cli("fs", "upload", "-r", source, f"{MAIN}/data")
     (source / "a.txt").write_text("other")
     golden(
@@ -57,7 +57,7 @@ def test_a_directory(cli: Cli, source: Path, golden: Golden) -> None:
     )
 
 
-def test_failures(cli: Cli, source: Path, golden: Golden) -> None:
+def test_upload_lists_failures(cli: Cli, source: Path, golden: Golden) -> None:
     (source / "link").symlink_to("a.txt")
     (source / "new\nline").symlink_to("nowhere")
     os.mkfifo(source / "pipe")
@@ -71,7 +71,7 @@ def test_failures(cli: Cli, source: Path, golden: Golden) -> None:
     )
 
 
-def test_refuses(cli: Cli, source: Path, golden: Golden) -> None:
+def test_upload_refuses_bad_input(cli: Cli, source: Path, golden: Golden) -> None:
     file = source / "a.txt"
     os.mkfifo(source / "pipe")
     golden(
@@ -123,7 +123,7 @@ def test_a_path_of_any_bytes_and_of_the_longest_length(cli: Cli, demo: Demo) -> 
     assert left == {f"r/{name}" for name in names if len(name) <= 99}
 
 
-def test_progress_is_for_stderr(cli: Cli, source: Path) -> None:
+def test_progress_goes_to_stderr(cli: Cli, source: Path) -> None:
     shown = cli("fs", "upload", "-r", source, f"{MAIN}/data", terminal=True)
     assert shown.exit_code == ExitCode.OK
     assert "upload" in shown.stderr
@@ -133,7 +133,7 @@ def test_progress_is_for_stderr(cli: Cli, source: Path) -> None:
         assert silent.stderr == ""
 
 
-def test_an_interrupt_says_what_was_kept(
+def test_an_interrupt_reports_what_was_staged(
     cli: Cli, source: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     from lakecli.repository import upload_tree

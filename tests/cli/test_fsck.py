@@ -26,7 +26,7 @@ def filled(cli: Cli, demo: Demo) -> Demo:
     return demo
 
 
-def test_sound(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_fsck_finds_nothing_in_a_sound_repository(cli: Cli, filled: Demo, golden: Golden) -> None:
     golden(
         "fsck",
         cli("fsck", REPOSITORY),
@@ -37,7 +37,7 @@ def test_sound(cli: Cli, filled: Demo, golden: Golden) -> None:
     )
 
 
-def test_damaged(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_fsck_lists_damage(cli: Cli, filled: Demo, golden: Golden) -> None:
     def file(text: str) -> str:
         return data_key(h(text.encode()).hex())
 
@@ -52,7 +52,7 @@ def test_damaged(cli: Cli, filled: Demo, golden: Golden) -> None:
     )
 
 
-def test_repair(cli: Cli, filled: Demo, golden: Golden) -> None:
+def test_repair_restores_and_lists_losses(cli: Cli, filled: Demo, golden: Golden) -> None:
     originals = cli.directory / "originals"
     originals.mkdir()
     (originals / "one").write_text("one")
@@ -70,7 +70,7 @@ def test_repair(cli: Cli, filled: Demo, golden: Golden) -> None:
     cli.ok("fsck", REPOSITORY, "--data", "--repair")
 
 
-def test_a_sample(cli: Cli, demo: Demo) -> None:
+def test_a_sample_reads_a_part(cli: Cli, demo: Demo) -> None:
     for number in range(60):
         cli.ok("fs", "upload", "-", f"{REPOSITORY}/main/{number}", stdin=f"contents {number:03d}")
     cli.ok("commit", f"{REPOSITORY}/main", "-m", "first")
@@ -84,7 +84,7 @@ def test_a_sample(cli: Cli, demo: Demo) -> None:
     assert whole["bytes_hashed"] == 60 * 12
 
 
-def test_uploading_again_heals(cli: Cli, filled: Demo) -> None:
+def test_uploading_again_repairs(cli: Cli, filled: Demo) -> None:
     (filled.namespace / data_key(h(b"one").hex())).unlink()
     assert cli("fsck", REPOSITORY).exit_code == 8
     cli.ok("fs", "upload", "-", f"{REPOSITORY}/main/a", stdin="one")
@@ -92,7 +92,7 @@ def test_uploading_again_heals(cli: Cli, filled: Demo) -> None:
 
 
 @pytest.mark.xdist_group("spark")
-def test_by_spark(cli: Cli, filled: Demo, spark: object) -> None:
+def test_fsck_runs_on_spark(cli: Cli, filled: Demo, spark: object) -> None:
     (filled.namespace / data_key(h(b"one").hex())).write_bytes(b"bad")
     here = cli("fsck", REPOSITORY, "--data", "--json")
     there = cli("fsck", REPOSITORY, "--data", "--json", "--engine", "spark")

@@ -38,7 +38,7 @@ def littered(cli: Cli, demo: Demo) -> Demo:
     return demo
 
 
-def test_a_collection(cli: Cli, littered: Demo, golden: Golden) -> None:
+def test_gc_condemns_and_sweeps(cli: Cli, littered: Demo, golden: Golden) -> None:
     namespace = littered.namespace
     before = [
         cli("gc", "status", REPOSITORY),
@@ -64,7 +64,9 @@ def test_a_collection(cli: Cli, littered: Demo, golden: Golden) -> None:
     assert [path.read_bytes() for path in namespace.glob("data/*/*")] == [b"one"]
 
 
-def test_rules(cli: Cli, demo: Demo, golden: Golden, tmp_path: Path) -> None:
+def test_rules_are_set_shown_and_deleted(
+    cli: Cli, demo: Demo, golden: Golden, tmp_path: Path
+) -> None:
     file = cli.directory / "rules.json"
     file.write_text(
         '{"default_retention_days": 21, "branches": [{"branch_id": "main", "retention_days": 28}]}'
@@ -84,7 +86,7 @@ def test_rules(cli: Cli, demo: Demo, golden: Golden, tmp_path: Path) -> None:
     )
 
 
-def test_bad_input(cli: Cli, littered: Demo, golden: Golden) -> None:
+def test_gc_refuses_bad_input(cli: Cli, littered: Demo, golden: Golden) -> None:
     namespace = littered.namespace
     results = [
         cli("gc", "run", REPOSITORY, "--grace", "1h"),
@@ -114,7 +116,9 @@ def test_the_grace_period_is_a_setting(cli: Cli, littered: Demo) -> None:
     assert cli("gc", "run", REPOSITORY).exit_code == ExitCode.USAGE
 
 
-def test_a_sweep_that_was_interrupted(cli: Cli, littered: Demo, golden: Golden) -> None:
+def test_an_interrupted_sweep_is_finished_or_ended(
+    cli: Cli, littered: Demo, golden: Golden
+) -> None:
     namespace = littered.namespace
     state = namespace / "_lakecli" / "gc" / "state"
     cli.ok("gc", "run", REPOSITORY)

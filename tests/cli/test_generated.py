@@ -1,4 +1,4 @@
-"""Man pages and completion scripts: current, complete, and readable by what reads them."""
+"""Manual pages and completion scripts are current, complete and readable."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_main_page_has_everything(rendered: dict[str, str]) -> None:
         assert variable in text
 
 
-def test_what_roff_would_eat_arrives(tmp_path: Path) -> None:
+def test_special_characters_of_roff_are_rendered(tmp_path: Path) -> None:
     man = require_tool("man")
     command = CommandHelp(
         words="probe",
@@ -156,13 +156,13 @@ def test_a_topic_is_a_page_and_shown_by_help(name: str, rendered: dict[str, str]
     assert cli.ok("help", name, "--json").json["help"] == text.splitlines()
 
 
-def test_a_topic_that_is_none_is_an_error(cli: Cli) -> None:
+def test_an_unknown_topic_is_an_error(cli: Cli) -> None:
     assert cli("help", "nonsense").exit_code == ExitCode.USAGE
     assert cli("help", "../security").exit_code == ExitCode.USAGE
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_shell_reads_its_script(shell: str) -> None:
+def test_every_shell_parses_its_script(shell: str) -> None:
     program = require_tool(shell)
     script = ROOT / "completions" / SHELLS[shell]
     done = subprocess.run([program, "-n", script], capture_output=True, text=True, check=False)

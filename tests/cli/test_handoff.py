@@ -91,7 +91,7 @@ def mode_of(file: Path) -> int:
 # Handing over
 
 
-def test_urls_of_everything_below(lake: Cli) -> None:
+def test_presign_prints_a_url_for_each_object(lake: Cli) -> None:
     listed = lake.ok("fs", "presign", "-r", f"{MAIN}/data/")
     assert len(listed.lines) == len(CONTENTS)
     assert all(line.startswith("http://127.0.0.1:") for line in listed.lines)
@@ -137,7 +137,7 @@ def test_a_partner_downloads_with_python_alone(lake: Cli) -> None:
     assert machine.files() == {os.fsencode(name): data for name, data in CONTENTS.items()}
 
 
-def test_a_link_is_refused_once_it_has_ended(lake: Cli) -> None:
+def test_an_expired_url_is_refused(lake: Cli) -> None:
     script = lake.directory / "get.sh"
     lake.now -= timedelta(hours=1)
     lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--script", script, "--expires", "10m")
@@ -149,7 +149,7 @@ def test_a_link_is_refused_once_it_has_ended(lake: Cli) -> None:
 
 
 @pytest.mark.parametrize("name", ["links.json", "links.csv", "links.html", "links.curl", "x.aria2"])
-def test_manifests_are_written_for_their_owner(lake: Cli, name: str) -> None:
+def test_manifests_are_readable_by_their_owner_only(lake: Cli, name: str) -> None:
     file = lake.directory / name
     file.write_text("what was there before")
     file.chmod(0o644)
@@ -170,7 +170,7 @@ def test_manifests_are_written_for_their_owner(lake: Cli, name: str) -> None:
     assert not list(lake.directory.glob(".lakecli-*"))
 
 
-def test_both_at_once_and_on_standard_output(lake: Cli) -> None:
+def test_manifest_and_script_are_written_together(lake: Cli) -> None:
     manifest, script = lake.directory / "links", lake.directory / "get"
     both = ("--manifest", manifest, "--format", "csv", "--script", script)
     lake.ok("fs", "presign", "-r", f"{MAIN}/data/", *both)
@@ -180,10 +180,10 @@ def test_both_at_once_and_on_standard_output(lake: Cli) -> None:
     assert json.loads(printed.stdout)["count"] == len(CONTENTS)
     page = lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--format", "html")
     assert page.stdout.startswith("<!DOCTYPE html>")
-    assert "works until" not in page.stdout.lower().partition("<body>")[0]
+    assert "valid until" not in page.stdout.lower().partition("<body>")[0]
 
 
-def test_names_that_cannot_be_files_are_told(lake: Cli) -> None:
+def test_names_that_cannot_be_files_are_reported(lake: Cli) -> None:
     for name in ("../up", "a//b"):
         lake.ok("fs", "cp", f"{MAIN}/data/a.csv", f"{MAIN}/data/{name}")
     script = lake.directory / "get.sh"
@@ -200,12 +200,12 @@ def test_names_that_cannot_be_files_are_told(lake: Cli) -> None:
     lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--manifest", lake.directory / "m.json")
 
 
-def test_an_end_that_comes_early_is_told(lake: Cli) -> None:
+def test_an_early_expiry_is_reported(lake: Cli) -> None:
     told = lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--expires", "8d")
     assert "warning: the first URL expires earlier than asked for, at " in told.stderr
 
 
-def test_where_files_cannot_be_written(lake: Cli) -> None:
+def test_unwritable_files_are_refused(lake: Cli) -> None:
     for target, code in (
         (lake.directory, ExitCode.USAGE),
         (lake.directory / "a.csv" / "m.json", ExitCode.NOT_FOUND),
@@ -219,7 +219,7 @@ def test_where_files_cannot_be_written(lake: Cli) -> None:
         assert "Traceback" not in result.stderr
 
 
-def test_a_device_is_written_to_and_not_replaced(lake: Cli) -> None:
+def test_a_device_is_written_but_not_replaced(lake: Cli) -> None:
     lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--format", "json", "--manifest", "/dev/null")
     assert Path("/dev/null").is_char_device()
 
@@ -227,7 +227,7 @@ def test_a_device_is_written_to_and_not_replaced(lake: Cli) -> None:
 # Checking
 
 
-def test_a_manifest_is_checked(lake: Cli) -> None:
+def test_check_compares_a_manifest_with_the_ref(lake: Cli) -> None:
     manifest = lake.directory / "links.json"
     lake.ok("fs", "presign", "-r", f"{MAIN}/data/", "--manifest", manifest, "--expires", "1d")
     check = ("fs", "presign", "--check", manifest)
@@ -259,7 +259,7 @@ def test_a_manifest_is_checked(lake: Cli) -> None:
     assert {record["expired"] for record in lake(*check, "--json").json_lines} == {True}
 
 
-def test_what_is_no_manifest(cli: Cli, golden: Golden) -> None:
+def test_other_files_are_not_manifests(cli: Cli, golden: Golden) -> None:
     other = cli.directory / "other.json"
     other.write_text('{"a": 1}')
     page = cli.directory / "page.html"
@@ -287,7 +287,7 @@ def test_what_is_no_manifest(cli: Cli, golden: Golden) -> None:
 # Receiving
 
 
-def test_a_partner_sends_an_object(lake: Cli) -> None:
+def test_a_partner_uploads_an_object(lake: Cli) -> None:
     asked = lake.ok("fs", "presign", "--put", f"{MAIN}/inbox/x.csv", "--expires", "1h")
     fields = dict(line.split(": ", 1) for line in asked.lines)
     assert fields["Physical Address"].endswith(f"/lake/_lakecli/incoming/{fields['ID']}")
@@ -310,7 +310,7 @@ def test_a_partner_sends_an_object(lake: Cli) -> None:
     lake.ok("fsck", "lakefs://demo", "--data")
 
 
-def test_many_links_for_sending(lake: Cli) -> None:
+def test_count_prints_many_upload_urls(lake: Cli) -> None:
     asked = lake.ok("fs", "presign", "--put", f"{MAIN}/inbox/x", "-n", "3")
     assert asked.stdout.count("\n\nID: ") == 2
     assert asked.stdout.count("URL: ") == 3
@@ -323,7 +323,7 @@ def test_many_links_for_sending(lake: Cli) -> None:
 # Elsewhere
 
 
-def test_an_object_elsewhere_is_staged(demo: Demo, golden: Golden) -> None:
+def test_an_object_outside_is_staged(demo: Demo, golden: Golden) -> None:
     file = demo.cli.directory / "elsewhere.csv"
     file.write_text("hello")
     options = ("--size", "5", "--checksum", h(b"hello").hex(), "--mtime", "1600000000")
@@ -361,7 +361,7 @@ def test_stage_refuses(demo: Demo, golden: Golden) -> None:
 # In other clouds
 
 
-def test_a_partner_of_another_cloud(other_cloud: Cli) -> None:
+def test_a_partner_uses_azure_and_gcs(other_cloud: Cli) -> None:
     cli = other_cloud
     source = cli.directory / "source"
     contents = {"a.csv": b"a,b\n", "it's $(odd)/ü": b"odd", "large": b"0123456789" * 100_000}
@@ -388,7 +388,7 @@ def test_a_partner_of_another_cloud(other_cloud: Cli) -> None:
 # What cannot be
 
 
-def test_a_directory_has_no_urls(demo: Demo, golden: Golden) -> None:
+def test_a_directory_repository_has_no_urls(demo: Demo, golden: Golden) -> None:
     demo.stage({"data/a": "1"})
     golden(
         "fs_presign_many_local",
@@ -399,7 +399,7 @@ def test_a_directory_has_no_urls(demo: Demo, golden: Golden) -> None:
     )
 
 
-def test_options_that_say_nothing_together(demo: Demo, golden: Golden) -> None:
+def test_contradicting_options_are_refused(demo: Demo, golden: Golden) -> None:
     path = f"{MAIN}/data/"
     golden(
         "fs_presign_usage",

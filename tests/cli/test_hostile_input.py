@@ -1,4 +1,4 @@
-"""No file and no object makes a command fail unexpectedly: exit code 1 is a defect."""
+"""No file or object causes an unexpected error: exit code 1 is a defect."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def spoil(demo: Demo, key: str, data: bytes) -> Any:
 
 
 @pytest.mark.parametrize(("key", "commands"), OBJECTS.values(), ids=OBJECTS)
-def test_no_document_in_the_place_of_an_object(
+def test_no_foreign_document_is_an_unexpected_error(
     shared: Demo, key: str, commands: tuple[tuple[str, ...], ...]
 ) -> None:
     for data in DOCUMENTS.values():
@@ -104,7 +104,9 @@ def test_no_document_in_the_place_of_an_object(
     ],
     ids=["repository.json", "ref"],
 )
-def test_no_value_of_a_field(shared: Demo, key: str, fields: tuple[str, ...]) -> None:
+def test_no_field_value_is_an_unexpected_error(
+    shared: Demo, key: str, fields: tuple[str, ...]
+) -> None:
     sound = json.loads((Path(shared.namespace) / key).read_bytes())
     for field in fields:
         for value in VALUES.values():
@@ -113,7 +115,7 @@ def test_no_value_of_a_field(shared: Demo, key: str, fields: tuple[str, ...]) ->
             restore()
 
 
-def test_a_uuid_that_is_none_takes_no_other_repository_away(shared: Demo, tmp_path: Path) -> None:
+def test_a_malformed_uuid_affects_no_other_repository(shared: Demo, tmp_path: Path) -> None:
     """An empty one was the beginning of every repository's key in the local store."""
     other = tmp_path / "other"
     shared.cli.ok("repo", "create", "lakefs://other", other)
@@ -130,7 +132,7 @@ def test_a_uuid_that_is_none_takes_no_other_repository_away(shared: Demo, tmp_pa
 
 
 @pytest.mark.parametrize("text", CONFIGS.values(), ids=CONFIGS)
-def test_no_configuration(shared: Demo, tmp_path: Path, text: str) -> None:
+def test_no_configuration_is_an_unexpected_error(shared: Demo, tmp_path: Path, text: str) -> None:
     path = tmp_path / "config.toml"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     for argv in (
@@ -180,12 +182,12 @@ HUGE = "100000000000000000000"
     ],
     ids=lambda argv: " ".join(argv)[:40].encode("ascii", "backslashreplace").decode(),
 )
-def test_no_argument(shared: Demo, argv: tuple[str, ...]) -> None:
+def test_no_argument_is_an_unexpected_error(shared: Demo, argv: tuple[str, ...]) -> None:
     checked(shared.cli, *argv)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_no_manifest(shared: Demo, tmp_path: Path, name: str) -> None:
+def test_no_manifest_is_an_unexpected_error(shared: Demo, tmp_path: Path, name: str) -> None:
     path = tmp_path / "links.json"
     path.write_bytes(DOCUMENTS[name])
     checked(shared.cli, "fs", "presign", "--check", str(path))
@@ -201,7 +203,7 @@ ITEM = {"path": "a", "size": 1, "checksum": "", "expires_at": "2026-03-01T12:00:
 
 
 @pytest.mark.parametrize("field", [*HEADER, *ITEM])
-def test_no_field_of_a_manifest(shared: Demo, tmp_path: Path, field: str) -> None:
+def test_no_manifest_field_is_an_unexpected_error(shared: Demo, tmp_path: Path, field: str) -> None:
     fields = json.loads((Path(shared.namespace) / layout.REPOSITORY).read_bytes())
     path = tmp_path / "links.json"
     for value in (

@@ -30,7 +30,7 @@ def source(cli: Cli, demo: Demo) -> Path:
     return root
 
 
-def test_replace(cli: Cli, demo: Demo, source: Path, golden: Golden) -> None:
+def test_import_replaces_a_prefix(cli: Cli, demo: Demo, source: Path, golden: Golden) -> None:
     command = ("import", "--from", source, "--to", f"{MAIN}/data")
     golden(
         "import",
@@ -48,7 +48,7 @@ def test_replace(cli: Cli, demo: Demo, source: Path, golden: Golden) -> None:
     }  # fmt: skip
 
 
-def test_merge_and_copy(cli: Cli, demo: Demo, source: Path, golden: Golden) -> None:
+def test_import_merges_and_copies(cli: Cli, demo: Demo, source: Path, golden: Golden) -> None:
     golden(
         "import_merge",
         cli("import", "--from", source, "--to", f"{MAIN}/data/", "--mode", "merge", "--copy"),
@@ -58,7 +58,7 @@ def test_merge_and_copy(cli: Cli, demo: Demo, source: Path, golden: Golden) -> N
     assert "data/old" in demo.contents()
 
 
-def test_refusals(cli: Cli, demo: Demo, source: Path, golden: Golden) -> None:
+def test_import_refuses_bad_input(cli: Cli, demo: Demo, source: Path, golden: Golden) -> None:
     (source / "link").symlink_to("a.txt")
     namespace = cli("repo", "list", "--json").json_lines[0]["storage_namespace"]
     head = demo.head()
@@ -89,7 +89,7 @@ def test_refusals(cli: Cli, demo: Demo, source: Path, golden: Golden) -> None:
 
 
 @pytest.mark.xdist_group("spark")
-def test_on_spark(cli: Cli, demo: Demo, source: Path, spark: Any) -> None:
+def test_import_runs_on_spark(cli: Cli, demo: Demo, source: Path, spark: Any) -> None:
     del spark  # the session that the command finds
     local = cli.ok("import", "--from", source, "--to", f"{MAIN}/data", "--json").json
     demo.branch("other", "main~1")
@@ -98,7 +98,7 @@ def test_on_spark(cli: Cli, demo: Demo, source: Path, spark: Any) -> None:
     assert on_spark["commit"]["metarange_id"] == local["commit"]["metarange_id"]
 
 
-def test_bad_manifests(cli: Cli, demo: Demo, source: Path, golden: Golden) -> None:
+def test_bad_manifests_are_refused(cli: Cli, demo: Demo, source: Path, golden: Golden) -> None:
     rows = "path,physical_address,size,checksum\n{0},s3://b/k,1,e\n"
     files = {
         "columns.csv": "path,uri\na,s3://b/a\n",
@@ -122,7 +122,7 @@ def test_bad_manifests(cli: Cli, demo: Demo, source: Path, golden: Golden) -> No
 
 
 @pytest.mark.parametrize("kind", ["directory", "only links"])
-def test_an_empty_source_takes_nothing_away(cli: Cli, demo: Demo, source: Path, kind: str) -> None:
+def test_an_empty_source_is_refused(cli: Cli, demo: Demo, source: Path, kind: str) -> None:
     """A disk that is not mounted is an empty directory."""
     cli.ok("import", "--from", source, "--to", f"{MAIN}/data")
     before = demo.contents()

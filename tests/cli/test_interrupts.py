@@ -104,17 +104,17 @@ def check_points(demo: Demo, source: Path, count: int) -> None:
     cli.ok("fsck", "lakefs://demo", "--data")
 
 
-def test_an_upload_that_is_interrupted_anywhere_says_so(demo: Demo, tmp_path: Path) -> None:
+def test_an_upload_interrupted_anywhere_exits_with_130(demo: Demo, tmp_path: Path) -> None:
     check_points(demo, tmp_path / "source", 100)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(7200)
-def test_an_upload_that_is_interrupted_at_every_line_says_so(demo: Demo, tmp_path: Path) -> None:
+def test_an_upload_interrupted_at_every_line_exits_with_130(demo: Demo, tmp_path: Path) -> None:
     check_points(demo, tmp_path / "source", 20_000)
 
 
-def test_an_interrupt_that_a_lock_turns_into_something_else(
+def test_an_interrupt_within_a_lock_exits_with_130(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when it comes between two instructions of `Condition.wait`, which then holds no lock."""
@@ -140,7 +140,7 @@ def test_an_interrupt_that_a_lock_turns_into_something_else(
     assert (result.exit_code, result.stderr) == (ExitCode.INTERRUPTED, "error: interrupted\n")
 
 
-def test_an_interrupt_goes_before_the_errors_of_other_workers() -> None:
+def test_an_interrupt_precedes_errors_of_workers() -> None:
     failed = threading.Event()
     both = threading.Barrier(2)
 
@@ -156,7 +156,7 @@ def test_an_interrupt_goes_before_the_errors_of_other_workers() -> None:
         Workers(2).for_each(range(2), work)
 
 
-def test_what_has_nothing_to_do_with_an_interrupt() -> None:
+def test_other_errors_are_not_interrupts() -> None:
     error = LakeError("x")
     error.__context__ = ValueError()
     error.__cause__ = error  # a chain may even be a circle
@@ -185,7 +185,7 @@ app.main()
     ("error", "code"),
     [("SystemError('x')", ExitCode.INTERRUPTED), ("app.LakeError('x')", ExitCode.INTERRUPTED)],
 )
-def test_an_interrupt_that_is_forgotten_on_the_way(cli: Cli, error: str, code: int) -> None:
+def test_a_converted_interrupt_is_still_an_interrupt(cli: Cli, error: str, code: int) -> None:
     script = INTERRUPTED_AND_CONVERTED.format(error=error)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (code, b"error: interrupted\n")
@@ -207,9 +207,7 @@ def broken_pipe() -> int:
         (["branch", "list", "lakefs://demo", "--verbose"], ExitCode.OK),
     ],
 )
-def test_a_reader_of_stderr_that_goes_away_changes_nothing(
-    demo: Demo, argv: list[str], code: int
-) -> None:
+def test_a_closed_stderr_changes_nothing(demo: Demo, argv: list[str], code: int) -> None:
     writer = broken_pipe()
     done = subprocess.run(
         [sys.executable, "-m", "lakecli", *argv],
@@ -223,7 +221,7 @@ def test_a_reader_of_stderr_that_goes_away_changes_nothing(
         assert demo.cli.ok("repo", "list").stdout == ""
 
 
-def test_both_readers_that_go_away_end_it_quietly(demo: Demo) -> None:
+def test_two_closed_streams_end_the_command_quietly(demo: Demo) -> None:
     writer = broken_pipe()
     done = subprocess.run(
         [sys.executable, "-m", "lakecli", "config", "list"],

@@ -1,4 +1,4 @@
-"""URIs where a path on this machine is meant."""
+"""URIs in place of local paths."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAIN = "lakefs://demo/main"
         (("fs", "presign", "-r", f"{MAIN}/", "--script", "URI"), "this machine"),
     ],
 )
-def test_a_uri_is_no_directory(
+def test_a_uri_is_refused_as_a_directory(
     cli: Cli,
     demo: Demo,
     monkeypatch: pytest.MonkeyPatch,

@@ -1,4 +1,4 @@
-"""``log``: its forms, its filters, and that it only reads what it shows."""
+"""``log``: forms, filters, and bounded reads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def history(forked: Demo) -> Demo:
     return forked
 
 
-def test_forms(cli: Cli, history: Demo, golden: Golden) -> None:
+def test_log_prints_all_forms(cli: Cli, history: Demo, golden: Golden) -> None:
     cli.ok("tag", "create", "lakefs://demo/v1", f"{MAIN}~1")
     cli.ok("branch", "create", "lakefs://demo/also", "-s", MAIN)
     assert history.head("also") == history.head()
@@ -46,7 +46,7 @@ def test_forms(cli: Cli, history: Demo, golden: Golden) -> None:
     golden("log_dot", cli("log", MAIN, "--dot"))
 
 
-def test_colours_on_a_terminal(cli: Cli, history: Demo) -> None:
+def test_log_is_coloured_on_a_terminal(cli: Cli, history: Demo) -> None:
     (line, *_) = cli("log", MAIN, "--graph", terminal=True).lines
     assert line.startswith(f"* \x1b[33m{history.head()[:12]}\x1b[0m ")
     assert "\x1b[32m(main)\x1b[0m last" in line
@@ -77,7 +77,7 @@ FILTERS = (
 
 
 @pytest.mark.usefixtures("history")
-def test_filters(cli: Cli) -> None:
+def test_log_filters_commits(cli: Cli) -> None:
     for options, messages in FILTERS:
         words = ("log", MAIN, *options.split())
         expected = messages.split("|") if messages else []
@@ -89,7 +89,7 @@ def test_filters(cli: Cli) -> None:
         assert found == sorted(expected), options
 
 
-def test_since(cli: Cli, history: Demo) -> None:
+def test_since_takes_a_time(cli: Cli, history: Demo) -> None:
     commits = cli.ok("log", MAIN, "--json").json_lines
     since = commits[2]["created_at"]
     found = cli.ok("log", MAIN, "--json", "--since", since).json_lines
@@ -99,7 +99,7 @@ def test_since(cli: Cli, history: Demo) -> None:
     assert history.head() == found[0]["id"]
 
 
-def test_pages_join_without_a_gap(cli: Cli, history: Demo) -> None:
+def test_pages_continue_without_a_gap(cli: Cli, history: Demo) -> None:
     ids: list[str] = []
     after: list[str] = []
     while True:
@@ -134,7 +134,7 @@ def test_log_refuses(cli: Cli, golden: Golden) -> None:
     )
 
 
-def test_dot_escapes_what_graphviz_would_read(cli: Cli, demo: Demo) -> None:
+def test_dot_escapes_special_characters(cli: Cli, demo: Demo) -> None:
     demo.commit('<b>"1 & 2"\n\x1b', {"a": "1"})
     shown = cli.ok("log", MAIN, "--dot", "--amount", "1").stdout
     assert "&lt;b&gt;&quot;1 &amp; 2&quot;<br/>\\033 >]" in shown
@@ -180,7 +180,7 @@ def _long_history(demo: Demo, count: int) -> None:
 
 
 @pytest.mark.parametrize("form", ["--amount=0", "--json", "--graph", "--dot"])
-def test_a_log_reads_no_more_than_is_wanted(
+def test_log_reads_only_the_commits_shown(
     demo: Demo, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     _long_history(demo, 1_000)
@@ -205,7 +205,7 @@ HEAVY = ("boto3", "botocore", "google", "azure", "pyarrow", "pyspark", "rich", "
 @pytest.mark.parametrize(
     "words", ["branch list lakefs://demo", "log lakefs://demo/main", "tag list lakefs://demo"]
 )
-def test_what_reads_refs_imports_nothing_heavy(forked: Demo, words: str) -> None:
+def test_commands_that_read_refs_import_nothing_heavy(forked: Demo, words: str) -> None:
     forked.cli.ok("tag", "create", "lakefs://demo/v1", MAIN)
     script = (
         "import sys\n"

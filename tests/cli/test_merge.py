@@ -15,7 +15,7 @@ MAIN = "lakefs://demo/main"
 DEV = "lakefs://demo/dev"
 
 
-def test_merge(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_merge_makes_a_commit(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.commit("first", {"a": "1"})
     demo.branch("dev")
     demo.commit("on dev", {"a": "2", "b": "3"}, "dev")
@@ -36,7 +36,7 @@ def test_merge(cli: Cli, demo: Demo, golden: Golden) -> None:
     assert set(demo.contents()) == {"a", "b"}
 
 
-def test_conflicts(cli: Cli, forked: Demo, golden: Golden) -> None:
+def test_conflicts_are_listed(cli: Cli, forked: Demo, golden: Golden) -> None:
     head = forked.head()
     golden(
         "merge_conflicts",
@@ -51,7 +51,7 @@ def test_conflicts(cli: Cli, forked: Demo, golden: Golden) -> None:
 
 
 @pytest.mark.parametrize("side", ["source", "dest"])
-def test_strategies(forked: Demo, side: str) -> None:
+def test_strategies_choose_a_side(forked: Demo, side: str) -> None:
     wanted = forked.contents("dev" if side == "source" else "main")["a"]
     listed = forked.cli.ok("merge", DEV, MAIN, "--dry-run", f"--strategy={side}-wins", "--json")
     before = forked.head()

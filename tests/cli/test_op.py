@@ -56,7 +56,7 @@ def kinds(cli: Cli) -> list[str]:
     return [each["kind"] for each in cli.ok("op", "log", REPOSITORY, "--json").json_lines]
 
 
-def test_log_and_show(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_log_and_show_print_operations(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.commit("first", {"a": "1", "b/c": "2"})
     demo.branch("dev")
     demo.stage({"a": None, "new": "3"})
@@ -78,14 +78,14 @@ def test_log_and_show(cli: Cli, demo: Demo, golden: Golden) -> None:
     )
 
 
-def test_boxed_on_a_terminal(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_op_log_is_boxed_on_a_terminal(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.branch("dev")
     golden(
         "op_log_terminal", *numbered(cli, cli("op", "log", REPOSITORY, "--amount=1", terminal=True))
     )
 
 
-def test_undo_and_redo(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_undo_and_redo_change_refs(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.commit("first", {"a": "1"})
     demo.branch("dev")
     golden(
@@ -103,14 +103,14 @@ def test_undo_and_redo(cli: Cli, demo: Demo, golden: Golden) -> None:
     )
 
 
-def test_something_else_ends_redo(cli: Cli, demo: Demo) -> None:
+def test_another_command_ends_redo(cli: Cli, demo: Demo) -> None:
     demo.branch("dev")
     cli.ok("undo", REPOSITORY)
     demo.branch("other")
     assert cli("redo", REPOSITORY, "--json").error["kind"] == "nothing_to_do"
 
 
-def test_undo_a_deleted_repository(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_undo_restores_a_deleted_repository(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.commit("first", {"a": "1"})
     demo.branch("dev")
     demo.stage({"uncommitted": "2"}, "dev")
@@ -132,7 +132,7 @@ def test_undo_a_deleted_repository(cli: Cli, demo: Demo, golden: Golden) -> None
     )
 
 
-def test_undo_a_created_repository(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_undo_removes_a_created_repository(cli: Cli, demo: Demo, golden: Golden) -> None:
     golden(
         "undo_repo_create",
         *numbered(
@@ -147,7 +147,7 @@ def test_undo_a_created_repository(cli: Cli, demo: Demo, golden: Golden) -> None
     )
 
 
-def test_two_repositories_of_one_name(cli: Cli, demo: Demo) -> None:
+def test_undo_and_redo_cross_two_repositories_of_one_name(cli: Cli, demo: Demo) -> None:
     demo.branch("dev")
     first = cli.ok("repo", "list", "--json").json["uuid"]
     cli.ok("repo", "delete", REPOSITORY, "-y")
@@ -164,7 +164,7 @@ def test_two_repositories_of_one_name(cli: Cli, demo: Demo) -> None:
     assert seen == [[], [first], [first], [first], [], [second]]
 
 
-def test_an_operation_of_a_deleted_repository_of_that_name(cli: Cli, demo: Demo) -> None:
+def test_an_operation_id_selects_a_deleted_repository(cli: Cli, demo: Demo) -> None:
     demo.branch("dev")
     created = operations(cli)[-1]
     cli.ok("repo", "delete", REPOSITORY, "-y")
@@ -177,7 +177,7 @@ def test_an_operation_of_a_deleted_repository_of_that_name(cli: Cli, demo: Demo)
     assert "repo delete" in refused.error["hint"]
 
 
-def test_a_deleted_branch_comes_back_with_what_was_not_committed(cli: Cli, demo: Demo) -> None:
+def test_undo_restores_a_branch_with_uncommitted_changes(cli: Cli, demo: Demo) -> None:
     demo.branch("dev")
     demo.stage({"x": "1"}, "dev")
     cli.ok("branch", "delete", DEV, "-y")
@@ -185,7 +185,7 @@ def test_a_deleted_branch_comes_back_with_what_was_not_committed(cli: Cli, demo:
     assert cli.ok("fs", "ls", DEV + "/", "--json").json["path"] == "x"
 
 
-def test_restore(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_restore_resets_everything(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.commit("first", {"a": "1"})
     demo.commit("second", {"a": "2"})
     demo.branch("dev")
@@ -205,7 +205,7 @@ def test_restore(cli: Cli, demo: Demo, golden: Golden) -> None:
     )
 
 
-def test_at_op(cli: Cli, demo: Demo) -> None:
+def test_at_op_reads_an_earlier_state(cli: Cli, demo: Demo) -> None:
     demo.stage({"a": "1"})
     staged = operations(cli)[-1]
     cli.ok("commit", MAIN, "-m", "first")
@@ -238,7 +238,7 @@ def test_at_op(cli: Cli, demo: Demo) -> None:
     assert cli("log", MAIN).exit_code == ExitCode.NOT_FOUND
 
 
-def test_what_at_op_reads_has_bytes(cli: Cli, demo: Demo) -> None:
+def test_at_op_reads_objects(cli: Cli, demo: Demo) -> None:
     file = cli.directory / "file"
     file.write_text("before")
     cli.ok("fs", "upload", file, f"{MAIN}/x")
@@ -255,7 +255,7 @@ def test_what_at_op_reads_has_bytes(cli: Cli, demo: Demo) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_refused(cli: Cli, golden: Golden) -> None:
+def test_op_refuses_bad_input(cli: Cli, golden: Golden) -> None:
     first = operations(cli)[0]
     cli.ok("repo", "delete", REPOSITORY, "-y")
     deleted = operations(cli)[-1]
@@ -282,7 +282,7 @@ def test_refused(cli: Cli, golden: Golden) -> None:
     )
 
 
-def test_operations_complete(cli: Cli, demo: Demo) -> None:
+def test_operation_ids_are_completed(cli: Cli, demo: Demo) -> None:
     demo.branch("dev")
     ids = operations(cli)
     context = Context(
@@ -297,7 +297,7 @@ def test_operations_complete(cli: Cli, demo: Demo) -> None:
     assert everything == [each[:12] for each in reversed(ids)]
 
 
-def test_what_was_pushed(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_undo_of_a_pushed_branch_needs_remote(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.commit("first", {"a": "1"})
     cli.ok("push", MAIN)
     demo.branch("dev")
@@ -318,7 +318,7 @@ def test_what_was_pushed(cli: Cli, demo: Demo, golden: Golden) -> None:
     )
 
 
-def test_sync_takes_it_back_in_the_bucket(
+def test_undo_with_sync_moves_the_bucket_too(
     cli: Cli, demo: Demo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAKECLI_SYNC", "auto")

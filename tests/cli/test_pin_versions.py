@@ -168,7 +168,7 @@ def test_urls_read_the_version(cli: Cli, replaced: ObjectStore) -> None:
     assert "outside" not in many.stderr
 
 
-def test_fsck_asks_for_the_version(cli: Cli, replaced: ObjectStore) -> None:
+def test_fsck_checks_the_version(cli: Cli, replaced: ObjectStore) -> None:
     def check() -> tuple[ExitCode, dict[str, str]]:
         result = cli("fsck", "lakefs://demo", "--external", "--json")
         *found, _ = result.json_lines
@@ -260,7 +260,9 @@ def test_a_gcs_bucket_without_versioning_is_refused(
 
 
 @pytest.mark.parametrize("source", ["s3"], indirect=True)
-def test_refused(cli: Cli, source: ObjectStore, moto_endpoint: str) -> None:
+def test_pins_are_refused_without_versions(
+    cli: Cli, source: ObjectStore, moto_endpoint: str
+) -> None:
     (cli.directory / "files").mkdir()
     (cli.directory / "files" / "a").write_bytes(b"1")
     (cli.directory / "list.csv").write_text("path,physical_address,size,checksum\n")

@@ -1,4 +1,4 @@
-"""The policies for S3 that the topic ``clouds`` prints, tried on a server that enforces them."""
+"""The policies for S3 that the topic ``clouds`` prints, tested on a server that enforces them."""
 
 from __future__ import annotations
 

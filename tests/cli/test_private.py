@@ -1,4 +1,4 @@
-"""What lakecli keeps on a machine is its owner's alone, whatever the umask says."""
+"""Files of lakecli are readable by their owner only, whatever the umask."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def open_umask() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("open_umask")
-def test_nothing_below_the_home_is_open_to_others(cli: Cli, home: Path) -> None:
+def test_files_of_the_home_are_private(cli: Cli, home: Path) -> None:
     lakecli = home / "lakecli"
     assert not lakecli.exists()
     source = cli.directory / "source"

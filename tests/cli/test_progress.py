@@ -15,7 +15,7 @@ class Clock:
         return self.now
 
 
-def test_rate_and_time_left() -> None:
+def test_rate_and_remaining_time_are_shown() -> None:
     clock = Clock()
     lines: list[str] = []
     progress = PlainProgress("upload", lines.append, items=None, size=None, clock=clock)
@@ -31,7 +31,7 @@ def test_rate_and_time_left() -> None:
     assert float(rate.removesuffix(" kB/s")) < 600
 
 
-def test_nothing_is_said_of_a_rate_that_is_unknown() -> None:
+def test_an_unknown_rate_is_not_shown() -> None:
     clock = Clock()
     lines: list[str] = []
     progress = PlainProgress("download", lines.append, items=None, size=None, clock=clock)
@@ -43,5 +43,5 @@ def test_nothing_is_said_of_a_rate_that_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.2, "0s"), (59.9, "59s"), (88, "1m28s"), (11_100, "3h05m")]
 )
-def test_durations(seconds: float, text: str) -> None:
+def test_durations_are_readable(seconds: float, text: str) -> None:
     assert human_seconds(seconds) == text

@@ -29,7 +29,7 @@ def files(cli: Cli) -> Path:
     return root
 
 
-def test_all_of_it(cli: Cli, files: Path, golden: Golden) -> None:
+def test_quickstart_runs_all_commands(cli: Cli, files: Path, golden: Golden) -> None:
     shown = cli("quickstart", files)
     golden("quickstart", shown)
     assert sorted(path.name for path in files.rglob("*") if path.is_file()) == sorted(
@@ -37,7 +37,7 @@ def test_all_of_it(cli: Cli, files: Path, golden: Golden) -> None:
     )
 
 
-def test_every_command_it_shows_and_names_works(cli: Cli, files: Path) -> None:
+def test_every_printed_command_works(cli: Cli, files: Path) -> None:
     shown = cli.ok("quickstart", files)
     lines = shown.stdout.partition("Try next:")[2].splitlines()
     suggested = [shlex.split(line) for line in lines if line.strip()]
@@ -49,7 +49,7 @@ def test_every_command_it_shows_and_names_works(cli: Cli, files: Path) -> None:
     assert (cli.directory / "got" / "notes.md").exists()
 
 
-def test_again_under_another_name(cli: Cli, files: Path) -> None:
+def test_another_run_uses_another_name(cli: Cli, files: Path) -> None:
     names = [cli.ok("quickstart", files, "--json").json["repository"] for _ in range(3)]
     assert names == ["lakefs://quickstart", "lakefs://quickstart-2", "lakefs://quickstart-3"]
     cli.ok("repo", "delete", names[1], "-y")
@@ -57,7 +57,7 @@ def test_again_under_another_name(cli: Cli, files: Path) -> None:
     assert cli.ok("quickstart", files, "--json").json["repository"] == "lakefs://quickstart-4"
 
 
-def test_json_names_what_was_done(cli: Cli, files: Path) -> None:
+def test_json_lists_the_commands(cli: Cli, files: Path) -> None:
     answer = cli.ok("quickstart", files, "--json").json
     home = os.environ["LAKECLI_HOME"]
     assert answer["storage_namespace"] == f"local://{home}/quickstart/quickstart/namespace"
@@ -67,7 +67,7 @@ def test_json_names_what_was_done(cli: Cli, files: Path) -> None:
     assert {"branch", "diff", "merge", "tag", "log"} <= set(verbs)
 
 
-def test_files_of_this_machine(cli: Cli) -> None:
+def test_files_of_python_are_used_without_a_directory(cli: Cli) -> None:
     start = time.monotonic()
     answer = cli.ok("quickstart", "--json").json
     assert time.monotonic() - start < 5
@@ -77,16 +77,14 @@ def test_files_of_this_machine(cli: Cli) -> None:
     cli.ok("fsck", answer["repository"], "--data")
 
 
-def test_a_single_file_will_do(cli: Cli) -> None:
+def test_one_file_is_enough(cli: Cli) -> None:
     (cli.directory / "one").mkdir()
     (cli.directory / "one" / "file").write_text("x")
     answer = cli.ok("quickstart", cli.directory / "one", "--json").json
     assert "file" in cli.ok("fs", "ls", "-r", f"{answer['repository']}/main/").stdout
 
 
-def test_what_is_too_large_is_left_out(
-    cli: Cli, files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_files_are_skipped(cli: Cli, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "MAX_SIZE", 9)
     monkeypatch.setattr(command, "MAX_FILES", 2)
     answer = cli.ok("quickstart", files, "--json").json
@@ -94,7 +92,7 @@ def test_what_is_too_large_is_left_out(
     assert found == ["1.csv", "2 %.csv"]
 
 
-def test_nothing_to_begin_with(cli: Cli, golden: Golden) -> None:
+def test_an_empty_directory_is_refused(cli: Cli, golden: Golden) -> None:
     (cli.directory / "empty").mkdir()
     golden(
         "quickstart_refuses",
@@ -104,7 +102,7 @@ def test_nothing_to_begin_with(cli: Cli, golden: Golden) -> None:
     assert not (Path(os.environ["LAKECLI_HOME"]) / "quickstart").exists()
 
 
-def test_a_command_that_fails_ends_it(cli: Cli, files: Path) -> None:
+def test_a_failing_command_ends_the_quickstart(cli: Cli, files: Path) -> None:
     home = Path(os.environ["LAKECLI_HOME"])
     home.mkdir(parents=True)
     (home / "config.toml").write_text("[transfer]\nparallelism = 'many'\n")

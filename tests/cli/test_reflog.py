@@ -53,7 +53,7 @@ def share(demo: Demo, ref: str) -> None:
             track(txn, repository, result.ref)
 
 
-def test_how_refs_moved(cli: Cli, moved: Demo, golden: Golden) -> None:
+def test_reflog_lists_moves(cli: Cli, moved: Demo, golden: Golden) -> None:
     golden(
         "reflog",
         cli("reflog", MAIN),
@@ -72,7 +72,7 @@ def test_how_refs_moved(cli: Cli, moved: Demo, golden: Golden) -> None:
     golden("reflog_shared", cli("reflog", MAIN), cli("reflog", MAIN, "--json"))
 
 
-def test_wherever_a_ref_is_taken(cli: Cli, moved: Demo) -> None:
+def test_every_command_takes_dated_refs(cli: Cli, moved: Demo) -> None:
     first, second = moved.head("v1"), moved.head("main~1")
     assert moved.head("main@{1}") == second
     assert moved.head("main@{yesterday}") == second
@@ -97,7 +97,7 @@ def test_wherever_a_ref_is_taken(cli: Cli, moved: Demo) -> None:
     cli.ok("merge", f"{MAIN}@{{1}}", f"{REPOSITORY}/old", "--allow-empty")
 
 
-def test_what_is_said_about_those_that_name_nothing(cli: Cli, moved: Demo, golden: Golden) -> None:
+def test_refs_that_name_no_move_are_errors(cli: Cli, moved: Demo, golden: Golden) -> None:
     del moved
     golden(
         "reflog_nothing",

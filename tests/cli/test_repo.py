@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.support.golden import Cli, Golden
 
 
-def test_create(cli: Cli, golden: Golden) -> None:
+def test_create_makes_a_repository(cli: Cli, golden: Golden) -> None:
     golden(
         "repo_create",
         cli("repo", "create", "lakefs://demo", cli.directory / "a"),
@@ -23,7 +23,7 @@ def test_create(cli: Cli, golden: Golden) -> None:
     )
 
 
-def test_create_refuses(cli: Cli, golden: Golden) -> None:
+def test_create_refuses_bad_input(cli: Cli, golden: Golden) -> None:
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "a")
     lakefs = cli.directory / "lakefs" / "_lakefs"
     lakefs.mkdir(parents=True)
@@ -48,7 +48,7 @@ def test_create_refuses(cli: Cli, golden: Golden) -> None:
     assert [line.split("\t")[0] for line in cli.ok("repo", "list").lines] == ["demo"]
 
 
-def test_a_directory_that_cannot_be_made(cli: Cli) -> None:
+def test_create_refuses_an_unwritable_directory(cli: Cli) -> None:
     (cli.directory / "file").touch()
     result = cli("repo", "create", "lakefs://demo", cli.directory / "file" / "below")
     assert result.exit_code != 0
@@ -64,7 +64,7 @@ def test_the_help_names_the_defaults() -> None:
     }
 
 
-def test_list(cli: Cli, golden: Golden) -> None:
+def test_list_pages_repositories(cli: Cli, golden: Golden) -> None:
     empty = cli("repo", "list")
     for name in ("two", "one", "three"):
         cli.ok("repo", "create", f"lakefs://{name}", cli.directory / name)
@@ -80,14 +80,14 @@ def test_list(cli: Cli, golden: Golden) -> None:
     )
 
 
-def test_list_on_a_terminal(cli: Cli) -> None:
+def test_list_is_boxed_on_a_terminal(cli: Cli) -> None:
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "a")
     lines = cli("repo", "list", terminal=True).lines
     assert lines[1].split(" | ")[0] == "| REPOSITORY"
     assert lines[3].startswith("| demo       | 2026-03-01 ")
 
 
-def test_delete(cli: Cli, golden: Golden) -> None:
+def test_delete_removes_a_repository(cli: Cli, golden: Golden) -> None:
     for name in ("one", "two", "three"):
         cli.ok("repo", "create", f"lakefs://{name}", cli.directory / name)
     golden(
@@ -103,7 +103,7 @@ def test_delete(cli: Cli, golden: Golden) -> None:
 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 7, 1), ("yes\n", 0, 0)])
-def test_delete_asks(cli: Cli, answer: str, code: int, left: int) -> None:
+def test_delete_asks_first(cli: Cli, answer: str, code: int, left: int) -> None:
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "a")
     result = cli("repo", "delete", "lakefs://demo", stdin=answer, terminal=True)
     assert result.exit_code == code
@@ -115,7 +115,7 @@ def test_delete_asks(cli: Cli, answer: str, code: int, left: int) -> None:
     assert len(cli.ok("repo", "list").lines) == left
 
 
-def test_what_is_not_there_is_not_asked_about(cli: Cli) -> None:
+def test_delete_of_a_missing_repository_does_not_ask(cli: Cli) -> None:
     result = cli("repo", "delete", "lakefs://demo", stdin="y\n", terminal=True)
     assert result.exit_code == 6
     assert "sure" not in result.stderr

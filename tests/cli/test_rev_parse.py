@@ -1,4 +1,4 @@
-"""``rev-parse``, and what is said about refs that name nothing."""
+"""``rev-parse``, and errors for refs that name nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tests.support.golden import Cli, Golden
 
 
-def test_commit_ids(cli: Cli, forked: Demo, golden: Golden) -> None:
+def test_rev_parse_prints_commit_ids(cli: Cli, forked: Demo, golden: Golden) -> None:
     forked.merge("dev", "main", "--strategy", "source-wins")
     cli.ok("tag", "create", "lakefs://demo/v1.0", "lakefs://demo/main")
     prefix = forked.head("dev")[:10].upper()
@@ -25,7 +25,7 @@ def test_commit_ids(cli: Cli, forked: Demo, golden: Golden) -> None:
     )
 
 
-def test_refs_that_name_nothing(cli: Cli, forked: Demo, golden: Golden) -> None:
+def test_refs_that_name_nothing_are_errors(cli: Cli, forked: Demo, golden: Golden) -> None:
     good = "lakefs://demo/main"
     golden(
         "rev_parse_nothing",

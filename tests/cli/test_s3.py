@@ -1,4 +1,4 @@
-"""A repository in a bucket, from its creation to a presigned URL, and what goes wrong there."""
+"""A repository in a bucket, from its creation to a presigned URL, and errors of buckets."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def error_of(result: Result) -> str:
 
 
 @pytest.mark.usefixtures("demo")
-def test_from_end_to_end(cli: Cli, source: Path) -> None:
+def test_a_repository_in_a_bucket_works(cli: Cli, source: Path) -> None:
     listed = cli.ok("fs", "ls", "-r", f"{MAIN}/data/", "--json").json_lines
     assert [item["path"] for item in listed] == sorted(
         (f"data/{name}" for name in CONTENTS), key=str.encode
@@ -94,7 +94,7 @@ def test_from_end_to_end(cli: Cli, source: Path) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_presigned(cli: Cli) -> None:
+def test_presigned_urls_work(cli: Cli) -> None:
     require_tool("curl")
 
     def fetch(url: str) -> tuple[bytes, str]:
@@ -119,7 +119,7 @@ def test_presigned(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_stat_shows_a_url_only_when_asked(cli: Cli, bucket: str) -> None:
+def test_stat_shows_a_url_only_with_pre_sign(cli: Cli, bucket: str) -> None:
     path = f"{MAIN}/data/a.csv"
     for plain in (cli.ok("fs", "stat", path), cli.ok("fs", "stat", path, "--pre-sign=false")):
         assert f"Physical Address: s3://{bucket}/lake/data/" in plain.stdout
@@ -137,7 +137,7 @@ def test_stat_shows_a_url_only_when_asked(cli: Cli, bucket: str) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_an_endpoint_that_is_down(
+def test_an_unreachable_endpoint_is_reported(
     cli: Cli, source: Path, aws_environment: pytest.MonkeyPatch
 ) -> None:
     aws_environment.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
@@ -168,7 +168,7 @@ def nothing_is_half_done(cli: Cli, target: Path) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_a_missing_bucket(
+def test_a_missing_bucket_is_reported(
     cli: Cli, source: Path, bucket: str, aws_environment: pytest.MonkeyPatch
 ) -> None:
     failed = cli("repo", "create", "lakefs://other", f"s3://{bucket}-2/other")
@@ -180,7 +180,7 @@ def test_a_missing_bucket(
 
 @pytest.mark.parametrize("bucket", ["rclone"], indirect=True)
 @pytest.mark.usefixtures("demo")
-def test_wrong_credentials(
+def test_wrong_credentials_are_reported(
     cli: Cli, source: Path, bucket: str, aws_environment: pytest.MonkeyPatch
 ) -> None:
     target = cli.directory / "target"
@@ -202,7 +202,9 @@ def test_wrong_credentials(
 
 
 @pytest.mark.usefixtures("demo")
-def test_no_credentials(cli: Cli, source: Path, aws_environment: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported(
+    cli: Cli, source: Path, aws_environment: pytest.MonkeyPatch
+) -> None:
     aws_environment.delenv("AWS_ACCESS_KEY_ID")
     aws_environment.delenv("AWS_SECRET_ACCESS_KEY")
     for arguments in (

@@ -1,4 +1,4 @@
-"""JSON answers are documented, and the check of them sees what is wrong.
+"""JSON answers are documented, and the check finds wrong ones.
 
 Every run of a command in these tests that was given ``--json`` is checked by `Cli` itself.
 """
@@ -32,7 +32,7 @@ def test_every_record_is_made_of_known_types_and_used() -> None:
     assert set(RECORDS) <= used
 
 
-def test_the_check_sees_what_is_wrong() -> None:
+def test_the_check_finds_wrong_records() -> None:
     good = {"name": "main", "commit_id": "0" * 64}
     check_record("ref", good)
     bad_ones: list[object] = [
@@ -54,5 +54,5 @@ def test_the_check_sees_what_is_wrong() -> None:
     check_answer(["branch", "show"], [], whole=False)
 
 
-def test_words() -> None:
+def test_words_of_a_command_line_are_found() -> None:
     assert words_of(["--json", "branch", "-q", "list", "lakefs://r"]) == "branch list"

@@ -1,4 +1,4 @@
-"""``clone``, ``fetch``, ``push``, ``pull``, ``status``, and what ``branch list`` shows of them."""
+"""``clone``, ``fetch``, ``push``, ``pull``, ``status``, and distances in ``branch list``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def colleague(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> Colleague:
     return Colleague(demo, monkeypatch)
 
 
-def test_push(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_push_moves_refs(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.commit("first", {"a": "1"})
     demo.branch("dev")
     cli.ok("tag", "create", "lakefs://demo/v1", MAIN)
@@ -74,7 +74,7 @@ def test_push(cli: Cli, demo: Demo, golden: Golden) -> None:
     )
 
 
-def test_clone(cli: Cli, colleague: Colleague, golden: Golden, tmp_path: Path) -> None:
+def test_clone_creates_refs(cli: Cli, colleague: Colleague, golden: Golden, tmp_path: Path) -> None:
     namespace = str(colleague.namespace)
     golden(
         "clone",
@@ -93,7 +93,9 @@ def test_clone(cli: Cli, colleague: Colleague, golden: Golden, tmp_path: Path) -
     assert not (tmp_path / "nothing").exists()
 
 
-def test_fetch_and_pull(cli: Cli, demo: Demo, colleague: Colleague, golden: Golden) -> None:
+def test_fetch_and_pull_update_refs(
+    cli: Cli, demo: Demo, colleague: Colleague, golden: Golden
+) -> None:
     colleague.share("theirs", {"c": "1"})
     demo.stage({"d": "1"})
     golden(
@@ -124,7 +126,7 @@ def test_fetch_and_pull(cli: Cli, demo: Demo, colleague: Colleague, golden: Gold
     assert set(demo.contents()) == {"a", "b", "c", "d", "e", "f"}
 
 
-def test_conflicts(cli: Cli, demo: Demo, colleague: Colleague, golden: Golden) -> None:
+def test_pull_lists_conflicts(cli: Cli, demo: Demo, colleague: Colleague, golden: Golden) -> None:
     colleague.share("theirs", {"a": "theirs"})
     demo.stage({"a": "mine"})
     results = [cli("pull", MAIN)]
@@ -138,7 +140,9 @@ def test_conflicts(cli: Cli, demo: Demo, colleague: Colleague, golden: Golden) -
     assert demo.messages()[0] == "Ours, on purpose"
 
 
-def test_force(cli: Cli, demo: Demo, colleague: Colleague, golden: Golden) -> None:
+def test_force_with_lease_moves_a_branch_back(
+    cli: Cli, demo: Demo, colleague: Colleague, golden: Golden
+) -> None:
     colleague.share("theirs", {"c": "1"})
     demo.commit("mine", {"d": "1"})
     head = demo.head("main")
@@ -154,7 +158,7 @@ def test_force(cli: Cli, demo: Demo, colleague: Colleague, golden: Golden) -> No
     )
 
 
-def test_words_that_do_not_go_together(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_contradicting_options_are_refused(cli: Cli, demo: Demo, golden: Golden) -> None:
     assert demo.namespace.is_dir()
     golden(
         "push_refuses",
@@ -170,14 +174,16 @@ def test_words_that_do_not_go_together(cli: Cli, demo: Demo, golden: Golden) -> 
     )
 
 
-def test_some_refs_are_refused(cli: Cli, demo: Demo, colleague: Colleague, golden: Golden) -> None:
+def test_push_all_reports_refused_refs(
+    cli: Cli, demo: Demo, colleague: Colleague, golden: Golden
+) -> None:
     colleague.share("theirs", {"c": "1"})
     demo.commit("mine", {"d": "1"})
     demo.branch("dev")
     golden("push_some", cli("push", DEMO, "--all"), cli("push", DEMO, "--all", "--json"))
 
 
-def test_an_interrupted_push_is_told(
+def test_an_interrupted_push_is_reported(
     cli: Cli, demo: Demo, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     demo.commit("first", {"a": "1"})
@@ -197,7 +203,7 @@ def test_an_interrupted_push_is_told(
     )
 
 
-def test_a_ref_object_that_is_not_ours(cli: Cli, demo: Demo) -> None:
+def test_a_foreign_ref_object_is_reported(cli: Cli, demo: Demo) -> None:
     demo.commit("first", {"a": "1"})
     cli.ok("push", MAIN)
     demo.commit("second", {"a": "2"})
@@ -208,7 +214,7 @@ def test_a_ref_object_that_is_not_ours(cli: Cli, demo: Demo) -> None:
     assert "refs/branches/main" in result.error["message"]
 
 
-def test_sharing_by_itself_without_the_bucket(
+def test_automatic_sync_works_without_the_bucket(
     cli: Cli, colleague: Colleague, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.setenv("LAKECLI_SYNC", "auto")

@@ -1,4 +1,4 @@
-"""What a command imports: nothing that it does not use."""
+"""A command imports only what it uses."""
 
 from __future__ import annotations
 
@@ -112,14 +112,14 @@ def test_local_commands_load_nothing_heavy(cli: Cli, line: str) -> None:
         "tag list lakefs://demo",
     ],
 )
-def test_who_shares_nothing_loads_nothing_of_it(cli: Cli, line: str) -> None:
+def test_local_commands_load_nothing_for_sharing(cli: Cli, line: str) -> None:
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
     (cli.directory / "a").write_text("a")
     cli.ok("fs", "upload", "-s", cli.directory / "a", "lakefs://demo/main/a")
     assert modules_after(*line.split()) & SHARING == set()
 
 
-def test_a_new_branch_asks_whether_garbage_is_collected_and_loads_no_more(cli: Cli) -> None:
+def test_branch_create_loads_only_the_check_of_collection(cli: Cli) -> None:
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
     modules = modules_after("branch", "create", "lakefs://demo/dev", "-s", "lakefs://demo/main")
     asked = {"lakecli.remote", "lakecli.repository.core.gc_guard"}

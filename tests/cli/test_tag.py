@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.support.golden import Cli, Golden
 
 
-def test_create(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_create_makes_a_tag(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.commit("first", {"a": "1"})
     golden(
         "tag_create",
@@ -24,7 +24,7 @@ def test_create(cli: Cli, demo: Demo, golden: Golden) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_create_refuses(cli: Cli, golden: Golden) -> None:
+def test_create_refuses_bad_input(cli: Cli, golden: Golden) -> None:
     main = "lakefs://demo/main"
     cli.ok("tag", "create", "lakefs://demo/v1", main)
     golden(
@@ -44,7 +44,7 @@ def test_create_refuses(cli: Cli, golden: Golden) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_list(cli: Cli, golden: Golden) -> None:
+def test_list_pages_tags(cli: Cli, golden: Golden) -> None:
     for name in ("v1.10", "v1.2", "w"):
         cli.ok("tag", "create", f"lakefs://demo/{name}", "lakefs://demo/main")
     golden(
@@ -58,7 +58,7 @@ def test_list(cli: Cli, golden: Golden) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_show_and_delete(cli: Cli, golden: Golden) -> None:
+def test_show_prints_and_delete_removes_a_tag(cli: Cli, golden: Golden) -> None:
     cli.ok("tag", "create", "lakefs://demo/v1", "lakefs://demo/main")
     cli.ok("tag", "create", "lakefs://demo/v2", "lakefs://demo/main")
     golden(

@@ -31,11 +31,11 @@ from lakecli.cli.text import (
         (10**21, "1.0 ZB"),
     ],
 )
-def test_human_size(size: int, shown: str) -> None:
+def test_human_size_has_si_units(size: int, shown: str) -> None:
     assert human_size(size) == shown
 
 
-def test_dates() -> None:
+def test_dates_are_local_or_rfc3339() -> None:
     when = datetime(2026, 3, 1, 13, 0, 5, tzinfo=timezone(timedelta(hours=1)))
     assert local_date(when) == "2026-03-01 12:00:05 +0000 UTC"
     assert rfc3339(when) == "2026-03-01T12:00:05Z"
@@ -58,7 +58,7 @@ def test_dates() -> None:
         (b"", ""),
     ],
 )
-def test_quote_path(path: bytes, shown: str) -> None:
+def test_quote_path_quotes_as_git_does(path: bytes, shown: str) -> None:
     assert quote_path(path) == shown
 
 
@@ -79,7 +79,7 @@ def test_one_line_keeps_quotes() -> None:
     assert one_line('no "a\nb" at c\\d\x1b[31m') == 'no "a\\nb" at c\\d\\033[31m'
 
 
-def test_metadata() -> None:
+def test_metadata_is_aligned() -> None:
     assert list(metadata_lines({"b": "2", "a long key of words": "x\ny"})) == [
         "Metadata:",
         '\ta long key of words = "x\\ny"',
@@ -88,7 +88,7 @@ def test_metadata() -> None:
     assert list(metadata_lines({})) == []
 
 
-def test_table() -> None:
+def test_table_is_boxed() -> None:
     assert list(table_lines(("Branch", "Id"), [("main", "1"), ("数据", "22")])) == [
         "+--------+----+",
         "| BRANCH | ID |",

@@ -1,4 +1,4 @@
-"""Entries that name files of this machine, other buckets and places that are none."""
+"""Entries that name local files, other buckets and invalid places."""
 
 from __future__ import annotations
 
@@ -179,7 +179,9 @@ READERS = {
 
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.parametrize("reader", READERS)
-def test_no_command_follows_it(stage: Stage, opened: list[str], reader: str, kind: str) -> None:
+def test_no_command_follows_a_foreign_address(
+    stage: Stage, opened: list[str], reader: str, kind: str
+) -> None:
     stage.plant(kind)
     opened.clear()
     run: Callable[[Stage], Result]
@@ -199,7 +201,7 @@ def test_no_command_follows_it(stage: Stage, opened: list[str], reader: str, kin
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_no_library_follows_it(stage: Stage, kind: str) -> None:
+def test_no_library_function_follows_a_foreign_address(stage: Stage, kind: str) -> None:
     stage.plant(kind)
     fs = LakeFileSystem(skip_instance_cache=True)
     assert fs.cat_file(f"{MAIN}/t/good") == GOOD
@@ -242,9 +244,7 @@ def test_the_hint_is_the_command_that_allows_it(stage: Stage) -> None:
     assert stage.cli("fs", "cat", f"{MAIN}/t/bad").exit_code == ExitCode.REFUSED
 
 
-def test_places_are_prefixes_of_whole_components(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_places_match_whole_path_components(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.plant("other bucket")
     for place, code in (
         (f"{stage.other}x", ExitCode.REFUSED),
@@ -256,7 +256,7 @@ def test_places_are_prefixes_of_whole_components(
         assert stage.cli("fs", "cat", f"{MAIN}/t/bad").exit_code == code, place
 
 
-def test_files_are_allowed_for_a_directory_alone(
+def test_local_files_are_allowed_for_a_directory_repository_only(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAKECLI_TRUST_ADDRESSES", f"/ {stage.secret.parent}"[2:])
@@ -269,7 +269,7 @@ def test_files_are_allowed_for_a_directory_alone(
         assert "never followed" in result.stderr
 
 
-def test_what_was_staged_here_is_allowed(stage: Stage) -> None:
+def test_objects_staged_here_are_allowed(stage: Stage) -> None:
     options = (
         "--location",
         f"{stage.other}/secret",
@@ -282,13 +282,13 @@ def test_what_was_staged_here_is_allowed(stage: Stage) -> None:
     assert stage.cli.ok("fs", "cat", f"{MAIN}/t/bad").stdout_bytes == CANARY
 
 
-def test_what_was_imported_here_is_allowed(stage: Stage) -> None:
+def test_objects_imported_here_are_allowed(stage: Stage) -> None:
     stage.cli.ok("commit", MAIN, "-m", "good")
     stage.cli.ok("import", "--from", stage.other, "--to", f"{MAIN}/in/")
     assert stage.cli.ok("fs", "cat", f"{MAIN}/in/secret").stdout_bytes == CANARY
 
 
-def test_a_directory_becomes_part_of_a_bucket_by_its_bytes_only(stage: Stage) -> None:
+def test_importing_a_directory_into_a_bucket_needs_copy(stage: Stage) -> None:
     stage.cli.ok("commit", MAIN, "-m", "good")
     importing = ("import", "--from", stage.secret.parent, "--to", f"{MAIN}/in/")
     if stage.namespace.startswith("local://"):
@@ -305,7 +305,7 @@ def test_a_directory_becomes_part_of_a_bucket_by_its_bytes_only(stage: Stage) ->
 
 
 @pytest.mark.parametrize("copy", [False, True])
-def test_a_list_names_only_files_beside_it(stage: Stage, *, copy: bool) -> None:
+def test_a_manifest_names_only_files_beside_it(stage: Stage, *, copy: bool) -> None:
     stage.cli.ok("commit", MAIN, "-m", "good")
     lists = stage.cli.directory / "lists"
     lists.mkdir()
@@ -369,7 +369,7 @@ def test_clone_asks_in_a_terminal(stage: Stage, monkeypatch: pytest.MonkeyPatch)
     assert stage.cli.ok("fs", "cat", f"{MAIN}/t/bad").stdout_bytes == CANARY
 
 
-def test_what_is_never_followed_is_not_offered(stage: Stage) -> None:
+def test_clone_does_not_offer_places_that_are_never_followed(stage: Stage) -> None:
     stage.plant("metadata service")
     said = clone(stage).stderr
     assert "never follows" in said
@@ -379,12 +379,12 @@ def test_what_is_never_followed_is_not_offered(stage: Stage) -> None:
 @pytest.mark.parametrize(
     "place", ["", "ftp://x", "https://169.254.169.254/", "s3://", "bucket", "local://x", "/"]
 )
-def test_what_is_no_place_cannot_be_set(cli: Cli, place: str) -> None:
+def test_malformed_places_cannot_be_set(cli: Cli, place: str) -> None:
     result = cli("config", "set", "trust.addresses", f"s3://a {place or '...'}")
     assert result.exit_code == ExitCode.USAGE
 
 
-def test_a_list_in_the_file(cli: Cli) -> None:
+def test_places_can_be_a_list_in_the_file(cli: Cli) -> None:
     home = Path(os.environ["LAKECLI_HOME"])
     home.mkdir(exist_ok=True)
     (home / "config.toml").write_text(
