@@ -27,7 +27,7 @@ def repository(lake: Lake, tmp_path: Path) -> Repository:
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> FaultyStore:
-    """The one store that every namespace of this process lies in, whatever its URI."""
+    """One store for every namespace of this process, whatever its URI."""
     store = FaultyStore()
     registry = "lakecli.objectstore.registry"
     monkeypatch.setattr(f"{registry}.open_store", lambda _uri, region="": store)

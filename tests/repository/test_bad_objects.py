@@ -1,4 +1,4 @@
-"""One bad object in the bucket is left out and named; everything else is cloned and fetched."""
+"""A bad object in the bucket is skipped and named; everything else is cloned and fetched."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def test_fetch_reads_the_other_refs_beside_a_bad_one(
     one.store.put(SIDE, make(one.store), ANY)
     make_commit(one, b"b")
     push(one, "main", options=ME)
-    for _ in range(2):  # it is named as long as it is there
+    for _ in range(2):  # it is named at every fetch
         report = fetch(two)
         (damage,) = report.damaged
         assert (damage.kind, damage.name, damage.key) == ("branch", "side", SIDE)
         assert damage.what
     assert position(two) == branch.show(one, "main").commit_id
-    assert tracked(two)["branch", "side"] == known["branch", "side"]  # what was known stays
+    assert tracked(two)["branch", "side"] == known["branch", "side"]  # the known position stays
     assert not [each for each in report.updated if each.name == "side"]
 
 
@@ -130,7 +130,7 @@ def test_push_refuses_a_bad_ref_until_it_is_repaired(
 
 
 def test_an_object_that_is_too_large_is_never_fetched_whole() -> None:
-    """Only a store that is asked for a beginning can spare the rest."""
+    """The store gives only the beginning that was requested."""
     read: list[int | None] = []
 
     class Measured(CountingStore):
@@ -146,7 +146,7 @@ def test_an_object_that_is_too_large_is_never_fetched_whole() -> None:
 
 
 def forged_pack(store: ObjectStore, repository: Repository, **fields: Any) -> tuple[str, PackId]:
-    """Write a pack with a sound commit and one whose fields are no such fields; its ID is right."""
+    """Write a pack, under its correct ID, with a sound commit and a malformed one."""
     with repository.lake.kv.read() as txn:
         head = RefStore(txn, repository.key).get_branch("main").commit_id
         sound = RefStore(txn, repository.key).get_commit(head)
@@ -261,7 +261,7 @@ def test_fetch_reads_the_other_packs_beside_a_bad_one(
         data = b"garbage"
     bad = PackId.of_bytes(h(data)) if damage != "garbage" else PackId("9" * 64)
     one.store.put(layout.pack_key(bad), data, ANY)
-    # The ref names the bad one, so that all packs are listed and read.
+    # The ref names the bad pack, so all packs are listed and read.
     fields = json.loads(one.store.get(layout.ref_key("branch", "main")))
     fields["moves"][0]["pack"] = bad
     one.store.put(layout.ref_key("branch", "main"), json.dumps(fields).encode(), ANY)

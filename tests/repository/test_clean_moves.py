@@ -1,4 +1,4 @@
-"""Moving a clean branch on which records are staged that change nothing."""
+"""Moving a clean branch with staged entries that change nothing."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ MOVES = {"merge": _merge, "cherry-pick": _cherry_pick, "revert": _revert, "impor
 
 
 def prepare(repository: Repository, move: str = "merge") -> None:
-    """Make a main that a move takes from `BEFORE` to `AFTER`."""
+    """Make a branch main that a move takes from `BEFORE` to `AFTER`."""
     first, second = (AFTER, BEFORE) if move == "revert" else (BEFORE, AFTER)
     stage(repository, "main", dict(first))
     commit(repository, "main", message="before", committer="me")
@@ -290,7 +290,9 @@ def test_changes_sealed_by_another_commit_meanwhile_are_not_discarded(tmp_path: 
         prepare(repository)
         stage_no_ops(repository)
         lake.runtime = lake.runtime._replace(on_step=seal_other_changes)
-        with pytest.raises(KeyboardInterrupt):  # it goes on with what the other one had sealed
+        with pytest.raises(
+            KeyboardInterrupt
+        ):  # it continues with the tokens that the other one sealed
             commit(repository, "main", message="none", committer="me")
         assert branch.show(repository, "main").sealed_tokens
         assert read(repository, "main") == checksums({**AFTER, b"late": b"1"})
@@ -363,12 +365,12 @@ def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
 
 
 def share(repository: Repository) -> None:
-    """Send and take everything, as a command does that shares by itself."""
+    """Push and fetch everything, as a command under ``sync = auto`` does."""
     shared(repository, lambda _: None)
 
 
 def shared(repository: Repository, act: Callable[[Repository], object]) -> None:
-    """Do something as a command that shares by itself."""
+    """Do something as a command under ``sync = auto``."""
     sharing = synced(repository, "somebody")
     sharing.catch_up()
     act(sharing.repository)
@@ -432,7 +434,7 @@ def test_a_branch_that_follows_drops_staged_entries_without_changes(
         commit(bob, "main", message="mine", committer="me")
         assert read(bob, "main@") == checksums({**AFTER, **changes})
         undo(bob)
-    restore(bob, _kinds(bob)["test"])  # as it was after the last staging, before the fetch
+    restore(bob, _kinds(bob)["test"])  # the state after the last staging, before the fetch
     assert staged(bob) == before
     assert read(bob, "main@") == checksums(BEFORE)
 
@@ -478,7 +480,7 @@ def test_undo_after_following_restores_only_the_staging(
     shared(ada, _merge)
     shared(bob, lambda _: None)
     assert read(bob, "main") == checksums(AFTER)
-    undo(bob)  # of the second staging: what is left is the removal
+    undo(bob)  # of the second staging; the removal stays
     assert read(bob, "main") == checksums({b"c": b"1", b"new": b"2"})
     undo(bob)
     assert read(bob, "main") == checksums(AFTER)

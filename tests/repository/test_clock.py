@@ -1,4 +1,4 @@
-"""A clock that is far from the store's is told by every command that writes dates."""
+"""Every command that writes dates reports a clock far from the store's."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_every_command_that_writes_dates(
     hours: int, words: str, repository: Repository, bucket: FaultyStore
 ) -> None:
     set_date(bucket, timedelta(hours=hours))
-    assert repository.store is not None  # it was asked something
+    assert repository.store is not None  # it has answered a request
     commands: dict[str, Callable[[], object]] = {
         "commit": lambda: make_commit(repository, b"a"),
         "branch": lambda: branch.create(repository, "dev", source="main"),

@@ -1,4 +1,4 @@
-"""Making a clone of what lies in a namespace."""
+"""Cloning a repository from its namespace."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def second(tmp_path: Path) -> Iterator[Lake]:
 
 
 def everything(repository: Repository) -> dict[str, Any]:
-    """Refs, the commits that they reach, and what those read as."""
+    """Return refs, the commits that they reach, and their contents."""
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
         positions = {f"branch {each.name}": each.commit_id for each in refs.iter_branches()}
@@ -83,7 +83,7 @@ def test_clone_rebuilds_a_lost_local_store(first: Repository, second: Lake) -> N
     assert (made.branches, made.tags, made.commits, made.left_out) == (2, 1, 4, ())
     assert made.repository.record == replace(first.record, region="")
     assert read(made.repository, "main") == checksums({b"a": b"a", b"c": b"c"})
-    # And it goes on from there.
+    # Work continues from there.
     make_commit(made.repository, b"d")
     push(made.repository, "main", options=ME)
     fetch(first)
@@ -324,7 +324,7 @@ def test_replaced_packs_are_deleted_after_a_day(
     there = {info.key.removeprefix(layout.COMMITS) for info in bucket.list(layout.COMMITS)}
     assert len(there) < len(written)
     assert written[-1] in there
-    # What a slow reader may have listed within the last day is still there.
+    # Packs that a slow reader may have listed within the last day still exist.
     assert there.issuperset(written[-4:])
     move.apply(
         first.store,
@@ -346,7 +346,7 @@ BRANCHES = 1_000
 
 
 def long_history(repository: Repository) -> list[Commit]:
-    """Give the bucket packs as a thousand pushes of ten commits leave them, and many branches."""
+    """Give the bucket the packs of a thousand pushes of ten commits, and many branches."""
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
         newest = refs.get_commit(refs.get_branch("main").commit_id)
@@ -370,7 +370,7 @@ def long_history(repository: Repository) -> list[Commit]:
     for number in range(BRANCHES):
         after = history[-1 - 10 * number].id
         name = "main" if number == 0 else f"branch-{number}"
-        gone = PackId(f"{number:064x}")  # a pack that was merged into another one long ago
+        gone = PackId(f"{number:064x}")  # a pack that was consolidated long ago
         intent = Intent(
             "branch", name, WriteId(f"{number:032x}"), None, after, "me", WHEN, "push", gone
         )

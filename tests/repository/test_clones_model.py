@@ -1,4 +1,4 @@
-"""Three clones of one bucket against a plain model: random commands of Git's, and undo and redo."""
+"""Three clones of one bucket against a plain model: random commands, undo and redo."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CHANGES = st.dictionaries(PATHS, st.none() | CONTENTS, min_size=1, max_size=4)
 
 @dataclass
 class Local:
-    """What a branch is here."""
+    """The model of a branch."""
 
     head: CommitId
     staged: dict[bytes, bytes | None] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Local:
 
 @dataclass
 class Machine:
-    """One clone: what `undo` may bring back is `refs`, as it was before each operation."""
+    """The model of a clone; `refs` before each operation is what `undo` restores."""
 
     branches: dict[str, Local] = field(default_factory=dict)
     tags: dict[str, CommitId] = field(default_factory=dict)
@@ -121,11 +121,11 @@ class ThreeClones(RuleBasedStateMachine):
         return {path: data for path, data in local.staged.items() if head.get(path) != data}
 
     def operation(self, number: int) -> None:
-        """Remember what the next operation starts from."""
+        """Record the state before the next operation."""
         self.before[number].append(self.machines[number].refs)
 
     def made(self, number: int, name: str, tree: Tree) -> None:
-        """Take over a commit that was just made."""
+        """Add a commit that was just made."""
         repository, machine = self.repository(number), self.machines[number]
         head = branch.show(repository, name).commit_id
         with repository.lake.kv.read() as txn:
@@ -143,7 +143,7 @@ class ThreeClones(RuleBasedStateMachine):
             if commit_id is None:
                 continue
             machine.known |= self.history(commit_id)
-            # A tag that was taken away here does not come again by itself.
+            # A tag that was deleted here does not come back.
             if kind == "tag" and is_new:
                 machine.tags.setdefault(name, commit_id)
         if machine.tags != before[1]:
@@ -191,7 +191,7 @@ class ThreeClones(RuleBasedStateMachine):
         try:
             commit(repository, name, message="m", committer=str(number))
         except StagedConflict as error:
-            # Only a pull moves a head under staged changes, and it refuses where they meet.
+            # Only a pull moves a head under staged changes, and it refuses conflicts.
             raise AssertionError(error.paths) from error
         self.before[number].append(before)
         tree = {**self.trees[local.head], **local.staged}
@@ -259,7 +259,7 @@ class ThreeClones(RuleBasedStateMachine):
         self.check(number)
 
     def merged(self, source: CommitId, destination: CommitId) -> Tree | None:
-        """Merge two trees; where there are several best bases, with each that gives a result.
+        """Merge two trees, with each of several best bases that gives a result.
 
         Which of several is taken is tested with the refs: here any is right.
         """
@@ -288,7 +288,7 @@ class ThreeClones(RuleBasedStateMachine):
             return
         here, there = machine.branches[name].head, self.bucket.get(("branch", name))
         if there is not None and there not in machine.known:
-            self.fetched(number)  # to see whether what is there is reached from here
+            self.fetched(number)  # to see whether the branch there is reached from here
         if there is not None and not self.related(here, there):
             with pytest.raises(NonFastForward):
                 push(self.repository(number), name, kind="branch", options=options)
@@ -421,7 +421,7 @@ class ThreeClones(RuleBasedStateMachine):
         try:
             undo(repository)
         except Refused:
-            # What the bucket has seen stays: something that moved is what the bucket knows.
+            # A move that the bucket has seen is not undone.
             assert any(
                 self.bucket.get(("branch", name)) is not None or ("branch", name) in machine.tracked
                 for name in {*present[0], *wanted[0]}
@@ -439,7 +439,7 @@ class ThreeClones(RuleBasedStateMachine):
 
 
 class ThreeClonesForLonger(ThreeClones):
-    """The same for some minutes."""
+    """Run the model for some minutes."""
 
 
 SHORT = settings(

@@ -119,7 +119,7 @@ def test_a_commit_names_the_one_that_took_its_changes(tmp_path: Path) -> None:
         repository = make_repository(lake, tmp_path)
         stage(repository, "main", {b"a": b"1"})
         pending.append("an interfering commit")
-        # The faster commit takes everything that is sealed, ours included, and says so.
+        # The faster commit takes everything that is sealed, including ours, and reports it.
         with pytest.raises(LostRace, match="another commit took the staged changes") as lost:
             commit(repository, "main", message="slower", committer="me")
 
@@ -161,7 +161,7 @@ def test_a_merge_that_loses_a_race_is_rebuilt_on_the_new_head(
 
 
 def test_a_commit_that_loses_a_race_is_rebuilt_on_the_new_head(tmp_path: Path) -> None:
-    """A pull that moves the branch forward meanwhile leaves what is sealed on it."""
+    """A pull that moves the branch forward meanwhile leaves the sealed changes on it."""
     with Clones.make(tmp_path, "ada", "bob") as clones:
         ada, bob = clones.repositories
         make_commit(bob, b"b")

@@ -1,4 +1,4 @@
-"""What one read of one object asks of a bucket, counted."""
+"""Requests and bytes of reading one object from a bucket."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 ENTRIES = 100_000
-"""A million would add 27 kB of metarange to what is read, and nothing else."""
+"""A million objects would add only 27 kB of metarange."""
 
 MAX_REQUESTS = 5
 MAX_BYTES = 1_000_000
 
 
 class CountingStore(MemoryStore):
-    """A bucket that counts what it is asked and what it answers."""
+    """A bucket that counts requests and bytes."""
 
     requests = 0
     answered = 0

@@ -1,4 +1,4 @@
-"""A directory that files are written into, and never out of."""
+"""Writing files below a directory, and never outside."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def tree(root: Path) -> dict[str, bytes]:
-    """All files below a directory."""
+    """Return all files below a directory."""
     return {
         path.relative_to(root).as_posix(): path.read_bytes()
         for path in root.rglob("*")
@@ -30,7 +30,7 @@ def tree(root: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A directory that nothing may be written to."""
+    """A directory without write permission."""
     path = tmp_path / "outside"
     path.mkdir()
     (path / "precious").write_bytes(b"mine")

@@ -1,4 +1,4 @@
-"""What `lakecli doctor` sees around the namespace: the local store, the cache, disks, the owner."""
+"""Checks of `lakecli doctor` around the namespace: local store, cache, disks, owner."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 LOCAL_NAMES = ("local-store", "map", "cache", "disk-space")
 ALL_NAMES = (*LOCAL_NAMES, *probe.NAMES, *doctor.TRAILING, doctor.OUTSIDE)
 ELSEWHERE = {"multipart", "checksums", "presign", "to-presign"}
-"""What a directory has none of."""
+"""Checks that a directory skips."""
 
 INSTRUMENTS = Instruments(system_now, random_id)
 
@@ -235,7 +235,7 @@ def test_a_malformed_namespace_is_refused() -> None:
         doctor.examine_namespace("ftp://host", INSTRUMENTS, free_space=plenty)
 
 
-# Whose it is
+# Ownership
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_namespace_that_another_repository_took_is_reported(
     assert found["claim"].fix
 
 
-# What clones share, and what may be done
+# Shared refs, and permissions
 
 
 def with_store(repository: Repository, **settings: Any) -> FaultyStore:
@@ -292,7 +292,7 @@ def looked_at(repository: Repository, store: FaultyStore) -> dict[str, Check]:
 
 
 def allowed(found: dict[str, Check]) -> dict[str, str]:
-    """Return what each group of commands lacks."""
+    """Return the missing permissions of each group of commands."""
     return {
         purpose.name: found[purpose.name].details.get("lacks", "not known")
         for purpose in purposes.PURPOSES
@@ -400,7 +400,7 @@ def test_a_repository_of_a_newer_lakecli_is_reported(
     assert found.fix == "upgrade lakecli"
 
 
-# The whole
+# All checks together
 
 
 def of_kind(kind: ErrorKind, name: str = "x") -> Check:

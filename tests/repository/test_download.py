@@ -94,7 +94,7 @@ def test_one_object_is_downloaded(anywhere: Repository, tmp_path: Path) -> None:
     entry = download_object(anywhere, "main", b"a/b", target=target, options=options)
     assert target.read_bytes() == b"data" * 1_000_000
     assert progress.size == entry.size == 4_000_000
-    # Without a time of its own a file gets that of its upload.
+    # An object without a file time gets the time of its upload.
     assert target.stat().st_mtime == entry.modified_at.timestamp()
 
 

@@ -1,4 +1,4 @@
-"""What is acknowledged outlives a power cut: the order of writes, syncs, names and staging."""
+"""Acknowledged writes survive a power cut: the order of writes, syncs, names and staging."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_every_flush_makes_all_files_durable(
     batch.flush()
     disk.check(f"{count} files flushed")
     assert len(list(store.list())) == count + 4 * there
-    # A new name in a directory whose own name is durable by now.
+    # A new name in a directory whose name is durable.
     batch.put_new("data/00/later", b"later")
     batch.flush()
     disk.check("another flush")
@@ -100,7 +100,7 @@ def test_every_flush_makes_all_files_durable(
 def test_nothing_is_visible_before_its_contents_are_durable(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise somebody else could refer to what a power cut takes."""
+    """Otherwise another process could refer to an object that a power cut loses."""
     import os
 
     store = LocalStore(str(root))
@@ -134,7 +134,7 @@ def test_nothing_is_visible_before_its_contents_are_durable(
     assert set(checked) == {"link", "rename"}
 
 
-# Every path that acknowledges something
+# All ways to acknowledge a write
 
 
 def test_staging_and_refs_refer_only_to_durable_objects(
@@ -161,7 +161,7 @@ def test_staging_and_refs_refer_only_to_durable_objects(
 
 
 def actions(repository: Repository, source: Path) -> dict[str, Callable[[], object]]:
-    """Return what acknowledges something, in an order in which it can be done."""
+    """Return the commands that acknowledge writes, in an order in which they can run."""
     for number in range(40):
         path = source / f"{number % 5}" / f"{number}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Learning where the refs in the bucket stand."""
+"""Fetching the positions of the refs in the bucket."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_fetch_reads_only_new_objects(clones: tuple[Repository, ...], bucket: Fa
     fetch(two)
     bucket.calls.clear()
     assert changes(two) == []
-    # What the repository is, and the state of collection; one LIST of refs.
+    # repository.json and the state of garbage collection; one LIST of refs.
     assert (bucket.calls["get"], bucket.calls["list"]) == (2, 1)
     make_commit(one, b"b", "b1")
     share(one, "b1")
@@ -131,7 +131,7 @@ def test_packs_that_no_ref_needs_are_not_read(
     share(one, "main")
     fetch(two)
     made = make_commit(one, b"b")
-    for number in range(5):  # those of others, who lost a race
+    for number in range(5):  # packs of others, who lost a race
         write_pack(bucket, [replace(made, message=f"lost {number}")])
     share(one, "main")
     bucket.calls.clear()
@@ -154,7 +154,7 @@ def test_fetch_lists_packs_when_many_are_new(
 
 
 class LatePacks:
-    """A listing that leaves out some packs."""
+    """A store whose listing lacks some packs."""
 
     def __init__(self, store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> None:
         self.hidden: set[str] = set()
@@ -205,7 +205,9 @@ def test_a_ref_whose_commits_are_not_there_yet_stays_where_it_was(
     assert ("other", Change.INCOMPLETE) in report
     assert position(two, "other") is None
     assert position(two) == first.id
-    assert ("other", Change.INCOMPLETE) in changes(two)  # and not taken for whole the next time
+    assert ("other", Change.INCOMPLETE) in changes(
+        two
+    )  # and not considered complete at the next fetch
     bucket.bucket.objects.update({f"ns/{key}": value for key, value in kept.items()})
     late.hidden = set()
     assert changes(two) == [("other", Change.NEW)]

@@ -1,4 +1,4 @@
-"""Transfers through a network that fails now and then."""
+"""Transfers through a network with temporary failures."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def is_large(method: str, path: str) -> bool:
 def in_turn(
     proxy: FlakyProxy, matches: Callable[[str, str], bool], troubles: list[Trouble]
 ) -> Callable[[str, str], Trouble | None]:
-    """Spoil the first requests that match, each in another way."""
+    """Fail the first requests that match, each in another way."""
     left = list(troubles)
 
     def trouble(method: str, path: str) -> Trouble | None:
@@ -81,7 +81,7 @@ def test_transfers_survive_temporary_failures(
     report = upload_tree(repository, "main", b"", source=source, options=UP)
     assert (report.uploaded, report.failures) == (2, [])
     parts = [count for (method, path), count in proxy.counts.items() if is_part(method, path)]
-    assert (len(parts), sum(parts)) in {(5, 15), (5, 13)}  # an empty answer cannot be cut
+    assert (len(parts), sum(parts)) in {(5, 15), (5, 13)}  # an empty answer cannot be truncated
     proxy.trouble = in_turn(proxy, is_large, troubles)
     fetched = download_tree(repository, "main", b"", target=tmp_path / "t", options=DOWN)
     assert (fetched.downloaded, fetched.failures) == (2, [])

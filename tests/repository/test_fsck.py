@@ -44,7 +44,7 @@ def namespace(repository: Repository, tmp_path: Path) -> Path:
 
 
 def sole_object(namespace: Path, kind: str) -> Path:
-    """One object of a kind that the tree of ``main`` needs."""
+    """Return an object of a kind that the tree of ``main`` needs."""
     if kind == "data":
         return min(path for path in (namespace / DATA).rglob("*") if path.is_file())
     wanted = b"type" + kind.encode() + b"s"

@@ -70,7 +70,7 @@ def test_a_token_in_use_again_stays(tmp_path: Path) -> None:
         stage(repository, "main", {b"a": b"1"})
         token = branch.show(repository, "main").staging_token
         commit(repository, "main", message="old", committer="me")
-        with lake.kv.write() as txn:  # as undoing the commit does
+        with lake.kv.write() as txn:  # as undo of the commit does
             refs = RefStore(txn, repository.key)
             refs.put_branch(replace(refs.get_branch("main"), sealed_tokens=(token,)))
         let_pass(repository, clock, LATER)
@@ -128,7 +128,7 @@ class TestWrongClocks:
         for expected in ("right", "wrong", "two", "one"):
             assert rev_parse(repository, "main").commit.message == expected
             undo(repository)
-            undo(repository)  # what was staged for it
+            undo(repository)  # undo of the staging
 
     @pytest.mark.parametrize("year", [1972, 2025])
     def test_nothing_expires_while_the_clock_is_behind(
@@ -152,7 +152,7 @@ class TestWrongClocks:
             let_pass(repository, clock, LATER)
             while housekeeping.tidy(repository):
                 pass
-            assert kinds(repository) == []  # and they do not stay for ever
+            assert kinds(repository) == []  # they expire in the end
 
     def test_one_command_in_the_future_deletes_nothing(
         self, repository: Repository, clock: Ticking

@@ -1,4 +1,4 @@
-"""Bytes into a namespace: what is sent, what is not, and files that change meanwhile."""
+"""Bringing files into a namespace: what is sent, and files that change meanwhile."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def file(tmp_path: Path) -> Callable[[bytes], bytes]:
 
 
 class Writes:
-    """A store that counts what is written."""
+    """A store that counts written objects."""
 
     def __init__(self, inner: ObjectStore) -> None:
         self.inner = inner
@@ -116,7 +116,7 @@ def test_a_stream_of_any_size_is_stored(store: ObjectStore, size: int) -> None:
     data = contents(size)
 
     class Dribble(io.RawIOBase):
-        """Gives less than it is asked for, as a pipe does."""
+        """Return fewer bytes than requested, as a pipe does."""
 
         def __init__(self) -> None:
             self._left = data
@@ -287,7 +287,7 @@ def test_a_full_disk_is_reported_as_an_error_of_the_namespace(
     store = LocalStore(str(tmp_path / "namespace"))
 
     class Full:
-        """A batch on a disk without room."""
+        """A batch on a full disk."""
 
         def spool(self) -> tuple[str, BinaryIO]:
             return "name", open("/dev/full", "wb", buffering=0)

@@ -1,4 +1,4 @@
-"""What an intent stores of a commit on its way, by this version and by earlier ones."""
+"""The landing that an intent stores, written by this version and by earlier ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOKEN = StagingToken(bytes(range(16)))
 
 
 class KilledError(BaseException):
-    """The process ended here."""
+    """The process was killed."""
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 
 
 def change_row(repository: Repository, change: dict[str, Any], *removed: str) -> None:
-    """Change the row of the only move that was begun."""
+    """Change the row of the only intent."""
     with repository.lake.kv.write() as txn:
         rows = IntentStore(txn, repository.key)
         ((id_, fields),) = rows.iter()

@@ -1,4 +1,4 @@
-"""Commands that clear what killed uploads left in a local namespace."""
+"""Commands that remove files of killed uploads from a local namespace."""
 
 from __future__ import annotations
 

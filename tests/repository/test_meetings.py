@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Meeting:
-    """A repository in which two commands meet: main with three commits, and a branch beside it."""
+    """A repository for two commands: main with three commits, and a branch."""
 
     def __init__(self, directory: Path, stack: ExitStack, *, shares: bool, staging: str) -> None:
         self.directory = directory
@@ -81,7 +81,7 @@ class Meeting:
             self._listens = True
 
     def run(self, command: Callable[[Repository], object]) -> str:
-        """Run a command as a process of its own would; return ``ok`` or the kind of its error."""
+        """Run a command like another process; return ``ok`` or the kind of its error."""
         process = type(self.repository)(self.repository.lake, self.repository.record)
         try:
             if self.shares:
@@ -98,7 +98,7 @@ class Meeting:
     def run_with(
         self, command: Callable[[Repository], object], step: int, act: Callable[[], None]
     ) -> str:
-        """Run a command, and something else before its step of this number."""
+        """Run a command, and call a function before its step of this number."""
         self.steps, self._pause, self._listens = [], (step, act), True
         try:
             return self.run(command)
@@ -110,7 +110,7 @@ class Meeting:
         return partial(COMMANDS[name], self)
 
     def state(self) -> State:
-        """Return what there is, after a last look at the bucket."""
+        """Return the state after a last fetch."""
         if self.shares:
             assert self.run(lambda _: None) == "ok"
             ref = find_ref(self.repository.store, "branch", "main")
@@ -122,7 +122,7 @@ class Meeting:
 
 
 class State(NamedTuple):
-    """What somebody sees of main."""
+    """The contents of main that one clone sees."""
 
     messages: tuple[str, ...]
     committed: dict[bytes, str]
@@ -161,7 +161,7 @@ COMMANDS: dict[str, Callable[[Meeting, Repository], object]] = {
 
 
 class Case(NamedTuple):
-    """Two commands, and where they meet."""
+    """Two commands, and the step at which the second one runs."""
 
     first: str
     second: str
@@ -175,7 +175,7 @@ class Case(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What the two commands replied, and what there is then."""
+    """The answers of the two commands, and the state after them."""
 
     first: str
     second: str
@@ -183,7 +183,7 @@ class Result(NamedTuple):
 
 
 def _cases() -> Iterator[ParameterSet]:
-    """Yield all pairs; of those that share by themselves, most are left to the nightly run."""
+    """Yield all pairs; most of those under ``sync = auto`` run nightly."""
     for first, second in product(COMMANDS, repeat=2):
         for staging in ("no", "no change", "a change"):
             quick = staging == "a change" and "commit" in (first, second)
@@ -196,7 +196,7 @@ def _cases() -> Iterator[ParameterSet]:
 
 @pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[ExitStack, Case], Meeting]:
-    """Make the same meeting once more, in a directory and a bucket of its own."""
+    """Set the pair up again, in a new directory and bucket."""
     number = count()
 
     def make(stack: ExitStack, case: Case) -> Meeting:

@@ -33,7 +33,7 @@ def put(
 
 @pytest.fixture
 def forked(repository: Repository) -> Repository:
-    """``side`` and ``main`` have one commit in common and one of their own."""
+    """Branches ``side`` and ``main`` with one common commit and one of each."""
     put(repository, "main", {b"both": b"0", b"kept": b"0", b"main": b"0", b"side": b"0"})
     branch.create(repository, "side", source="main")
     put(repository, "main", {b"main": b"1", b"both": b"main"})
@@ -96,7 +96,7 @@ def test_a_strategy_decides_conflicts(
 def test_a_merge_needs_only_a_clean_destination(forked: Repository) -> None:
     put(forked, "side", {b"new": b"1"})
     stage(forked, "side", {b"not": b"committed"})
-    stage(forked, "main", {b"kept": b"0"})  # as it is committed: no change
+    stage(forked, "main", {b"kept": b"0"})  # equal to the commit: no change
     merge(forked, "side", "main", ME)
     assert b"not" not in read(forked, "main")
 

@@ -82,7 +82,7 @@ class RepositoryMachine(RuleBasedStateMachine):
         self.parents: dict[CommitId, tuple[CommitId, ...]] = {}
         self.model: dict[str, ModelBranch] = {}
         self.named = 0
-        # Equal contents must have equal names, whatever the history.
+        # Equal contents have equal IDs, whatever the history.
         self.names_of_trees: dict[frozenset[tuple[bytes, bytes]], str] = {}
 
     def teardown(self) -> None:
@@ -99,7 +99,7 @@ class RepositoryMachine(RuleBasedStateMachine):
         assert (made.metarange_id == EMPTY_TREE) == (not tree)
 
     def effective(self, name: str) -> dict[bytes, bytes | None]:
-        """What is staged and differs from the head."""
+        """Return the staged entries that differ from the head."""
         head = self.trees[self.model[name].head]
         staged = self.model[name].staged
         return {path: data for path, data in staged.items() if head.get(path) != data}
@@ -182,7 +182,7 @@ class RepositoryMachine(RuleBasedStateMachine):
             if not any(each in self.ancestors(other) for other in bases if other != each)
         ]
         if len(best) > 1:
-            return  # which of several best bases is taken is tested with the refs
+            return  # the choice among several best bases is tested with the refs
         result = merged(self.trees[best[0]], self.trees[from_id], self.trees[into_id], strategy)
         options = MergeOptions("me", strategy=strategy)
         if self.trees[from_id] == self.trees[best[0]]:
@@ -240,7 +240,7 @@ class RepositoryMachine(RuleBasedStateMachine):
 
 
 class LongRepositoryMachine(RepositoryMachine):
-    """The same for some minutes."""
+    """Run the model for some minutes."""
 
 
 SHORT = settings(

@@ -1,4 +1,4 @@
-"""What ``_lakecli/repository.json`` tells, and asks for."""
+"""The fields and requirements of ``_lakecli/repository.json``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_repository_json_holds_what_a_clone_needs(repository: Repository) -> Non
 
 
 class Undecided(MemoryStore):
-    """Answers as S3 does while it cannot tell: 409, and nothing is there."""
+    """Answers 409 and writes nothing, as S3 does during a conflicting request."""
 
     def __init__(self, times: int, instead: Callable[[], object] = lambda: None) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Looking at objects: stat, listing, reading, presigning."""
+"""Reading objects: stat, listing, contents, presigned URLs."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_reading_resumes_after_a_broken_connection(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "RANGE", 100_000)
-    data = b"0123456789" * 200_000  # what is one piece is read by one call
+    data = b"0123456789" * 200_000  # a single piece is read by one call
     store = Breaking(after=123_456)
     serve(repository, store)
     entry = upload(repository, b"x", data)
@@ -193,7 +193,7 @@ def test_a_failed_connection_is_an_error(repository: Repository) -> None:
 
 
 class Signing(MemoryStore):
-    """A bucket that signs, and remembers what."""
+    """A bucket that signs URLs and records the requests."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Undo, redo and restore: what is kept for them, and what the bucket has to do with it."""
+"""Undo, redo and restore: what they need, and how they treat the bucket."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class TestHere:
     def test_both_parts_of_a_long_command_are_undone_and_redone(
         self, repository: Repository, monkeypatch: pytest.MonkeyPatch, between: str
     ) -> None:
-        """Another command comes between two transactions of one large `Stager.write`."""
+        """Another command runs between two transactions of one large `Stager.write`."""
         monkeypatch.setattr("lakecli.repository.core.stager.BATCH", 2)
         stage(repository, "main", {b"1": b"old", b"5": b"old"})
         commit(repository, "main", message="before", committer="me")
@@ -124,7 +124,7 @@ class TestHere:
             states.append((read(repository, "main"), read(repository, "main@")))
 
         def meddle() -> Any:
-            """Come before the second transaction."""
+            """Run before the second transaction."""
             monkeypatch.setattr(store, "write", second)
             return write()
 
@@ -162,7 +162,7 @@ class TestHere:
         assert (read(repository, "main"), read(repository, "main@")) == states[1]
 
     def test_a_running_commit_sees_what_was_undone(self, tmp_path: Path) -> None:
-        """The commit has sealed and built; then what it was built from is undone."""
+        """The staging is undone after the commit has sealed and built it."""
         built, undone = Event(), Event()
 
         def on_step(name: str) -> None:
@@ -244,7 +244,7 @@ def work(repository: Repository, number: int) -> None:
 
 
 def test_concurrent_operations_can_all_be_undone(tmp_path: Path) -> None:
-    """Whatever comes between: every state of the log is there, and undoing all leads back."""
+    """Every state of the log can be read, and undoing all operations leads back."""
     with open_lake(tmp_path) as lake:
         repository = make_repository(lake, tmp_path)
         for number in range(60):  # more than all of them can undo
@@ -270,7 +270,7 @@ def test_concurrent_operations_can_all_be_undone(tmp_path: Path) -> None:
 
 
 def _next_kind(repository: Repository) -> str:
-    """Return the kind of what `undo` would take back."""
+    """Return the kind of the operation that `undo` would take."""
     with repository.lake.kv.read() as txn:
         target = find_undo(txn, repository)
     assert target is not None
@@ -469,7 +469,7 @@ class TestPushed:
     def test_undo_of_checking_out_a_shared_branch_leaves_the_bucket(
         self, clones: tuple[Repository, ...]
     ) -> None:
-        """It was there before: undoing its creation here leaves it alone."""
+        """The branch existed in the bucket: undoing its creation here leaves it alone."""
         one, two = clones
         branch.create(one, "dev", source="main")
         push(one, "dev", options=ME)

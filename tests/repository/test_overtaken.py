@@ -1,4 +1,4 @@
-"""Committing what was staged before somebody else's commits came in."""
+"""Committing changes that were staged before commits of another clone came in."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def others_push(repository: Repository, contents: Mapping[bytes, bytes | None]) -> None:
-    """Move main's head on, as following the bucket does, whatever is staged on it."""
+    """Move the head of main, as following the bucket does, whatever is staged on it."""
     branch.create(repository, "theirs", source="main")
     stage(repository, "theirs", contents)
     made = commit(repository, "theirs", message="theirs", committer="they")

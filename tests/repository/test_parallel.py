@@ -1,4 +1,4 @@
-"""Several threads at one iterable, and when they give up."""
+"""Several threads that work on one iterable, and when they stop."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_first_error_is_raised(count: int) -> None:
     with pytest.raises(NotFound, match="three"):
         workers.for_each(range(10_000), work)
     assert len(done) < 5_000
-    workers.for_each([5], done.append)  # and may be used again
+    workers.for_each([5], done.append)  # workers can be reused
     assert done[-1] == 5
 
 

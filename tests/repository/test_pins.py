@@ -1,4 +1,4 @@
-"""Addresses of versions: every one has one meaning."""
+"""Addresses of object versions, each with one meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes before a ref moves in the bucket, and what is left when it could not be done."""
+"""The checks before a ref moves in the bucket, and the state after a failure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LONG_AGO = START - timedelta(days=100)
 
 
 class KilledError(Exception):
-    """The process ended here."""
+    """The process was killed."""
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def repository(
 
 
 def kill_at(repository: Repository, monkeypatch: pytest.MonkeyPatch, *steps: str) -> None:
-    """End the next command at the first of these steps, once."""
+    """Kill the next command once, at the first of these steps."""
     left = list(steps)
 
     def on_step(name: str) -> None:
@@ -85,7 +85,7 @@ def intents(repository: Repository) -> int:
 
 
 def there(repository: Repository) -> tuple[CommitId | None, int]:
-    """Where main stands in the bucket, and how many moves it had."""
+    """Return the commit of main in the bucket, and its number of moves."""
     ref = find_ref(repository.store, "branch", "main")
     return (None, 0) if ref is None else (ref.commit_id, ref.sequence)
 
@@ -148,7 +148,7 @@ def test_the_next_command_finishes_an_interrupted_push(
         push(repository, "main", options=ME)
     (finished,) = finish_pending(repository)
     assert (finished.state, finished.intent.after) == (State.OPEN, made.id)
-    assert there(repository) == (None, 0)  # nothing is sent but by a push
+    assert there(repository) == (None, 0)  # only a push sends anything
     with pytest.raises(KilledError):
         push(repository, "main", options=ME)
     (finished,) = finish_pending(repository)
@@ -292,7 +292,7 @@ def test_a_namespace_that_another_repository_took_is_refused(
 
 
 def add(repository: Repository, path: bytes, *, days_old: int = 0) -> None:
-    """Commit an entry of some age; its data is written by whoever wants it there."""
+    """Commit an entry of some age, without its data."""
     entry = entry_of(path, at=repository.lake.now() - timedelta(days=days_old))
     Stager(repository, "main", kind="test").write(unclaimed([(path, encode_entry(entry))]))
     commit(repository, "main", message=path.decode(), committer="me")
@@ -308,7 +308,7 @@ def test_push_refuses_old_data_that_is_gone(repository: Repository, bucket: Faul
         path = b"younger-%d" % number
         add(repository, path)
         put_data(bucket, path)
-    push(repository, "main", options=ME)  # nobody can have collected it
+    push(repository, "main", options=ME)  # it cannot have been collected
     for path in (b"old-1", b"old-2", b"other-size"):
         add(repository, path, days_old=8)
     put_data(bucket, b"old-2")
@@ -326,7 +326,7 @@ def test_push_refuses_old_data_that_is_gone(repository: Repository, bucket: Faul
 def test_young_data_is_not_trusted_once_the_youngest_is_gone(
     repository: Repository, bucket: FaultyStore
 ) -> None:
-    """A backup was restored between upload and commit: no ref and no table shows that."""
+    """A backup was restored between upload and commit, which no ref or table shows."""
     add(repository, b"young", days_old=1)
     for number in range(SAMPLE):
         add(repository, b"younger-%02d" % number)
@@ -385,7 +385,7 @@ def test_push_checks_known_data_again_after_a_collection(
     made = commit(repository, "side", message="a", committer="me")
     push(repository, "side", options=ME)
     fetch(repository)
-    # Another clone deletes the branch, and what only it needed is collected.
+    # Another clone deletes the branch, and its objects are collected.
     ref = find_ref(bucket, "branch", "side")
     assert ref is not None
     collect(bucket, Phase.CONDEMNED, 1)

@@ -1,4 +1,4 @@
-"""Bringing a branch up to where it stands in the bucket."""
+"""Bringing a branch to its position in the bucket."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_pull_refuses_and_lists_staged_paths_that_it_would_change(
     stage(two, "main", {b"a": b"mine", b"b": b"same", b"c": b"mine", b"z": b"mine"})
     with pytest.raises(IncomingConflict) as raised:
         pull(two, "main", options)
-    assert raised.value.paths == (b"a", b"z")  # the same contents are no conflict
+    assert raised.value.paths == (b"a", b"z")  # equal contents are no conflict
     assert branch.show(two, "main") == before
 
 

@@ -1,4 +1,4 @@
-"""Moving refs in the bucket to where they stand here."""
+"""Moving refs in the bucket to their local positions."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_push_refuses_a_diverged_branch(clones: tuple[Repository, ...]) -> None:
     with pytest.raises(NonFastForward, match=theirs.id) as raised:
         push(two, "main", options=ME)
     assert raised.value.hint == "merge them first: lakecli pull lakefs://demo/main"
-    assert position(two) is None  # that is for a fetch, or a lease would mean nothing
+    assert position(two) is None  # only a fetch sets it, or a lease would protect nothing
 
 
 def test_pushing_a_branch_that_is_behind_is_nothing_to_do(clones: tuple[Repository, ...]) -> None:
@@ -109,7 +109,7 @@ def test_force_needs_the_ref_where_it_was_last_seen(clones: tuple[Repository, ..
     push(one, "main", options=ME)
     make_commit(two, b"b")
     forced = replace(ME, lease=Lease())
-    for _ in range(2):  # two has never looked, and a refused push is no look
+    for _ in range(2):  # two has never fetched, and a refused push does not count
         with pytest.raises(StaleLease, match=first.id):
             push(two, "main", options=forced)
     fetch(two)
@@ -167,8 +167,8 @@ def test_push_deletes_a_ref_in_the_bucket(clones: tuple[Repository, ...]) -> Non
     assert position(two, "side") is None
     with pytest.raises(NotFound, match="no branch or tag 'side' in the bucket"):
         push_deletion(two, "side", options=ME)
-    assert branch.show(one, "side").name == "side"  # what is here stays
-    assert state_of(one, "side") is Pushing.CREATED  # and can go there again
+    assert branch.show(one, "side").name == "side"  # the local branch stays
+    assert state_of(one, "side") is Pushing.CREATED  # and can be pushed again
 
 
 def test_push_refuses_to_delete_the_default_branch(clones: tuple[Repository, ...]) -> None:
@@ -216,7 +216,7 @@ def test_push_consolidates_packs(clones: tuple[Repository, ...]) -> None:
     assert report.commits == 24
     assert report.packs <= 8
     assert position(two) == branch.show(one, "main").commit_id
-    # Nothing that is packed already is sent again.
+    # No commit is packed twice.
     branch.create(one, "same", source="main")
     count = len(list(one.store.list(COMMITS)))
     push(one, "same", options=ME)

@@ -1,4 +1,4 @@
-"""Fetching in parts: what is fetched again, what is refused, and what is left behind."""
+"""Fetching in parts: repeated parts, refused objects and leftover files."""
 
 from __future__ import annotations
 

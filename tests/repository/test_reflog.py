@@ -1,4 +1,4 @@
-"""Where refs stood: from the moves in the bucket, and from this clone's operation log."""
+"""The history of refs, from the moves in the bucket and this clone's operation log."""
 
 from __future__ import annotations
 

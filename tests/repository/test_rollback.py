@@ -1,4 +1,4 @@
-"""A bucket that went back in time: nothing that was remembered of it is believed."""
+"""A bucket that went back in time: nothing remembered about it is trusted."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ NAMESPACE = "s3://bucket/ns"
 
 
 class Backup:
-    """All objects of a bucket as they were."""
+    """A backup of all objects of a bucket."""
 
     def __init__(self, store: FaultyStore) -> None:
         self._store = store
         self._objects = dict(store.bucket.objects)
 
     def restore(self, *, keep: str = "") -> None:
-        """Bring them back; what was made since and has `keep` in its key stays."""
+        """Restore the backup, but keep newer objects with `keep` in their key."""
         made = {key: value for key, value in self._store.bucket.objects.items() if keep in key}
         self._store.bucket.objects.clear()
         self._store.bucket.objects.update((made if keep else {}) | self._objects)
@@ -78,14 +78,14 @@ def here(repository: Repository, name: str = "main") -> CommitId:
 
 
 def notices(repository: Repository) -> str:
-    """Return what was noticed since the last call."""
+    """Return the notices since the last call."""
     found = "\n".join(each.message for each in repository.notices)
     repository.notices.clear()
     return found
 
 
 def check_whole(tmp_path: Path, expected: dict[bytes, bytes], name: str = "main") -> None:
-    """Clone afresh, read a branch, and check that nothing is missing."""
+    """Make a new clone, read a branch, and check that nothing is missing."""
     with machine(tmp_path, "fresh") as lake:
         made = clone(lake, NAMESPACE, "demo")
         assert read(made, name) == checksums(dict(expected))
@@ -122,7 +122,7 @@ def test_push_lists_data_that_is_gone_and_moves_nothing(
     put(ada, {b"third": b"3"})
     backup.restore()
     before = there(ada)
-    for _ in range(2):  # not only when it is noticed
+    for _ in range(2):  # at every command, not only the first
         with pytest.raises(NotInBucket) as caught:
             push(ada, "main", options=ME)
         assert caught.value.paths == (b"second", b"third")

@@ -1,4 +1,4 @@
-"""Patterns that choose, and what a transfer would do."""
+"""Include and exclude patterns, and plans of transfers."""
 
 from __future__ import annotations
 

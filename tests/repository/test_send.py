@@ -1,4 +1,4 @@
-"""Sending in parts: what is sent again, what is refused, and what is cleaned up."""
+"""Sending in parts: repeated parts, refused files and abandoned uploads."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_another_part_size_starts_over(
     assert h(store.get(data_key(checksum))).hex() == checksum
     assert store.parts.sent == ([1, 2] if after == 11 else [1, 2, 3])
     assert begun(repository) == []
-    # What the first run sent belongs to nobody now; it goes like any other leftover.
+    # The parts of the first run are now an abandoned upload.
     assert set(store.bucket.uploads) == {first}
     assert unfinished.parts.keys() <= {1, 2}
 
@@ -300,7 +300,7 @@ def test_parts_are_streamed_when_memory_is_short(
     assert h(store.get(data_key(checksum))).hex() == checksum
 
 
-# Leftovers
+# Abandoned uploads
 
 
 def test_abandoned_uploads_are_aborted(repository: Repository, store: Bucket, source: Path) -> None:
@@ -315,7 +315,7 @@ def test_abandoned_uploads_are_aborted(repository: Repository, store: Bucket, so
         upload(repository, source)
     store.time = now
     alive = store.parts.start(data_key("cd" * 32))
-    assert drop_leftovers(repository) == 2  # the orphan, and ours that nobody went on with
+    assert drop_leftovers(repository) == 2  # the orphan, and ours that was never resumed
     assert {each.key for each in store.parts.iter_unfinished()} == {
         other,
         "data/not-ours",
@@ -341,7 +341,7 @@ def test_active_uploads_are_left_alone(repository: Repository, store: Bucket, so
 def test_abandoned_uploads_are_searched_once_a_day(
     repository: Repository, store: Bucket, source: Path
 ) -> None:
-    upload(repository, source)  # looks at its end
+    upload(repository, source)  # searches at its end
     store.time = repository.lake.now() - timedelta(days=3)
     store.parts.start(data_key("ab" * 32))
     assert drop_leftovers(repository) == 0

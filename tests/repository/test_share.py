@@ -1,4 +1,4 @@
-"""Workers that share the tasks of one item, memory that is bounded, and patience with a store."""
+"""Workers that share the tasks of one item, bounded memory, and retries."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ ME = PushOptions(who="Me <me@example.com>")
 
 @pytest.fixture
 def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
-    """Two clones that have shared before, on a bucket that counts."""
+    """Two clones that have pushed and fetched before, on a bucket that counts requests."""
     with Clones.make(tmp_path, "one", "two") as made:
         bucket = MemoryBucket()
         files = made.repositories[0].store
@@ -57,7 +57,7 @@ def test_fetch_with_nothing_new_takes_few_requests(clones: tuple[Repository, ...
     _, two = clones
     sent(two)
     fetch(two)
-    # What the repository is and the state of collection; refs.
+    # repository.json and the state of garbage collection; refs.
     assert sent(two) == {"get": 2, "list": 1}
 
 

@@ -1,4 +1,4 @@
-"""Sharing over an S3 server: what the fakes promise, over HTTP."""
+"""Sharing through an S3 server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a namespace can be shared: put to the test once, and remembered."""
+"""Probing once whether a namespace can be shared, and remembering the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SignedStore(FaultyStore):
-    """A store that one has to sign in to, and so of another machine."""
+    """A store with a login, and so on another machine."""
 
     def access(self) -> Access:
         return Access("access key", "AKIA…", "test")
@@ -44,7 +44,9 @@ def test_a_good_store_is_probed_once(repository: Repository) -> None:
     ensure_shareable(repository)
     assert store.keys == ()
     asked = sum(store.calls.values())
-    assert 0 < asked - store.calls["overwrite"] <= 110  # which is not a request of its own
+    assert (
+        0 < asked - store.calls["overwrite"] <= 110
+    )  # an overwrite is not counted as a second request
     ensure_shareable(repository)
     assert sum(store.calls.values()) == asked
 

@@ -1,4 +1,4 @@
-"""How branches stand against the bucket, and what is not committed."""
+"""Branches compared with the bucket, and uncommitted changes."""
 
 from __future__ import annotations
 

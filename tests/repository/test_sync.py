@@ -1,4 +1,4 @@
-"""Automatic sharing: what one machine does, the others have with their next command."""
+"""Automatic sync: the next command of a machine sees what another machine did."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class KilledError(Exception):
-    """The process ended here."""
+    """The process was killed."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
 
 @contextmanager
 def command(repository: Repository, who: str = "somebody") -> Iterator[Repository]:
-    """Run what is in the block as one command would, sharing by itself."""
+    """Run the block as one command under ``sync = auto``."""
     sharing = synced(repository, who)
     sharing.catch_up()
     yield sharing.repository
@@ -90,7 +90,7 @@ def test_a_commit_that_loses_a_race_is_rebuilt_on_the_new_head(
     with command(ada) as synced_ada:
         stage(synced_ada, "main", {b"a": b"1"})
     with command(ada) as synced_ada:
-        put(bob, {b"b": b"2"}, "bob's")  # after ada has looked
+        put(bob, {b"b": b"2"}, "bob's")  # after ada has fetched
         commit(synced_ada, "main", message="ada's", committer="me")
     assert messages(ada) == ["ada's", "bob's"]
     assert read(ada, "main@") == checksums({b"a": b"1", b"b": b"2"})
@@ -216,7 +216,7 @@ def test_a_killed_commit_is_made_once(step: str, clones: tuple[Repository, ...])
             commit(synced_ada, "main", message="mine", committer="me")
         synced_ada.lake.runtime = runtime
     put(bob, {b"b": b"2"}, "bob's")
-    # Where the bucket had it already, this command lands it, and finds nothing more to do.
+    # If the bucket had the commit, this command lands it and has nothing else to do.
     with command(ada) as synced_ada, suppress(NothingToDo):
         commit(synced_ada, "main", message="mine", committer="me")
     with command(bob) as synced_bob:
@@ -244,7 +244,7 @@ def test_a_ref_that_was_not_pushed_is_pushed_by_the_next_command(
 def test_a_diverged_branch_is_reported(clones: tuple[Repository, ...]) -> None:
     ada, bob, _ = clones
     stage(ada, "main", {b"a": b"1"})
-    commit(ada, "main", message="by myself", committer="me")  # before sharing by itself
+    commit(ada, "main", message="by myself", committer="me")  # without automatic sync
     put(bob, {b"b": b"2"}, "bob's")
     with command(ada) as synced_ada:
         stage(synced_ada, "main", {b"c": b"3"})
@@ -289,7 +289,7 @@ def test_undo_skips_what_sync_did(clones: tuple[Repository, ...]) -> None:
 
 
 class Refusing:
-    """A store that lets nobody write, whatever it says to that."""
+    """A store that refuses every write, with a given error."""
 
     def __init__(self, inner: ObjectStore) -> None:
         self._inner = inner
@@ -324,10 +324,10 @@ def test_a_ref_that_cannot_be_pushed_does_not_stop_the_command(
                 again.catch_up()
         else:
             assert [type(each) for each in again.catch_up().unsent] == [kind]
-        again.finish()  # it did nothing that would have to be sent
+        again.finish()  # it has nothing to push
         assert notes(synced_bob)
         store.error = None
-    # While it was refused, nothing was lost; now it goes there.
+    # The refused move was kept; now it is pushed.
     with command(bob) as synced_bob:
         assert not notes(synced_bob)
     with command(ada) as synced_ada:

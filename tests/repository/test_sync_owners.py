@@ -1,4 +1,4 @@
-"""Automatic sharing never moves or deletes in the bucket what this clone's user did not move."""
+"""Automatic sync moves and deletes in the bucket only what this clone's user moved."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
 
 @contextmanager
 def auto(repository: Repository) -> Iterator[tuple[Repository, CaughtUp]]:
-    """Run the block as one command with sync = auto would."""
+    """Run the block as one command under ``sync = auto``."""
     sharing = synced(repository, "somebody")
     yield sharing.repository, sharing.catch_up()
     sharing.finish()
@@ -63,7 +63,7 @@ def auto(repository: Repository) -> Iterator[tuple[Repository, CaughtUp]]:
 
 @contextmanager
 def killed(repository: Repository) -> Iterator[Repository]:
-    """Run the block as a command with sync = auto that is killed before it sends its notes."""
+    """Run the block as a command under ``sync = auto`` that is killed before it pushes."""
     yield synced(repository, "somebody").repository
 
 
@@ -73,7 +73,7 @@ def auto_undo(repository: Repository) -> Undone:
 
 
 def there(repository: Repository, name: str = "main", kind: str = "branch") -> CommitId | None:
-    """Return where a ref stands in the bucket now."""
+    """Return the commit of a ref in the bucket."""
     ref = find_ref(repository.store, kind, name)
     return None if ref is None else ref.commit_id
 
@@ -153,9 +153,7 @@ class TestFromTheBucket:
         assert auto_undo(bob).operation.kind == "pull"
         assert (here(bob), there(bob)) == (first, second)
         with auto(bob) as (synced_bob, _):
-            assert (
-                here(synced_bob) == first
-            )  # what was just taken back does not come back by itself
+            assert here(synced_bob) == first  # an undone operation does not come back
         with auto(bob) as (synced_bob, _):
             assert redo(synced_bob).operation.kind == "pull"
         assert (here(bob), there(bob)) == (second, second)
@@ -248,13 +246,13 @@ class TestOwn:
         self, clones: tuple[Repository, ...]
     ) -> None:
         ada, bob, _ = clones
-        make_commit(bob, b"mine")  # by hand, before sharing by itself
+        make_commit(bob, b"mine")  # without automatic sync
         theirs = make_commit(ada, b"theirs").id
         push(ada, "main", options=ME)
         assert auto_undo(bob).operation.kind == "commit"
         assert there(bob) == theirs
         with auto(bob) as (synced_bob, _):
-            assert here(synced_bob) == theirs  # nothing of its own is left on it
+            assert here(synced_bob) == theirs  # no local commit is left on it
 
     def test_deleting_a_diverged_branch_leaves_the_bucket(
         self, clones: tuple[Repository, ...]
@@ -272,7 +270,7 @@ class TestOwn:
         assert there(bob, "dev") == theirs
         with auto(bob) as (synced_bob, resumed):
             assert resumed.unsent == ()
-            assert here(synced_bob, "dev") == theirs  # the bucket's is here now
+            assert here(synced_bob, "dev") == theirs  # the branch of the bucket
 
     def test_deleting_a_shared_branch_deletes_it_in_the_bucket(
         self, clones: tuple[Repository, ...]
@@ -358,7 +356,7 @@ class TestOwn:
         with auto(bob) as (synced_bob, _):
             make_commit(synced_bob, b"more", "dev")
         with auto(bob) as (synced_bob, _):
-            make_commit(synced_bob, b"mine")  # which is taken back first
+            make_commit(synced_bob, b"mine")  # which is undone first
         mine = here(bob)
         pull(ada, "dev", PULL)
         make_commit(ada, b"theirs", "dev")
@@ -382,7 +380,9 @@ class TestNotes:
         (row,) = rows(bob)
         assert row[1]["before"] is None  # type: ignore[index]
         assert row[1]["after"] == tag.show(bob, "t").commit_id != first == older  # type: ignore[index]
-        tag.create(bob, "t", "main", force=True)  # by hand: the note says what is here all the same
+        tag.create(
+            bob, "t", "main", force=True
+        )  # without sync; the note still has the local position
         with auto(bob) as (_, resumed):
             assert resumed.unsent == ()
         assert there(bob, "t", "tag") == first
@@ -428,7 +428,7 @@ class TestNotes:
             for id_, fields in list(notes.iter()):
                 old = {key: fields[key] for key in ("unsent", "kind", "name", "operation")}
                 notes.put(id_, old)
-        push(bob, "t", options=ME)  # so that it is where it stands here
+        push(bob, "t", options=ME)  # so that both positions are equal
         with auto(bob) as (_, resumed):
             messages = sorted(each.message for each in resumed.unsent)
             assert [type(each) for each in resumed.unsent] == [Refused, Refused]
@@ -441,7 +441,7 @@ class TestNotes:
             assert resumed.unsent == ()
 
     def test_a_fast_forward_is_pushed(self, clones: tuple[Repository, ...]) -> None:
-        """The note starts where the bucket no longer stands, and goes past where it does."""
+        """The note starts before the position of the bucket and ends after it."""
         ada, bob, _ = clones
         made = make_commit(bob, b"mine").id
         with bob.lake.kv.write() as txn:
@@ -505,7 +505,7 @@ class TestProcesses:
     def test_a_note_that_another_command_just_pushed_is_dropped(
         self, both: tuple[Repository, Repository], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """One has read its note; the other begins, and sends it first: nobody lost anything."""
+        """One has read its note; the other begins and pushes it first."""
         one, two = both
         first = synced(one, "one")
         first.catch_up()
@@ -550,7 +550,7 @@ class TestProcesses:
 
 
 class TestFollowing:
-    """What the mutants of following survived."""
+    """Cases that mutants of following had survived."""
 
     def test_sealed_work_keeps_a_branch_that_others_deleted(
         self, clones: tuple[Repository, ...]
@@ -576,7 +576,7 @@ class TestFollowing:
     def test_an_unpushed_move_does_not_follow_the_bucket(
         self, clones: tuple[Repository, ...]
     ) -> None:
-        """The tag was moved here to where it once stood in the bucket: that is a move, not lag."""
+        """A tag moved here to an earlier position of the bucket does not lag behind."""
         ada, bob, _ = clones
         first = here(bob)
         second = make_commit(ada, b"second").id
@@ -598,7 +598,7 @@ class TestFollowing:
     def test_a_command_pushes_the_rest_of_an_earlier_one(
         self, clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """An earlier note could not be sent at the beginning; the command moves the same ref."""
+        """An earlier note could not be pushed at the beginning; the command moves the same ref."""
         bob = clones[1]
         with killed(bob) as synced_bob:
             tag.create(synced_bob, "t", "main")
@@ -607,7 +607,7 @@ class TestFollowing:
             patch.setattr(notes, "push_note", refuse)
             assert [type(each) for each in sharing.catch_up().unsent] == [PermissionDenied]
         sharing.finish()
-        assert there(bob, "t", "tag") is None  # it moved nothing, so it sends nothing
+        assert there(bob, "t", "tag") is None  # it moved nothing, so it pushes nothing
         tag.create(sharing.repository, "t", "main~1", force=True)
         sharing.finish()
         assert there(bob, "t", "tag") == tag.show(bob, "t").commit_id

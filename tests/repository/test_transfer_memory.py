@@ -1,4 +1,4 @@
-"""The most memory that a transfer takes, whatever the sizes, at a parallelism of 16."""
+"""The peak memory of transfers of any size, with a parallelism of 16."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = 136 * MIB
 
 
 def most_memory(*words: str | Path) -> int:
-    """Run lakecli, and return the largest `RssAnon` that was seen, in bytes."""
+    """Run lakecli, and return its largest `RssAnon` in bytes."""
     process = subprocess.Popen([sys.executable, "-m", "lakecli", *words], stdout=subprocess.DEVNULL)
     status = Path(f"/proc/{process.pid}/status")
     most = 0

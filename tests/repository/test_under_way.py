@@ -1,4 +1,4 @@
-"""What meets a commit that is on its way to the bucket, from another process of the machine."""
+"""Commands of another process while a commit is being pushed to the bucket."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 
 
 def share(repository: Repository, act: Callable[[Repository], object]) -> None:
-    """Do something as a command that shares by itself."""
+    """Do something as a command under ``sync = auto``."""
     sharing = synced(repository, "somebody")
     sharing.catch_up()
     act(sharing.repository)
@@ -218,11 +218,11 @@ def test_a_branch_does_not_follow_while_its_commit_is_pushed(repository: Reposit
 
 
 class KilledError(BaseException):
-    """The process ended here."""
+    """The process was killed."""
 
 
 def kill(repository: Repository, step: str) -> None:
-    """Commit main, sharing, and be killed before a step."""
+    """Commit main under ``sync = auto``, killed before a step."""
 
     def act(_other: Repository) -> None:
         raise KilledError
@@ -245,7 +245,7 @@ def test_after_a_kill_a_change_is_discarded_or_committed_never_both(
         with pytest.raises(Refused, match="this was pushed"):
             undo(repository)
         expected = CHANGED
-    else:  # it had arrived: that is found out first, and then there is nothing to take away
+    else:  # it had arrived, which is noticed first, so nothing is left to discard
         branch.reset(repository, "main")
         expected = CHANGED
     share(repository, lambda _: None)
@@ -296,7 +296,7 @@ def test_a_commit_killed_while_pushing_is_finished_by_the_same_command(
 
 
 def test_a_commit_that_was_given_up_pushes_nothing(repository: Repository) -> None:
-    """A process that slept between writing its commit down and sending it again finds no row."""
+    """A process that slept between storing its intent and pushing again finds no row."""
     stage(repository, "main", {b"b": b"2"})
 
     def give_up(other: Repository) -> None:

@@ -1,4 +1,4 @@
-"""Random commands, as many undos, as many redos: exactly what was there before and after."""
+"""Random commands, as many undos, as many redos: the exact states before and after."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PREDICTABLE = (NothingToDo, NotFound, Refused, ConflictError, DirtyBranch)
 
 
 class State(NamedTuple):
-    """Everything that counts: what is there, where refs stand, and what is staged on branches."""
+    """The state of a repository: contents, positions of refs, and staging."""
 
     is_there: bool
     branches: dict[str, tuple[str, dict[bytes, bytes]]]
@@ -68,7 +68,7 @@ def state_of(repository: Repository) -> State:
 
 
 def check_reads(repository: Repository, expected: State) -> None:
-    """Read single paths and parts of what is staged: they agree with the whole."""
+    """Read single paths and parts of the staging, which agree with the whole."""
     with repository.lake.kv.read() as txn:
         for name, (_, staged) in expected.branches.items():
             view = view_of_branch(repository, txn, name)
@@ -123,7 +123,7 @@ class UndoMachine(RuleBasedStateMachine):
         self.at[newest.id] = state_of(self.repository)
 
     def back_and_forth(self) -> None:
-        """The law."""
+        """Check that undo and redo restore the exact states."""
         there = state_of(self.repository)
         before = list(self.undoable)
         for expected in reversed(self.undoable):
@@ -137,7 +137,7 @@ class UndoMachine(RuleBasedStateMachine):
         assert state_of(self.repository) == (before[0] if before else there)
 
     def do(self, command: Callable[[], object]) -> None:
-        """Run a command that may fail, and see that the log has it if it did something."""
+        """Run a command that may fail, and check that the log has it if it changed something."""
         before, count = state_of(self.repository), count_operations(self.repository)
         with suppress(*PREDICTABLE):
             command()
@@ -162,7 +162,7 @@ class UndoMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, path=PATHS, data=CONTENTS)
     def stage_in_parts(self, name: str, path: bytes, data: bytes) -> None:
-        """A long command goes on, whatever others did since its last part."""
+        """Continue a long command, whatever others did since its last part."""
         from lakecli.committed.encode import encode_entry
         from tests.support.lakes import entry_of
 
@@ -287,11 +287,11 @@ class UndoMachine(RuleBasedStateMachine):
     def the_log_knows_what_comes_next(self) -> None:
         with self.lake.kv.read() as txn:
             target = find_undo(txn, self.repository)
-        assert target is not None  # if nothing else, the creation of the repository
+        assert target is not None  # at least the creation of the repository
 
 
 class LongUndoMachine(UndoMachine):
-    """The same for some minutes."""
+    """Run the model for some minutes."""
 
 
 SHORT = settings(

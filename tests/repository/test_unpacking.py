@@ -1,4 +1,4 @@
-"""Taking in packs, in whatever order and however many at a time."""
+"""Unpacking commit packs, in any order and number."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def another(repository: Repository) -> Repository:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[Commit], list[Pack], list[list[Pack]]]:
-    """Commits, the packs that they lie in, and which of these each of several fetches finds."""
+    """Commits, their packs, and the packs that each of several fetches finds."""
     commits: list[Commit] = []
     for number in range(draw(st.integers(1, 12))):
         parents = draw(st.lists(st.sampled_from(commits), max_size=2)) if commits else []
@@ -72,7 +72,7 @@ def histories(draw: st.DrawFn) -> tuple[list[Commit], list[Pack], list[list[Pack
 
 
 def whole(commits: list[Commit], available: set[CommitId]) -> set[CommitId]:
-    """The commits all of whose history is available."""
+    """Return the commits whose whole history is available."""
     found: set[CommitId] = set()
     for commit in commits:  # parents come first
         if commit.id in available and found.issuperset(commit.parents):
@@ -91,7 +91,7 @@ def test_a_known_commit_has_its_whole_history(
     for found in rounds:
         with repository.lake.kv.read() as txn:
             known = set(PackedStore(txn, repository.key).known_packs())
-        # A listing shows what it showed before, and more.
+        # A listing shows at least what it showed before.
         shown = {pack.id: pack for pack in found}
         shown |= {pack.id: pack for pack in rounds[-1] if _ids(pack) <= available}
         available |= {commit.id for pack in found for commit in pack.commits}
@@ -102,7 +102,7 @@ def test_a_known_commit_has_its_whole_history(
             packed = PackedStore(txn, repository.key)
             noted = {each.id for each in commits if packed.find_pack(each.id) is not None}
             here = {each.id for each in commits if unpacked.has(txn, repository, each.id)}
-        # Nothing counts as here that lacks an ancestor; what is noted is closed under ancestry.
+        # No commit counts as known without its ancestors.
         assert here <= complete
         assert noted <= complete
         assert all(noted.issuperset(each.parents) for each in commits if each.id in noted)

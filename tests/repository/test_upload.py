@@ -310,7 +310,7 @@ def test_an_object_of_a_wrong_size_is_replaced(
 
 @pytest.mark.parametrize("age", [2, 10, 29])
 def test_a_mapped_page_that_was_written_lately_is_read_again(tmp_path: Path, age: int) -> None:
-    """Writes through a mapped page that is dirty already leave the times of a file as they are."""
+    """Writing through a mapped page that is dirty already does not change the file times."""
     clock = Moving()
     size = SMALL + 1
     path = tmp_path / "large"
@@ -375,7 +375,7 @@ class Moving:
 
 
 class Failing(MemoryStore):
-    """A bucket that fails for some of what it is asked to write."""
+    """A bucket that fails for some writes."""
 
     def __init__(self, error: Exception, *, after: int, times: int = 1_000_000) -> None:
         super().__init__()

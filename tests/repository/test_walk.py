@@ -120,7 +120,7 @@ def test_directories_deeper_than_the_recursion_limit_are_walked(tmp_path: Path) 
     os.close(here)
     file = b"d/" * depth + b"file"
     assert relatives(tmp_path) == [file]
-    # Whoever tidies up after the tests may recurse, too.
+    # The clean-up after the tests may recurse, too.
     root = os.fsencode(tmp_path) + b"/"
     os.unlink(root + file)
     for above in range(depth, 0, -1):

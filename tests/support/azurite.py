@@ -30,7 +30,7 @@ KEY = "a2V5IG9mIHRoZSBhY2NvdW50IG9mIHRoZSB0ZXN0cw=="
 
 
 def connection_string(url: str, *, account: str = ACCOUNT, key: str = KEY) -> str:
-    """Return what the owner of an account is told by Azure."""
+    """Return the connection string that Azure shows to the owner of an account."""
     protocol = url.partition(":")[0]
     return (
         f"DefaultEndpointsProtocol={protocol};AccountName={account};AccountKey={key};"
@@ -39,7 +39,7 @@ def connection_string(url: str, *, account: str = ACCOUNT, key: str = KEY) -> st
 
 
 def find_node() -> tuple[str, Sequence[str]]:
-    """Return the path of Node, and the command of its npm: PyPI's, or else the machine's.
+    """Return the path of Node and the command of its npm, from PyPI or else from the machine.
 
     The programs that the package puts beside Python's are no use here: they start Node as a
     child, which would go on when they are ended.
@@ -56,7 +56,7 @@ def find_node() -> tuple[str, Sequence[str]]:
 
 
 def cache_folder() -> Path:
-    """Return where downloads of the tests are kept between runs."""
+    """Return the directory that keeps downloads between runs."""
     from platformdirs import user_cache_path
 
     return user_cache_path("lakecli-tests", ensure_exists=True)
@@ -64,14 +64,14 @@ def cache_folder() -> Path:
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Let one process in at a time."""
+    """Let one process at a time run the block."""
     with file.open("wb") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
 def install() -> Path:
-    """Return the program's script, having it installed by npm unless it is there."""
+    """Return the script of the program; npm installs it on first use."""
     folder = cache_folder() / f"azurite-{VERSION}"
     script = folder / "node_modules/azurite/dist/src/blob/main.js"
     with locked(folder.with_name(f"{folder.name}.lock")):
@@ -116,13 +116,13 @@ def server_environment() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def azurite_script() -> Path:
-    """The installed program; asked for by a session, as each test has a home of its own."""
+    """The installed program; of the session, because each test has another HOME."""
     return install()
 
 
 @pytest.fixture(scope="session")
 def azurite(azurite_script: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of an Azurite, one for the whole session; use a container of your own."""
+    """URL of Azurite, which runs for the session; each test makes its own container."""
     log = tmp_path_factory.mktemp("azurite") / "log"
     environment = server_environment()
     with running(
@@ -133,13 +133,13 @@ def azurite(azurite_script: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture
 def azure_environment(azurite: str, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """The owner's credentials for `azurite`; nobody else is ever asked."""
+    """The owner's credentials for `azurite`, and no other ones."""
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection_string(azurite))
     return monkeypatch
 
 
 def token_for(tenant: str = "tenant-of-the-tests") -> str:
-    """Return a token of a login as Azurite takes it, which does not look at signatures."""
+    """Return a login token for Azurite, which does not check its signature."""
     now = int(datetime.now(UTC).timestamp())  # noqa: TID251 - tokens are for now
     claims = {
         "aud": "https://storage.azure.com",
@@ -157,7 +157,7 @@ def token_for(tenant: str = "tenant-of-the-tests") -> str:
 
 
 def new_container(url: str) -> str:
-    """Create a container with a name of its own and return the name."""
+    """Create a container and return its unique name."""
     from azure.storage.blob import BlobServiceClient
 
     name = f"container-{uuid4().hex}"
@@ -168,7 +168,7 @@ def new_container(url: str) -> str:
 
 @dataclass(frozen=True)
 class SecureServer:
-    """Where a server listens that takes logins, and the certificate to trust."""
+    """URL of a server that accepts logins, and the certificate to trust."""
 
     url: str
     certificate: Path
@@ -176,7 +176,7 @@ class SecureServer:
 
 @pytest.fixture
 def azurite_https(azurite_script: Path, tmp_path: Path) -> Iterator[SecureServer]:
-    """An Azurite that speaks TLS and takes tokens, which the SDK does not send without TLS."""
+    """An Azurite with TLS, which the SDK needs to send tokens."""
     certificate, key = write_certificate(tmp_path)
     options = ("--oauth", "basic", "--cert", str(certificate), "--key", str(key))
     with running(
@@ -189,7 +189,7 @@ def azurite_https(azurite_script: Path, tmp_path: Path) -> Iterator[SecureServer
 
 
 def write_certificate(folder: Path) -> tuple[Path, Path]:
-    """Make a certificate for the loopback address; return its file and that of its key."""
+    """Make a certificate for the loopback address; return the files of it and its key."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec

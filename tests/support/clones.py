@@ -1,4 +1,4 @@
-"""Several machines on one storage namespace: a lake each, in a directory of its own."""
+"""Several machines on one storage namespace, each with its lake and directory."""
 
 from __future__ import annotations
 
@@ -63,22 +63,22 @@ class Clones(NamedTuple):
 
 
 class Synced(NamedTuple):
-    """A repository as a command with ``sync = auto`` has it."""
+    """A repository as a command under ``sync = auto`` uses it."""
 
     repository: Repository
     mover: SharedMover
 
     def catch_up(self) -> CaughtUp:
-        """Do what the command does first."""
+        """Fetch, as the command does at its beginning."""
         return self.mover.catch_up(self.repository)
 
     def finish(self) -> None:
-        """Do what the command does in the end."""
+        """Push, as the command does at its end."""
         self.mover.finish(self.repository)
 
 
 def synced(repository: Repository, who: str) -> Synced:
-    """Return a handle that shares by itself and never waits, on the same store and notices."""
+    """Return a handle that synchronises without waiting, with the same store and notices."""
     new_id = repository.lake.runtime.new_id
     mover = SharedMover(new_id(), who=lambda: who, sleep=lambda _seconds: None)
     handle = Repository(repository.lake, repository.record, mover=mover)
@@ -87,13 +87,13 @@ def synced(repository: Repository, who: str) -> Synced:
 
 
 def make_commit(repository: Repository, path: bytes, branch: str = "main") -> Commit:
-    """Commit one object, whose contents and whose commit's message are its path."""
+    """Commit one object; its contents and the message of the commit are its path."""
     stage(repository, branch, {path: path})
     return commit(repository, branch, message=path.decode(), committer="me")
 
 
 def position(repository: Repository, name: str = "main", kind: str = "branch") -> CommitId | None:
-    """Return where a ref in the bucket stood when the clone last looked."""
+    """Return the commit of a ref in the bucket, as the clone last saw it."""
     with repository.lake.kv.read() as txn:
         tracked = TrackingStore(txn, repository.key).find(kind, name)
     return None if tracked is None else tracked.commit_id

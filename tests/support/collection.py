@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def make_state(
     phase: Phase, epoch: int = 1, *, grace: timedelta = DEFAULT_GRACE, salt: str = ""
 ) -> GcState:
-    """Return a state; its write ID follows from everything that is given."""
+    """Return a state; its write ID is derived from the arguments."""
     write_id = h(f"{phase} {epoch} {salt}".encode()).hex()[:32]
     mark = "" if phase is Phase.IDLE else f"{epoch}-{'0' * 32}"
     return GcState(phase, epoch, mark, grace, write_id)

@@ -1,4 +1,4 @@
-"""Command lines for every command there is, made from the command table.
+"""A command line for every command, made from the command table.
 
 A new command gets a line by the names of its arguments. Where that is not enough (an option that
 is required, a file that must exist), `SPECIAL` says what to type instead.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Sample(NamedTuple):
-    """What command lines are about.
+    """The repository, files and names that the command lines use.
 
     Attributes:
         directory: for files that commands write, and namespaces that they make.
@@ -52,7 +52,7 @@ class Sample(NamedTuple):
 
 
 def command_lines(sample: Sample) -> Iterator[tuple[str, ...]]:
-    """Yield at least one line for each command: those that read first, those that remove last."""
+    """Yield at least one line for each command: readers first, commands that remove last."""
     commands = {command.words: command for command in describe_all()}
     order = sorted(commands, key=lambda words: (_RANK.get(words, 3), words))
     special = _special(sample)

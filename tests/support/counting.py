@@ -1,4 +1,4 @@
-"""A store that counts the requests which another store of the same kind would send."""
+"""A store in memory that counts the requests that a bucket would receive."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CountingStore(MemoryStore):
             self.keys.append((kind, key))
 
     def reset(self) -> None:
-        """Forget what was counted."""
+        """Set all counts to zero."""
         with self._counting:
             self.counts.clear()
             self.keys.clear()

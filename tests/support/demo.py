@@ -1,4 +1,4 @@
-"""A repository ``demo`` under the command line, and short ways to give it a history."""
+"""A repository ``demo`` for tests of the command line, and helpers that give it a history."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPOSITORY = "lakefs://demo"
 
 
 class Demo:
-    """The repository, made by ``repo create``, with ranges small enough that there are many."""
+    """The repository, made by ``repo create`` with small ranges, so that there are many."""
 
     def __init__(self, cli: Cli) -> None:
         self.cli = cli

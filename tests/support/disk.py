@@ -1,4 +1,4 @@
-"""What a disk would still have after a power cut, told from the calls that a program makes.
+"""The contents of a disk after a power cut, computed from the calls of a program.
 
 Until it is synced, a file may lose what was written to it, and a directory the names that were
 given in it. `Disk` notes who writes, names and syncs below a directory, by inode, in this process.
@@ -48,7 +48,7 @@ class Disk:
         monkeypatch.setattr(local_batch, "sync_file_system", sync_all)
 
     def losses(self) -> list[str]:
-        """Return what a power cut could take of the objects that are visible now."""
+        """Return the visible objects that a power cut could lose."""
         lost = []
         for place, _, names in os.walk(self.root):
             if place.endswith("_lakecli/tmp"):
@@ -63,7 +63,7 @@ class Disk:
         return [each for each in lost if "/_lakecli/tmp" not in each]
 
     def check(self, when: str) -> None:
-        """Fail if a power cut now would take anything."""
+        """Fail if a power cut now could lose an object."""
         losses = self.losses()
         assert not losses, (when, losses, self.log[-30:])
 
@@ -123,7 +123,7 @@ _CALLS = ("open", "write", "copy_file_range", "fsync", "mkdir", "rename", "link"
 
 
 def after_each_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> list[int]:
-    """Call `act` after each transaction of a local store; return a list that grows with them."""
+    """Call `act` after each transaction of a local store; return the growing list of results."""
     from lakecli.kv.environment import Environment
 
     real = Environment.commit

@@ -1,4 +1,4 @@
-"""A store in memory that is as bad as a test wants it to be."""
+"""A store in memory with the faults that a test sets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def denied(operation: str) -> PermissionDenied:
 
 
 class FaultyStore(MemoryStore):
-    """A store whose behaviour is set by attributes; without any it is a good one.
+    """A store with the faults that its attributes set; by default it has none.
 
     Attributes:
         errors: what an operation raises: ``list``, ``get``, ``head``, ``put``, ``overwrite``,
@@ -66,7 +66,7 @@ class FaultyStore(MemoryStore):
             setattr(self, name, value)
 
     def ask(self, operation: str) -> None:
-        """Count an operation, and fail if it shall."""
+        """Count an operation, and raise the error that is set for it."""
         with self._faulty_lock:
             self.calls[operation] += 1
         error = self.errors.get(operation)
@@ -142,7 +142,7 @@ class FaultyStore(MemoryStore):
         return FaultyUploads(self, self.bucket, "ns/")
 
     def put_behind_its_back(self, key: str, body: bytes, *, age: timedelta) -> None:
-        """Write an object as somebody else did a while ago."""
+        """Write an object as another client did `age` ago."""
         super().put(key, body, ANY)
         stored = self.bucket.objects[f"ns/{key}"]
         info = replace(stored.info, modified_at=NOW - age)
@@ -150,7 +150,7 @@ class FaultyStore(MemoryStore):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Everything that lies in the bucket."""
+        """All keys of the bucket."""
         return tuple(sorted(self.bucket.objects))
 
 

@@ -1,4 +1,4 @@
-"""A proxy that fails some requests: it answers 503, hangs up, or cuts the answer off."""
+"""A proxy that fails some requests: it answers 503, hangs up, or truncates the answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Trouble(Enum):
-    """What becomes of a request."""
+    """How the proxy treats a request."""
 
     BUSY = "503"
     HANG_UP = "no answer"
@@ -25,7 +25,7 @@ class Trouble(Enum):
 
 
 class FlakyProxy:
-    """Counts requests and spoils those of which `trouble` says how.
+    """Counts requests, and fails those for which `trouble` returns how.
 
     Attributes:
         trouble: called with method and path; ``None`` forwards the request.
@@ -40,13 +40,13 @@ class FlakyProxy:
         self._lock = Lock()
 
     def note(self, method: str, path: str) -> Trouble | None:
-        """Count a request, and tell what becomes of it."""
+        """Count a request, and return how to treat it."""
         with self._lock:
             self.counts[method, path] = self.counts.get((method, path), 0) + 1
             return self.trouble(method, path)
 
     def tries(self, method: str, path: str) -> int:
-        """Return how often a request was made."""
+        """Return the number of such requests."""
         return self.counts.get((method, path), 0)
 
 
@@ -105,7 +105,7 @@ def flaky(server: str) -> Iterator[FlakyProxy]:
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward  # noqa: N815 - their names
 
         def log_message(self, format: str, *args: object) -> None:
-            """Keep quiet."""
+            """Log nothing."""
 
     proxy = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     proxy.daemon_threads = True

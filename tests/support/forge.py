@@ -1,4 +1,4 @@
-"""Writes any namespace byte for byte: what an enemy with write access to the bucket can do.
+"""Writes any namespace byte by byte, as an attacker with write access to the bucket can.
 
 A `Namespace` is first a sound repository of two commits, a branch, a tag, a reflog and a
 collection under way, as plain fields. Whoever forges changes fields, and `objects` builds the
@@ -24,7 +24,7 @@ WRITE = "a" * 32
 DATE = 1_772_366_400
 DATE_TEXT = "2026-03-01T12:00:00Z"
 Raw = bytes
-"""A field of a message that is given in its encoding on the wire, whatever its type should be."""
+"""The value of a field as it is encoded on the wire, whatever its type should be."""
 
 
 def varint(number: int) -> bytes:
@@ -39,7 +39,7 @@ def varint(number: int) -> bytes:
 
 
 def message(fields: Sequence[tuple[int, object]]) -> bytes:
-    """Encode a message of numbers and strings in the order given, repeated fields as they come."""
+    """Encode a message of numbers and strings, in the given order, repeated fields included."""
     out = b""
     for number, value in fields:
         if value is None:
@@ -65,7 +65,7 @@ def utf8(value: object) -> bytes:
 
 @dataclass
 class Entry:
-    """An object of a tree; `identity` and the order of fields are lakecli's where not given."""
+    """An object of a tree; without an `identity` it has the one that lakecli computes."""
 
     path: bytes = b"a"
     address: Any = ""
@@ -108,7 +108,7 @@ class Entry:
 
 @dataclass
 class Range:
-    """What a metarange says of one range; ``None``: what is true."""
+    """The record of a range in a metarange; ``None`` stands for the true value."""
 
     entries: list[Entry]
     id: Any = None
@@ -122,7 +122,7 @@ class Range:
 
 @dataclass
 class Commit:
-    """Fields of a ``CommitData``; `id`, `key` and `identity` are those that follow, if ``None``."""
+    """Fields of a ``CommitData``; `id` and `key` are computed if ``None``."""
 
     metarange_id: Any = None
     message: Any = "message"
@@ -136,7 +136,7 @@ class Commit:
     key: Any = None
 
     def computed(self) -> str:
-        """Return the ID that follows from the fields, as far as one does."""
+        """Return the ID of these fields, or a hash of them if they are invalid."""
         try:
             return commit_id(
                 committer=self.committer,
@@ -151,7 +151,7 @@ class Commit:
 
 
 class Namespace:
-    """A namespace as fields; see the module.
+    """The records of a namespace, as fields that a test changes.
 
     Attributes:
         files: contents of the objects of the tree, by path.
@@ -200,11 +200,11 @@ class Namespace:
         return f"data/{digest[:2]}/{digest[2:]}"
 
     def copy(self) -> Namespace:
-        """Return one that can be changed by itself."""
+        """Return an independent copy."""
         return copy.deepcopy(self)
 
     def objects(self) -> dict[str, bytes]:
-        """Return what lies in the bucket, by key below the namespace."""
+        """Return the objects of the bucket, by key below the namespace."""
         made: dict[str, bytes] = {self.address(data): data for data in self.files.values()}
         made["_lakefs/dummy"] = b"this is dummy data - created by lakeFS to check accessibility"
         tree = self._tree(made)
@@ -295,7 +295,7 @@ class Namespace:
             "write_id": "b" * 32,
             "moves": [move],
         }
-        # A forged move goes with the ref that says the same.
+        # The ref repeats a forged move, so that the two agree.
         for name, other in (
             ("to", "commit_id"),
             ("sequence", "sequence"),
@@ -355,12 +355,12 @@ def _identity(value: bytes) -> bytes:
 
 
 def encoded(fields: object) -> bytes:
-    """Return fields as JSON; numbers that JSON has no word for as Python writes them."""
+    """Return fields as JSON, with Python's spelling of NaN and infinity."""
     return json.dumps(fields).encode()
 
 
 def messages_out_of_order() -> Iterator[tuple[str, bytes]]:
-    """Yield values that are no messages: wrong wire types, cut, endless, deep."""
+    """Yield bytes that are no messages: wrong wire types, truncated, endless, deep."""
     yield "empty", b""
     yield "cut", b"\x0a\x7f"
     yield "endless number", b"\x08" + b"\xff" * 20

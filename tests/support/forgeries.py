@@ -1,4 +1,4 @@
-"""What a forger may write into a field, and documents that no parser may choke on."""
+"""Values that an attacker may write into a field, and documents that break parsers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ VALUES: dict[str, Any] = {
     "list of lists": [[]],
     "object": {},
 }
-"""Wrong for most fields; a test lists for each field those that are legal there."""
+"""Values that are invalid for most fields; a test lists those that are valid in its field."""
 
 DOCUMENTS: dict[str, bytes] = {
     "empty": b"",
@@ -65,7 +65,7 @@ DOCUMENTS: dict[str, bytes] = {
     "lone surrogate as a field": b'{"\\ud800": 1}',
     "large": b'{"format": 1, "large": "' + b"a" * (2 << 20) + b'"}',
 }
-"""What stands in the place of a JSON object and is none of ours."""
+"""Documents in the place of a JSON object."""
 
 
 def broken(

@@ -1,4 +1,4 @@
-"""A Google Cloud Storage server for tests, and a service account that it knows."""
+"""A Google Cloud Storage server for tests, and the service account that it accepts."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ACCOUNT = "tests@lakecli.iam.gserviceaccount.com"
 
 @dataclass(frozen=True)
 class GcsServer:
-    """Where the server listens, and the file of the key that it takes signatures of."""
+    """URL of the server, and the file of the key whose signatures it accepts."""
 
     url: str
     key_file: Path
 
 
 def write_key(folder: Path) -> tuple[Path, Path]:
-    """Make a service account's key; return its file and the file of its public half."""
+    """Make the key of a service account; return its file and that of the public key."""
     from cryptography.hazmat.primitives.asymmetric import rsa
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
@@ -52,7 +52,7 @@ def write_key(folder: Path) -> tuple[Path, Path]:
                 "private_key_id": "of-the-tests",
                 "private_key": private.decode(),
                 "client_email": ACCOUNT,
-                # Nobody listens there: whoever asks for a token fails.
+                # No server listens there, so a request for a token fails.
                 "token_uri": "http://127.0.0.1:9/token",
             }
         )
@@ -62,7 +62,7 @@ def write_key(folder: Path) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="session")
 def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
-    """A strict server, one for the whole session; use a bucket of your own."""
+    """A strict server, which runs for the session; each test makes its own bucket."""
     folder = tmp_path_factory.mktemp("gcs")
     key_file, public_file = write_key(folder)
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -76,14 +76,14 @@ def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
 
 @pytest.fixture
 def gcs_environment(gcs_server: GcsServer, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """The server instead of Google's, and the key of an account to sign with."""
+    """An environment with the server in Google's place, and with a key to sign with."""
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_server.url)
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(gcs_server.key_file))
     return monkeypatch
 
 
 def new_gcs_bucket(server: GcsServer, *, keeps_versions: bool = False) -> str:
-    """Create a bucket with a name of its own and return the name."""
+    """Create a bucket and return its unique name."""
     name = f"{'versioned' if keeps_versions else 'bucket'}-{uuid4().hex}"
     request = urllib.request.Request(
         f"{server.url}/storage/v1/b?project=tests",

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 SMALLEST = 5 << 20
 PAGE_SIZE = 3
-"""Small, so that tests meet several pages; a server may give less than it is asked for."""
+"""Entries of a page: few, so that tests read several pages, as a server may return fewer."""
 
 
 @dataclass
 class Upload:
-    """An upload that goes on; `parts` are bytes and their time, by number."""
+    """An unfinished upload; `parts` are bytes and their time, by number."""
 
     bucket: str
     name: str
@@ -40,7 +40,7 @@ class Upload:
 
 
 class Refusal(Exception):
-    """An answer that is an error."""
+    """An error answer."""
 
     def __init__(self, status: int, code: str, text: str) -> None:
         super().__init__(code)
@@ -48,13 +48,13 @@ class Refusal(Exception):
 
 
 class Parts:
-    """Handles requests about uploads in parts; whatever else comes is for other handlers."""
+    """Handles requests about uploads in parts, and passes others on."""
 
     def __init__(self) -> None:
         self._uploads: dict[str, Upload] = {}
 
     def or_else(self, handler: Handler | None, method: str) -> Handler:
-        """Return a handler of the requests that one method of a path gets."""
+        """Return a handler for one method of a path."""
 
         def handle(request: Any, response: Any, storage: Any) -> None:
             query = dict(parse_qsl(urlsplit(request.full_url).query, keep_blank_values=True))

@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 LOCK = RLock()
 PAGE_SIZE = 1_000
 VERSIONED = "versioned-"
-"""What the names of buckets with versioning begin with."""
+"""Prefix of the names of buckets with versioning."""
 LONGEST = 604_800
 SKEW = timedelta(minutes=15)
 
 
 class StrictStorage(Storage):  # type: ignore[misc] # the emulator is not typed
-    """Keeps names as they are: no dots resolved, no slashes folded, nothing written to a disk."""
+    """Keeps names unchanged, without resolving dots or slashes, and writes nothing to disk."""
 
     def __init__(self) -> None:
         super().__init__(use_memory_fs=True)
@@ -66,7 +66,7 @@ class StrictStorage(Storage):  # type: ignore[misc] # the emulator is not typed
         return f"{bucket_name}/{file_name}"
 
     def _write_config_to_file(self) -> None:
-        """Keep nothing beyond the process."""
+        """Keep nothing after the process ends."""
 
     def create_file(
         self,
@@ -76,7 +76,7 @@ class StrictStorage(Storage):  # type: ignore[misc] # the emulator is not typed
         file_obj: dict[str, Any],
         file_id: str | None = None,
     ) -> None:
-        """Store an object under a generation of its own, whatever the clock says."""
+        """Store an object under a new generation, whatever the clock says."""
         self._generation = max(self._generation + 1, int(file_obj["generation"]) // 1_000)
         file_obj["generation"] = str(self._generation)
         super().create_file(bucket_name, file_name, content, file_obj, file_id)
@@ -84,14 +84,14 @@ class StrictStorage(Storage):  # type: ignore[misc] # the emulator is not typed
             self.generations[bucket_name, file_name, self._generation] = content, file_obj
 
     def create_bucket(self, bucket_name: str, bucket_obj: dict[str, Any]) -> dict[str, Any]:
-        """Create a bucket that really deletes."""
+        """Create a bucket whose deletions take effect."""
         bucket_obj["softDeletePolicy"] = {"retentionDurationSeconds": "0"}
         bucket_obj["versioning"] = {"enabled": bucket_name.startswith(VERSIONED)}
         created: dict[str, Any] = super().create_bucket(bucket_name, bucket_obj)
         return created
 
     def generation(self, bucket: str, name: str) -> int:
-        """Return the generation of an object, 0 where there is none."""
+        """Return the generation of an object, 0 if it does not exist."""
         try:
             return int(self.get_file_obj(bucket, name)["generation"])
         except NotFound:
@@ -103,7 +103,7 @@ class _Files:
         self._files: dict[str, bytes] = {}
 
     def makedirs(self, path: str) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def write_bytes(self, path: str, content: bytes) -> None:
         self._files[path] = content
@@ -163,7 +163,7 @@ def conditions_of(request: Any) -> dict[str, int]:
 def check(
     response: Any, storage: StrictStorage, target: tuple[str, str], conditions: dict[str, int]
 ) -> bool:
-    """Tell whether conditions hold for an object; otherwise `response` says which does not."""
+    """Return whether the conditions hold for an object; if not, write the failure to `response`."""
     if target[0] not in storage.buckets:
         fail(response, 404, "notFound", "The specified bucket does not exist.")
         return False
@@ -229,7 +229,7 @@ def old_of(request: Any, storage: StrictStorage) -> tuple[bytes, dict[str, Any]]
 
 
 def delete(request: Any, response: Any, storage: StrictStorage) -> None:
-    """Delete the current object, or for good the generation that the query names."""
+    """Delete the current object, or permanently the generation that the query names."""
     old = old_of(request, storage)
     if old is not None:
         generation = int(old[1]["generation"])
@@ -244,7 +244,7 @@ def delete(request: Any, response: Any, storage: StrictStorage) -> None:
 
 
 def batch_delete(request: object, item: dict[str, str], storage: StrictStorage, *rest: Any) -> bool:
-    """Delete one object of several, on the condition of a generation where there is one."""
+    """Delete one object of a batch, on the condition of its generation, if one is given."""
     bucket, name, _, response = rest
     wanted = dict(parse_qsl(item.get("query", ""))).get("ifGenerationMatch")
     if wanted is not None and storage.generation(bucket, name) != int(wanted):
@@ -260,7 +260,7 @@ def batch_delete(request: object, item: dict[str, str], storage: StrictStorage, 
 
 
 def rewrite(request: Any, response: Any, storage: StrictStorage) -> None:
-    """Copy an object; attributes in the body are the copy's, in place of the original's."""
+    """Copy an object; attributes in the body replace those of the original."""
     objects.rewrite(request, response, storage)
     given = request.data or {}
     if response.status == HTTPStatus.OK and ("contentType" in given or "metadata" in given):
@@ -377,7 +377,7 @@ def list_objects(request: Any, response: Any, storage: StrictStorage) -> None:
 
 
 class Gate:
-    """Lets in who brings a signature that is right and has not expired, and nobody else."""
+    """Admits requests with a valid signature that has not expired, and no others."""
 
     def __init__(self, key: RSAPublicKey) -> None:
         self._key = key
@@ -450,7 +450,7 @@ class Gate:
 
 
 def one_by_one(handler: Handler) -> Handler:
-    """Read the body, then let nobody else in: the emulator was not made for threads."""
+    """Read the body, then handle one request at a time: the emulator is not thread-safe."""
 
     @wraps(handler)
     def locked(request: Any, response: Any, storage: StrictStorage) -> None:
@@ -522,11 +522,11 @@ class StrictRequestHandler(emulator.RequestHandler):  # type: ignore[misc] # not
     disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: object) -> None:
-        """Keep quiet."""
+        """Log nothing."""
 
 
 class StrictServer(ThreadingHTTPServer):
-    """Takes as many connections at once as a test opens."""
+    """Accepts as many connections at once as a test opens."""
 
     daemon_threads = True
     request_queue_size = 128

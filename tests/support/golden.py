@@ -49,7 +49,7 @@ _PATTERNS = (
 
 @dataclass(frozen=True)
 class Result:
-    """What one run answered."""
+    """The outcome of one run."""
 
     argv: tuple[str, ...]
     exit_code: int
@@ -107,7 +107,7 @@ class Cli:
         terminal: bool = False,
         env: Mapping[str, str] | None = None,
     ) -> Result:
-        """Run a command in this process; with `terminal` all three streams are one."""
+        """Run a command in this process; with `terminal` the three streams are a terminal."""
         self.now += timedelta(seconds=1)
         kind = _Terminal if terminal else io.TextIOWrapper
         out, err = io.BytesIO(), io.BytesIO()
@@ -190,7 +190,7 @@ def render(results: Sequence[Result]) -> str:
 
 
 def normalise(text: str, places: Mapping[str, str]) -> str:
-    """Replace what differs between two runs: places, URLs, times and IDs."""
+    """Replace text that differs between two runs: paths, URLs, times and IDs."""
     for place in sorted(places, key=len, reverse=True):
         text = text.replace(place, places[place])
     for pattern, name in _PATTERNS:

@@ -1,4 +1,4 @@
-"""Commit graphs from a line of text, and a reader of refs that counts what it is asked for.
+"""Commit graphs from a line of text, and a reader of refs that records its reads.
 
 ``graph("a-b-c, b-d, c+d-e")``: b is the child of a, c and d are children of b, and e merges c with
 d, c being its first parent. Commits are a minute apart in the order of their first mention, unless
@@ -70,7 +70,7 @@ def build(
     times: Mapping[CommitId, datetime],
     messages: Mapping[CommitId, str] | None = None,
 ) -> FakeRefs:
-    """Make commits of the given shape, with right generations; parents come before children."""
+    """Make commits of the given shape, with correct generations, parents before children."""
     refs = FakeRefs()
     for commit_id, parent_ids in parents.items():
         generations = [refs.commits[parent].generation for parent in parent_ids]

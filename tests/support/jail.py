@@ -1,4 +1,4 @@
-"""A jail for commands: buckets in memory, files that nobody may touch, and a record of what was.
+"""A jail for commands: buckets in memory, forbidden files, and a record of every access.
 
 Buckets of every cloud are in memory, and each request is recorded with the bucket it went to.
 Directories are real. An audit hook of the interpreter notes which files are opened or changed,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.uri import NamespaceUri
 
 SECRET: Final = b"CANARY-f8c1-of-the-victim"
-"""What stands in everything that no command may read."""
+"""Contents of every object and file that no command may read."""
 
 _PATHS: Final = {
     "open": (0,),
@@ -49,7 +49,7 @@ _NEVER: Final = frozenset({"socket.connect", "subprocess.Popen", "os.exec", "os.
 
 
 class _Watch:
-    """What the audit hook tells, which cannot be taken away again; it has one listener."""
+    """The listener of the audit hook, which Python cannot remove again."""
 
     def __init__(self) -> None:
         self.jail: Jail | None = None
@@ -94,7 +94,7 @@ class JailStore(MemoryStore):
 
 
 class Jail:
-    """Places for one run of commands.
+    """The buckets and files of one run of commands.
 
     Attributes:
         root: everything is below it.
@@ -117,11 +117,11 @@ class Jail:
         ]
 
     def bucket(self, where: str) -> MemoryBucket:
-        """Return a bucket; it is there as soon as somebody asks."""
+        """Return a bucket, which is made on first use."""
         return self.buckets.setdefault(where, MemoryBucket(clock=lambda: START))
 
     def plant(self) -> None:
-        """Lay out the canaries, also in a second bucket."""
+        """Write the canaries, also into a second bucket."""
         for path in self.canaries:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(SECRET)
@@ -131,7 +131,7 @@ class Jail:
         self._before = self._state()
 
     def note(self, event: str, path: str) -> None:
-        """Note an access to a file if it is forbidden."""
+        """Record an access to a file if it is forbidden."""
         name = path.rpartition("/")[2]
         if name in {"canary", "id_rsa", "passwd"}:
             self.seen.append(f"{event} {path}")
@@ -139,7 +139,7 @@ class Jail:
     def _state(self) -> dict[str, object]:
         files: dict[str, object] = {}
         for folder in (self.root, self.root / "home"):
-            # Only what commands are given as theirs may change.
+            # Commands may change only their own files.
             names = sorted(path.name for path in folder.iterdir())
             files[str(folder)] = [name for name in names if name not in {"work", "lakecli"}]
         for path in self.canaries:
@@ -150,7 +150,7 @@ class Jail:
         return files
 
     def trespasses(self, *, allowed: set[str]) -> list[str]:
-        """Return what was touched that must not be."""
+        """Return the forbidden accesses."""
         _WATCH.jail = None
         found = list(self.seen)
         found += [f"request to {where}" for where in sorted(self.requests - allowed)]
@@ -163,7 +163,7 @@ class Jail:
 
     @contextmanager
     def closed(self, patch: pytest.MonkeyPatch) -> Iterator[None]:
-        """Run commands inside: all stores are the jail's, nothing waits, everything is noted."""
+        """Run the block with the stores of the jail, without waiting, and record every access."""
         if not _WATCH.installed:
             sys.addaudithook(_WATCH)
             _WATCH.installed = True
@@ -187,7 +187,7 @@ class Jail:
 
 
 def no_waiting(patch: pytest.MonkeyPatch) -> None:
-    """Let everything that waits for a bucket go on at once."""
+    """Make every wait for a bucket end at once."""
     from lakecli.objectstore.probe import conditions
     from lakecli.repository.core import gc_guard, lake
     from lakecli.repository.sharing import publish

@@ -22,7 +22,7 @@ def live_objects() -> dict[str, bytes]:
 
 
 def live_expected() -> dict[str, Any]:
-    """Return what the server said of that namespace."""
+    """Return the answers of the lakeFS server about that namespace."""
     with gzip.open(DIRECTORY / "live-1.expected.json.gz") as file:
         expected: dict[str, Any] = json.load(file)
         return expected

@@ -1,4 +1,4 @@
-"""Lakes in a temporary directory, with a clock and IDs that repeat from run to run."""
+"""Lakes in a temporary directory, with a clock and IDs that are the same in every run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
 
 class Ticking:
-    """A clock that is one second later at every look."""
+    """A clock that advances one second at every call."""
 
     def __init__(self, start: datetime = START) -> None:
         self.present = start
@@ -63,7 +63,7 @@ def open_lake(
 
 
 def make_repository(lake: Lake, directory: Path, *, range_entries: int = 16) -> Repository:
-    """Create a repository in a directory, with ranges small enough that there are many."""
+    """Create a repository in a directory, with small ranges, so that there are many."""
     return repo.create(lake, "demo", str(directory / "namespace"), range_entries=range_entries)
 
 
@@ -83,7 +83,7 @@ def through(repository: Repository, store: ObjectStore | None = None, **runtime:
 
 
 def serve(repository: Repository, store: ObjectStore) -> None:
-    """Make a store the namespace of a repository that has not opened its own yet."""
+    """Give a repository that has not opened its store another one."""
     assert repository.store_in_use is None
     lake = repository.lake
     lake.runtime = lake.runtime._replace(open_store=lambda _uri, _region: store)
@@ -96,7 +96,7 @@ def entry_of(contents: bytes, *, at: datetime = START) -> Entry:
 
 
 def unclaimed(changes: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, ClaimedValue]]:
-    """Return changes as staging wants them, past the gate: their objects may not even exist."""
+    """Return changes for staging without the gate: their objects may not exist."""
     return [(path, ClaimedValue(value)) for path, value in changes]
 
 
@@ -115,7 +115,7 @@ def stage(repository: Repository, branch: str, contents: Mapping[bytes, bytes | 
 def _put_data(store: ObjectStore, data: bytes) -> None:
     key = data_key(h(data).hex())
     if isinstance(store, MemoryStore):
-        MemoryStore.put(store, key, data, ANY)  # nothing is counted, and nothing fails
+        MemoryStore.put(store, key, data, ANY)  # neither counted nor failed
     else:
         store.put(key, data, ANY)
 
@@ -123,7 +123,7 @@ def _put_data(store: ObjectStore, data: bytes) -> None:
 def stage_entries(
     repository: Repository, branch: str, entries: Mapping[bytes, Entry | None]
 ) -> None:
-    """Stage entries by path as they are, ``None`` for a deletion."""
+    """Stage entries by path, ``None`` for a deletion; write no data."""
     changes = [
         (path, TOMBSTONE if entry is None else encode_entry(entry))
         for path, entry in sorted(entries.items())
@@ -146,7 +146,7 @@ def checksums(contents: Mapping[bytes, bytes]) -> dict[bytes, str]:
 
 
 def let_pass(repository: Repository, clock: Ticking, time: timedelta) -> None:
-    """Let time pass, with the two readings a day apart that housekeeping believes the clock by."""
+    """Let time pass, with two readings a day apart, so that housekeeping trusts the clock."""
     clock.present += time
     housekeeping.tidy(repository)
     clock.present += timedelta(days=1)

@@ -1,4 +1,4 @@
-"""moto's S3, with writes one after the other: it looks at a condition, and writes some time later.
+"""moto's S3 with serialised writes: moto alone checks a condition some time before it writes.
 
 python tests/support/moto_server.py PORT
 """
@@ -24,7 +24,7 @@ READING = ("GET", "HEAD")
 
 
 class OneWriter:
-    """An application whose writing requests wait for each other."""
+    """A WSGI application that handles one writing request at a time."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
         self._application = application
@@ -39,7 +39,7 @@ class OneWriter:
 
 
 def main(port: int) -> None:
-    """Serve until the end."""
+    """Serve until killed."""
     os.environ["MOTO_PORT"] = str(port)
     application = DomainDispatcherApplication(create_backend_app)
     run_simple(

@@ -1,4 +1,4 @@
-"""What a partner has: a shell with curl, or Python, and a server that gives objects.
+"""The machine of a partner: a shell with curl, or Python; and a server of objects.
 
 `FileServer` answers like a bucket, and can be told to misbehave.
 """
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 TOOLS = ("cat", "curl", "date", "expr", "mkdir", "mv", "rm", "rmdir", "sleep", "uname", "wc")
-"""All that the shell's script needs."""
+"""Programs that the shell script needs."""
 
 
 class FileServer:
-    """Serves objects by their keys over HTTP, each for itself and with its whims.
+    """Serves objects by key over HTTP, each with the faults that a test sets.
 
     Attributes:
         objects: by key, without the slash that paths begin with.
@@ -58,7 +58,7 @@ class FileServer:
                 served.answer(self)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Keep quiet."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -72,7 +72,7 @@ class FileServer:
         return f"http://127.0.0.1:{port}/{path}?X-Signature=a%2Fb&x=1"
 
     def asked(self, key: bytes) -> list[str]:
-        """Return the ranges that were asked of an object."""
+        """Return the requested ranges of an object."""
         return [asked for found, asked in self.requests if found == key]
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
@@ -103,7 +103,7 @@ class FileServer:
         if cut > 0:
             body = body[: len(body) // 2]
             handler.close_connection = True
-        with suppress(OSError):  # whoever asked may be gone
+        with suppress(OSError):  # the client may be gone
             if self.gate is not None:
                 handler.wfile.write(body[:1])
                 handler.wfile.flush()
@@ -125,7 +125,7 @@ class FileServer:
 
 @dataclass
 class Partner:
-    """A machine on which a script is run: a way to run it, and hardly any environment.
+    """A machine that runs a script, with an almost empty environment.
 
     Attributes:
         command: what is put before the script.
@@ -140,7 +140,7 @@ class Partner:
 
     @property
     def directory(self) -> Path:
-        """Where the files go."""
+        """The directory of downloaded files."""
         return self.place / "files"
 
     def run(self, script: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -150,7 +150,7 @@ class Partner:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def start(self, script: Path, *arguments: str) -> subprocess.Popen[str]:
-        """Start a script, in a session of its own."""
+        """Start a script in a new session."""
         return subprocess.Popen(
             [*self.command, str(script), *(arguments or ("files",))],
             cwd=self.place,
@@ -163,7 +163,7 @@ class Partner:
         )
 
     def files(self) -> dict[bytes, bytes]:
-        """Return every file below the place, by its name below the directory."""
+        """Return the contents of every downloaded file, by its relative name."""
         return {
             os.fsencode(os.path.relpath(path, self.directory)): path.read_bytes()
             for path in self.place.rglob("*")
@@ -172,7 +172,7 @@ class Partner:
 
 
 def wait_for_end(group: int) -> bool:
-    """Wait a while for all processes of a group to end, and return whether they did."""
+    """Wait for all processes of a group to end; return whether they did."""
     deadline = time.monotonic() + 20
     while _is_alive(group):
         if time.monotonic() > deadline:
@@ -182,7 +182,7 @@ def wait_for_end(group: int) -> bool:
 
 
 def _is_alive(group: int) -> bool:
-    """Whether a process of a group runs; one that nobody has reaped yet does not."""
+    """Return whether a process of a group runs; a zombie does not."""
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             state, _, its_group = file.read_text().rpartition(")")[2].split()[:3]
@@ -192,7 +192,7 @@ def _is_alive(group: int) -> bool:
 
 
 def link_tools(directory: Path, tools: Mapping[str, str | None]) -> Path:
-    """Make a directory that holds nothing but these programs, for PATH."""
+    """Make a directory for PATH with only these programs."""
     directory.mkdir()
     for name, found in tools.items():
         assert found is not None, f"these tests need {name}"
@@ -201,9 +201,9 @@ def link_tools(directory: Path, tools: Mapping[str, str | None]) -> Path:
 
 
 def shell_tools() -> dict[str, str | None]:
-    """Return where the programs are that the shell's script needs."""
+    """Return the paths of the programs that the shell script needs."""
     return {name: shutil.which(name) for name in TOOLS}
 
 
 PYTHON = {"python3": sys.executable}
-"""What the shell's script verifies with where there is no b3sum."""
+"""The program that verifies downloads where b3sum is missing."""

@@ -1,4 +1,4 @@
-"""Servers in between, which do to requests what networks do now and then."""
+"""Proxies that change requests, as networks sometimes do."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def tampering(server: str, *, old: bytes, new: bytes) -> Iterator[str]:
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward  # noqa: N815 - their names
 
         def log_message(self, format: str, *args: object) -> None:
-            """Keep quiet."""
+            """Log nothing."""
 
     proxy = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     proxy.daemon_threads = True

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RecordedProgress(Progress):
-    """Totals of what was expected and of what was done.
+    """Totals of expected and finished work.
 
     Args:
         on_advance: called with the number of objects of each `advance`; may raise, to interrupt.
@@ -26,11 +26,11 @@ class RecordedProgress(Progress):
         self.size = 0
 
     def expect(self, *, items: int = 0, size: int = 0) -> None:
-        """Record the totals."""
+        """Add expected work."""
         self.expected.append((items, size))
 
     def advance(self, *, items: int = 0, size: int = 0) -> None:
-        """Record what is done."""
+        """Add finished work."""
         with self._lock:
             self.items += items
             self.size += size

@@ -1,4 +1,4 @@
-"""Checks JSON answers against what `lakecli.cli.schemas` promises."""
+"""Checks JSON answers against the schemas of `lakecli.cli.schemas`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def words_of(argv: Sequence[str]) -> str:
 
 
 def check_answer(argv: Sequence[str], records: Sequence[Any], *, whole: bool) -> None:
-    """Check what a command answered with ``--json``.
+    """Check the answer of a command with ``--json``.
 
     Args:
         argv: the command line.

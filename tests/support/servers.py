@@ -37,7 +37,7 @@ SECRET_KEY = "secret-key-of-the-tests"
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return an unused port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -109,7 +109,7 @@ def _environment() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def moto_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of a moto server, one for the whole session; use a bucket of your own."""
+    """URL of a moto server, which runs for the session; each test makes its own bucket."""
 
     def command(port: int) -> Sequence[str]:
         return (sys.executable, "-P", str(Path(__file__).with_name("moto_server.py")), str(port))
@@ -121,7 +121,7 @@ def moto_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def rclone_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of an rclone server that takes `ACCESS_KEY` and `SECRET_KEY`, and checks them."""
+    """URL of an rclone server that accepts only `ACCESS_KEY` and `SECRET_KEY`."""
     home = tmp_path_factory.mktemp("rclone")
     served = home / "buckets"
     served.mkdir()
@@ -142,7 +142,7 @@ def rclone_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def sdk_models() -> Loader:
-    """The SDK's service models, read once for all tests instead of once for every client."""
+    """Read the SDK's service models once for all tests, not once for every client."""
     from botocore.loaders import create_loader
 
     return create_loader()
@@ -150,7 +150,7 @@ def sdk_models() -> Loader:
 
 @pytest.fixture
 def aws_environment(monkeypatch: pytest.MonkeyPatch, sdk_models: Loader) -> pytest.MonkeyPatch:
-    """Credentials of the tests' own servers; the machine's AWS settings are gone already."""
+    """Credentials of the test servers, without the AWS settings of the machine."""
     monkeypatch.setattr("botocore.session.create_loader", lambda *_: sdk_models)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
@@ -159,7 +159,7 @@ def aws_environment(monkeypatch: pytest.MonkeyPatch, sdk_models: Loader) -> pyte
 
 
 def new_bucket(endpoint: str, *, keeps_versions: bool = False) -> str:
-    """Create a bucket with a name of its own and return the name."""
+    """Create a bucket and return its unique name."""
     from botocore.config import Config
     from botocore.session import Session
 
@@ -181,7 +181,7 @@ def new_bucket(endpoint: str, *, keeps_versions: bool = False) -> str:
 
 @dataclass
 class Answer:
-    """What a `StubServer` sends.
+    """An answer of a `StubServer`.
 
     Attributes:
         status: of HTTP.
@@ -203,7 +203,7 @@ def s3_error(status: int, code: str, message: str = "said the stub") -> Answer:
 
 @dataclass
 class Request:
-    """What a `StubServer` received."""
+    """A request that a `StubServer` received."""
 
     method: str
     path: str
@@ -212,7 +212,7 @@ class Request:
 
 
 class StubServer:
-    """Gives scripted answers in turn, the last one for ever, and remembers the requests."""
+    """Gives scripted answers in turn, repeats the last one, and records the requests."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
@@ -221,7 +221,7 @@ class StubServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # or each answer of two packets costs 40 ms
+            disable_nagle_algorithm = True  # otherwise an answer of two packets takes 40 ms
 
             def answer(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))
@@ -230,7 +230,7 @@ class StubServer:
             do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = answer  # noqa: N815 - their names
 
             def log_message(self, format: str, *args: object) -> None:
-                """Keep quiet."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -241,7 +241,7 @@ class StubServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """URL of the server."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def answer(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
@@ -263,12 +263,12 @@ class StubServer:
             handler.close_connection = True
 
     def __enter__(self) -> Self:
-        """Start to listen."""
+        """Start the server."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -1,4 +1,4 @@
-"""A storage namespace with URLs, for tests that sign many and ask nobody."""
+"""A storage namespace that signs URLs without a server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SigningStore:
-    """Another store, with URLs.
+    """A store that signs URLs for the objects of another one.
 
     Attributes:
         base: what URLs begin with.

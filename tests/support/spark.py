@@ -1,4 +1,4 @@
-"""One Spark for all tests of a worker process, started by the first test that wants it.
+"""One Spark for all tests of a worker process, started by the first test that uses it.
 
 Tests that use it carry ``@pytest.mark.xdist_group("spark")`` (or ``pytestmark``), so that one
 process of a parallel run holds all of them, and one JVM.
@@ -26,7 +26,7 @@ CONF = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A SparkSession with two cores, the same for the whole session."""
+    """A SparkSession with two cores, which runs for the session."""
     cache = tmp_path_factory.mktemp("spark")
     conf = {
         **CONF,

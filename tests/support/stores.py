@@ -1,4 +1,4 @@
-"""Local stores for tests."""
+"""Transactions on a local store that are rolled back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _roll_back() -> None:
 
 @contextmanager
 def scratch(store: LocalStore) -> Iterator[WriteTransaction]:
-    """Give a write transaction that leaves nothing behind, and costs no sync to the disk."""
+    """Give a write transaction that is rolled back, so that it needs no sync."""
     with suppress(_RollBackError), store.write() as txn:
         yield txn
         _roll_back()

@@ -1,4 +1,4 @@
-"""A program on a pseudo-terminal: type keys, read what appears."""
+"""A program on a pseudo-terminal, with keys to press and text to read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Terminal:
-    """A program that believes to be used by somebody."""
+    """A program that runs on a terminal."""
 
     def __init__(self, argv: Sequence[str], environ: Mapping[str, str]) -> None:
         self._pid, self._fd = pty.fork()
@@ -28,7 +28,7 @@ class Terminal:
         os.write(self._fd, keys.encode())
 
     def wait_for(self, text: str, *, seconds: float = 30) -> str:
-        """Read until `text` appears behind what was waited for last; return all up to there."""
+        """Read until `text` appears after the text that was waited for last; return all of it."""
         end = time.monotonic() + seconds
         while text not in self.shown:
             ready, _, _ = select.select([self._fd], [], [], max(0, end - time.monotonic()))

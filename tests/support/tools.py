@@ -1,4 +1,4 @@
-"""Programs that a test runs for real: skipped where missing, unless they are required."""
+"""Programs that a test runs: it is skipped without them, unless they are required."""
 
 from __future__ import annotations
 
