@@ -1,10 +1,11 @@
 """The local store: tables of ordered bytes for all repositories of a user, and transactions.
 
-One writer at a time, over all processes: keep write transactions short, and build or upload
-nothing inside one. Readers wait for nobody and see one moment, as long as they stay open.
+There is one writer at a time, over all processes: keep write transactions short, and build or
+upload nothing inside one. Readers never wait, and see the store as of the start of their
+transaction.
 
 The tables share one LMDB database, each under its own first byte: opening a named database takes
-the write lock, so a process that only reads would wait for a writer before it could begin.
+the write lock, so a process that only reads would have to wait for a writer.
 """
 
 from __future__ import annotations
@@ -28,34 +29,33 @@ if TYPE_CHECKING:
     from lakecli.kv.usage import Usage
 
 MAX_KEY_SIZE: Final = 510
-"""Bytes in a key, at most. `lakecli.kv.paths` keeps longer paths."""
+"""Bytes in a key, at most. `lakecli.kv.paths` stores longer paths."""
 
 OWNER_SIZE: Final = 16
-"""Bytes of what owns rows and leads their keys: a repository's UUID, or a staging token."""
+"""Bytes of an owner of rows, a repository's UUID or a staging token; keys begin with it."""
 
 _FIRST_BATCH: Final = 8
 _LARGEST_BATCH: Final = 1024
 
 
 def owner_key(owner: bytes) -> bytes:
-    """Return the beginning of the keys of one owner's rows; anything shorter means many owners.
+    """Check an owner, with which the keys of its rows begin; a shorter prefix means many owners.
 
     Raises:
         IntegrityError: it is not the 16 bytes of one repository or staging token.
     """
     if len(owner) != OWNER_SIZE:
         raise IntegrityError(
-            f"{len(owner)} bytes instead of the {OWNER_SIZE} that name one owner of rows "
-            "in the local store",
+            f"an owner of rows in the local store has {len(owner)} bytes, not {OWNER_SIZE}",
             hint="a repository's record is damaged: make a new clone of its storage namespace",
         )
     return owner
 
 
 class Table(bytes, Enum):
-    """What the store holds; the values lead the stored keys and never change their meaning."""
+    """The tables; their values are the first byte of stored keys and never change meaning."""
 
-    META = b"m"  # the schema version; what concerns the store as a whole
+    META = b"m"  # the schema version, and records about the whole store
     REPOSITORIES = b"r"  # by name
     BRANCHES = b"b"
     TAGS = b"t"
@@ -66,10 +66,10 @@ class Table(bytes, Enum):
     IMAGES = b"i"  # staged records as they were before an operation
     FILE_HASHES = b"f"
     TRANSFERS = b"x"
-    TRACKING = b"u"  # where the refs in the bucket stood when this clone last looked
+    TRACKING = b"u"  # the refs in the bucket, as this clone last saw them
     REFLOG = b"l"  # their moves, as far as this clone has read them
-    INTENTS = b"v"  # moves of them that were begun, and whose outcome is not written down yet
-    PACKED = b"p"  # which commits lie in the bucket, and in which pack
+    INTENTS = b"v"  # their moves that were begun, and whose outcome is not recorded yet
+    PACKED = b"p"  # the commits in the bucket, and the pack of each
 
 
 class LocalStore:
@@ -86,15 +86,15 @@ class LocalStore:
     def open(cls, directory: Path, *, map_size: int = environment.DEFAULT_MAP_SIZE) -> Self:
         """Open the store in a directory, creating both at first use.
 
-        Handles of one directory share one environment within a process; `map_size`, in bytes, is
-        that of the first. The map is sparse and never resized. Where the address space does not
-        allow that much, it is smaller.
+        Handles of one directory share one environment within a process; the first handle decides
+        `map_size`, in bytes. The map is sparse and never resized. It is smaller if the address
+        space does not suffice.
 
         Raises:
-            PermissionDenied: the directory cannot be created or written, or is none.
-            Refused: a newer lakecli wrote it, or it lies on a network file system.
-            IntegrityError: the files there are no store, or damaged.
-            Unreachable: no room on the disk, or no address space.
+            PermissionDenied: the directory cannot be created or written, or is not a directory.
+            Refused: a newer lakecli wrote the store, or it is on a network file system.
+            IntegrityError: the files are not a store, or damaged.
+            Unreachable: there is no space on the disk, or no address space.
         """
         return cls(environment.acquire(directory, map_size=map_size))
 
@@ -103,18 +103,18 @@ class LocalStore:
         return ReadTransaction(self.usable())
 
     def write(self) -> WriteTransaction:
-        """Return a write transaction, to be entered with ``with``, which waits for its turn.
+        """Return a write transaction, to be entered with ``with``, which waits for other writers.
 
-        What was written is durable when the block has ended, and undone if it raised.
+        Its writes are durable when the block has ended, and undone if it raised.
         """
         return WriteTransaction(self.usable())
 
     def usage(self) -> Usage:
-        """Return the schema's version, and how full the store is."""
+        """Return the schema version, and the space in use."""
         return self.usable().usage()
 
     def close(self) -> None:
-        """Let go of the environment; safe to repeat."""
+        """Release the environment; safe to repeat."""
         if not self._closed:
             self._closed = True
             environment.release(self._environment)
@@ -145,12 +145,12 @@ class LocalStore:
 
 
 class ReadTransaction:
-    """One moment of the store. Everything read from it is a copy and outlives it.
+    """A snapshot of the store. Everything read from it is a copy, and stays valid afterwards.
 
-    Belongs to one thread.
+    It belongs to one thread.
 
     Attributes:
-        past: what was staged then, where this reads as of an earlier operation.
+        past: the staged records, if the transaction reads as of an earlier operation.
     """
 
     past: PastStaging | None = None
@@ -162,7 +162,7 @@ class ReadTransaction:
         self._txn: lmdb.Transaction[bytes]
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Begin the transaction."""
         self._txn = self._environment.begin(write=self._writes)
         return self
 
@@ -172,7 +172,7 @@ class ReadTransaction:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End. LMDB's own errors leave the block as lakecli's."""
+        """End the transaction. Errors of LMDB leave the block as errors of lakecli."""
         self._txn.abort()
         if isinstance(error, self._environment.lmdb_error):
             raise self._environment.translate(error) from error
@@ -181,9 +181,9 @@ class ReadTransaction:
         """Return this transaction, if it is one that writes.
 
         Raises:
-            TypeError: it only reads; whoever wants to write has been given the wrong one.
+            TypeError: it is a read transaction.
         """
-        raise TypeError("what is written needs a write transaction")
+        raise TypeError("writing needs a write transaction")
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """Return the value of a key, or ``None``."""
@@ -194,15 +194,15 @@ class ReadTransaction:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield the records under `prefix` with keys not below `start`, in key order.
 
-        Records are read ahead in growing batches: a change made to them meanwhile, in the same
-        transaction, may or may not be seen.
+        Records are read ahead in growing batches: changes made in the same transaction meanwhile
+        may or may not be seen.
         """
         return chain.from_iterable(self.scan_batches(table, prefix=prefix, start=start))
 
     def scan_batches(
         self, table: Table, *, prefix: bytes = b"", start: bytes = b"", cut: int = 0
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """Yield what `scan` does in lists of up to 1,024 records, for loops that must be fast.
+        """Yield the records of `scan` in lists of up to 1,024, for loops that must be fast.
 
         The first `cut` bytes of every key are left out.
         """
@@ -236,7 +236,7 @@ class ReadTransaction:
             yield key[cut:]
 
     def scan_reverse(self, table: Table, *, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield the records under `prefix` from the last one back."""
+        """Yield the records under `prefix` in descending order of keys."""
         cursor = self._txn.cursor()
         within = table + prefix
         stem = within.rstrip(b"\xff")  # never empty: no table's byte is 255
@@ -251,7 +251,7 @@ class ReadTransaction:
 
 
 class WriteTransaction(ReadTransaction):
-    """The only writer of the store, until the block ends; reads see what was written."""
+    """The only writer of the store until the block ends; its reads see its writes."""
 
     _writes = True
 
@@ -262,7 +262,7 @@ class WriteTransaction(ReadTransaction):
         traceback: TracebackType | None,
     ) -> None:
         """Make everything durable, or undo everything if the block raised."""
-        self._environment.writer = None  # before the next writer can say that it is one
+        self._environment.writer = None  # before the next writer can set it
         if error is None:
             self._environment.commit(self._txn)
         else:
@@ -273,11 +273,11 @@ class WriteTransaction(ReadTransaction):
         return self
 
     def put(self, table: Table, key: bytes, value: bytes) -> None:
-        """Write a record over whatever the key had."""
+        """Write a record, replacing an existing one."""
         self._txn.put(table + key, value)
 
     def put_new(self, table: Table, key: bytes, value: bytes) -> bool:
-        """Write a record unless the key has one; return whether it was written."""
+        """Write a record unless the key exists; return whether it was written."""
         return self._txn.put(table + key, value, overwrite=False)
 
     def put_sorted(
@@ -290,8 +290,8 @@ class WriteTransaction(ReadTransaction):
     ) -> None:
         """Write many records, each under `prefix` + key, in ascending order.
 
-        Several times faster than `put`. Any order is correct, only the ascending one is fast.
-        Without `overwrite` a record that is there already stays.
+        This is several times faster than `put`; other orders are correct, but slow. Without
+        `overwrite`, existing records are kept.
         """
         lead = table + prefix
         cursor = self._txn.cursor()
@@ -300,13 +300,13 @@ class WriteTransaction(ReadTransaction):
             cursor.putmulti(batch, overwrite=overwrite)
 
     def delete(self, table: Table, key: bytes) -> bool:
-        """Delete a record; return whether there was one."""
+        """Delete a record; return whether it existed."""
         return self._txn.delete(table + key)
 
     def delete_owned(self, table: Table, owner: bytes, *, limit: int | None = None) -> int:
-        """Delete the rows of one owner, at most `limit`, and return how many.
+        """Delete the rows of one owner, at most `limit`, and return their number.
 
-        Fewer than `limit` means that none are left.
+        A number below `limit` means that none are left.
 
         Raises:
             IntegrityError: `owner` is not the 16 bytes of one repository or staging token.

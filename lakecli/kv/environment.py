@@ -2,10 +2,10 @@
 
 LMDB's locks belong to a process and a file: opening a file twice in one process, or using an
 environment in a forked child, silently loses them. So handles of one directory share one
-`Environment`, and every transaction asks first whether this is still the process that opened it.
+`Environment`, and every transaction checks that this is still the process that opened it.
 
-The only module that imports LMDB, together with ``failures`` that translates its errors; and not
-before a store is opened.
+Only this module and ``failures``, which translates LMDB's errors, import LMDB, and only when a
+store is opened.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from lakecli.kv.usage import Usage
 
 SCHEMA_VERSION: Final = 1
-"""Of everything in the store. A store with a greater one is refused."""
+"""Version of the whole store. A store with a greater version is refused."""
 
 DEFAULT_MAP_SIZE: Final = 1 << 40
 SMALLEST_MAP_SIZE: Final = 1 << 26
 
 _SCHEMA_KEY: Final = b"mschema"  # in Table.META
 _MAX_READERS: Final = 510
-_LOCK_FILE_SIZE: Final = 1 << 15  # what LMDB gives it for so many readers
+_LOCK_FILE_SIZE: Final = 1 << 15  # LMDB's size for this number of readers
 _PAUSES: Final = (0.02, 0.05, 0.1, *[0.2] * 50)
-"""Seconds between attempts to open a store that a process of the same ID uses: ten in all."""
+"""Seconds between attempts to open a store that a process of the same ID uses: ten in total."""
 
-# What is open in this process, by device and inode of the directory: LMDB forces this to be known
-# process-wide. Guarded by the lock, which also keeps two threads from opening at once.
+# The open environments of this process, by device and inode of the directory: LMDB allows only one
+# for each. Guarded by the lock, which also keeps two threads from opening at once.
 _open: Final[dict[tuple[int, int], Environment]] = {}
 _open_lock: Final = Lock()
 
@@ -65,7 +65,7 @@ class Environment:
         self.identity = identity
         self.handles = 0
         self.writer: int | None = None
-        """The thread that is inside a write transaction of this process."""
+        """The thread of this process that is inside a write transaction."""
         self.lmdb_error = lmdb.Error
         self._lmdb = lmdb_env
         self._sentinel = sentinel
@@ -74,7 +74,7 @@ class Environment:
         self._pid = os.getpid()
 
     def check_process(self) -> None:
-        """Refuse to work in a forked child.
+        """Refuse use in a forked child.
 
         Raises:
             LakeError: this is not the process that opened the environment.
@@ -94,7 +94,7 @@ class Environment:
         """
         self.check_process()
         if write and self.writer == get_ident():
-            raise LakeError("a write transaction inside another one would wait for itself")
+            raise LakeError("a write transaction inside another would wait for itself")
         try:
             txn = self._lmdb.begin(write=write)
         except self.lmdb_error as error:
@@ -112,17 +112,17 @@ class Environment:
         """Make this thread's write transaction durable.
 
         Raises:
-            Unreachable: the disk did not take it; nothing was changed.
+            Unreachable: the disk failed to write; nothing was changed.
         """
         try:
             txn.commit()
         except self.lmdb_error as error:
             raise self.translate(error) from error
-        with suppress(OSError):  # a full disk; the next one who opens the store looks closer
+        with suppress(OSError):  # a full disk; the next process that opens the store checks more
             pages.grow(self._file, (self._lmdb.info()["last_pgno"] + 1) * self._page_size)
 
     def check_schema(self, txn: lmdb.Transaction[bytes]) -> None:
-        """Refuse a store that this version does not understand.
+        """Refuse a store with a schema that this version does not know.
 
         Raises:
             Refused: a newer lakecli wrote it.
@@ -138,7 +138,7 @@ class Environment:
         raise failures.damaged_store(self.directory, f"schema version {version!r}")
 
     def prepare(self) -> None:
-        """Check the schema version; a new store gets one.
+        """Check the schema version, and set that of a new store.
 
         Raises:
             Refused: a newer lakecli wrote the store.
@@ -155,13 +155,13 @@ class Environment:
             self._sentinel.keep()
 
     def translate(self, error: lmdb.Error) -> LakeError:
-        """Return what an LMDB error means."""
+        """Translate an LMDB error."""
         from lakecli.kv import failures
 
         return failures.from_lmdb(error, self.directory)
 
     def usage(self) -> Usage:
-        """Return how much of the map is used."""
+        """Return the space in use."""
         from lakecli.kv.usage import Usage
 
         info = self._lmdb.info()
@@ -169,7 +169,7 @@ class Environment:
         return Usage(SCHEMA_VERSION, info["map_size"], pages * self._lmdb.stat()["psize"])
 
     def close(self) -> None:
-        """Close the environment; transactions that are still open end."""
+        """Close the environment; this ends open transactions."""
         if os.getpid() == self._pid:  # a forked child must not touch its parent's locks
             self._lmdb.close()
             os.close(self._file)
@@ -226,9 +226,9 @@ def _open_new(directory: Path, map_size: int, identity: tuple[int, int]) -> Envi
 
 
 def _sync_names(directory: Path) -> None:
-    """Make the names of a new store's files durable, and those of the directories above it."""
+    """Make the directory entries of a new store's files, and of the directories above, durable."""
     for above in (directory, *directory.parents[:3]):
-        with suppress(OSError):  # a directory of others, or a file system that knows no such thing
+        with suppress(OSError):  # another user's directory, or a file system without support
             descriptor = os.open(above, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 os.fsync(descriptor)
@@ -237,13 +237,13 @@ def _sync_names(directory: Path) -> None:
 
 
 def _check_file(directory: Path, sentinel: Sentinel) -> None:
-    """Look at the store's file before it is mapped.
+    """Check the store's file before it is mapped.
 
     Raises:
-        IntegrityError: to read it would kill this process, or it is empty and was not.
+        IntegrityError: reading it would kill this process, or it was emptied.
     """
     if sentinel.is_kept and pages.is_empty(directory):
-        problem: str | None = f"{pages.DATA_FILE} is gone or empty"
+        problem: str | None = f"{pages.DATA_FILE} is missing or empty"
     else:
         problem = pages.find_damage(directory, every_page=sentinel.is_suspect)
     if problem is None:
@@ -256,7 +256,7 @@ def _check_file(directory: Path, sentinel: Sentinel) -> None:
 
 
 def release(shared: Environment) -> None:
-    """Give one handle back; the last one closes the environment."""
+    """Release one handle; the last one closes the environment."""
     with _open_lock:
         shared.handles -= 1
         if shared.handles == 0:
@@ -265,7 +265,7 @@ def release(shared: Environment) -> None:
 
 
 def _refuse_network(directory: Path) -> None:
-    """Refuse a network file system, where the platform tells (Linux).
+    """Refuse a network file system, if the platform can detect it (Linux).
 
     Raises:
         Refused: LMDB's locks and memory map would not be shared there.
@@ -274,7 +274,7 @@ def _refuse_network(directory: Path) -> None:
         return
     try:
         mount_table = Path(MOUNT_TABLE).read_bytes()
-    except OSError:  # a sandbox without /proc knows of no mounts; LMDB's own locks decide then
+    except OSError:  # a sandbox without /proc; then only LMDB's locks can fail
         return
     kind = network_type(os.fsencode(directory.resolve()), mount_table)
     if kind is not None:
@@ -284,25 +284,25 @@ def _refuse_network(directory: Path) -> None:
 
 
 def _allocate_lock_file(directory: Path) -> None:
-    """Give a new store's lock file its blocks.
+    """Allocate the blocks of a new store's lock file.
 
-    LMDB maps it sparse: on a full disk the first touch of a page would kill the process.
+    LMDB maps it sparse: on a full disk, the first access to a page would kill the process.
     """
     if sys.platform != "linux":
         return
     descriptor = os.open(directory / "lock.mdb", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         if os.fstat(descriptor).st_size == 0:
-            # Overwrites nothing: another process may have taken the file into use meanwhile.
+            # Overwrites nothing: another process may use the file already.
             os.posix_fallocate(descriptor, 0, _LOCK_FILE_SIZE)
     finally:
         os.close(descriptor)
 
 
 def _open_map(directory: Path, map_size: int) -> lmdb.Environment:
-    """Open the environment with the largest map up to `map_size` that the process may have.
+    """Open the environment with the largest map up to `map_size` that the process can have.
 
-    LMDB raises a size that would be too small for what the file holds already.
+    LMDB increases a size that is too small for the file.
     """
     import lmdb
 
@@ -313,7 +313,7 @@ def _open_map(directory: Path, map_size: int) -> lmdb.Environment:
         except (lmdb.MemoryError, OverflowError) as error:
             failure = error
         else:
-            env.reader_check()  # frees what killed processes were still reading
+            env.reader_check()  # frees pages that killed processes were reading
             return env
     from lakecli.kv import failures
 
@@ -321,13 +321,13 @@ def _open_map(directory: Path, map_size: int) -> lmdb.Environment:
 
 
 def _open_when_free(directory: Path, size: int) -> lmdb.Environment:
-    """Open the environment, and wait for a process that has the same ID as this one.
+    """Open the environment, after waiting for a process that has the same ID as this one.
 
-    Two containers may have processes of one ID on one home. LMDB locks a byte of its lock file
-    for each process ID that reads, so the second one has to wait.
+    Processes in two containers may have the same ID and use the same home. LMDB locks a byte of its
+    lock file for each process ID that reads, so the second process must wait.
 
     Raises:
-        lmdb.LockError: the other one goes on for longer than ten seconds.
+        lmdb.LockError: the other process uses the store for longer than ten seconds.
     """
     import lmdb
 
@@ -343,7 +343,7 @@ def _open_when_free(directory: Path, size: int) -> lmdb.Environment:
 
 
 def _map_sizes(map_size: int) -> Iterator[int]:
-    """Yield sizes to try. Under a limit of address space, no more than a quarter of it."""
+    """Yield sizes to try; under a limit of address space, at most a quarter of it."""
     yield map_size
     import resource
 

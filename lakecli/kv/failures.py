@@ -1,4 +1,4 @@
-"""What LMDB and the disk under it say, in lakecli's errors. Imported only when something failed."""
+"""Errors of LMDB and the disk, translated to lakecli's. Imported only after a failure."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _LIMITS = (
     ),
     (
         lmdb.PanicError,
-        "a write to the local store failed, and its state before that stands",
-        "repeat the command; is the disk full, or failing?",
+        "a write to the local store failed; the store is unchanged",
+        "check whether the disk is full or failing, and repeat the command",
     ),
     (
         lmdb.TxnFullError,
@@ -63,7 +63,7 @@ _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOEN
 
 
 def from_lmdb(error: lmdb.Error, directory: Path) -> LakeError:
-    """Return what an LMDB error means for the store in `directory`."""
+    """Translate an LMDB error of the store in `directory`."""
     for kind, message, hint in _LIMITS:
         if isinstance(error, kind):
             return Unreachable(f"{message}: {directory}", hint=hint)
@@ -71,8 +71,8 @@ def from_lmdb(error: lmdb.Error, directory: Path) -> LakeError:
         return Unreachable(
             f"another process with the ID {os.getpid()}, in another container or PID namespace, "
             f"uses the local store: {directory}",
-            hint="repeat the command when that one has ended; to work at the same time, start the "
-            "containers with one PID namespace (--pid=host), or give each a LAKECLI_HOME",
+            hint="repeat the command when that process has ended; to work at the same time, start "
+            "the containers with one PID namespace (--pid=host), or give each its own LAKECLI_HOME",
         )
     if isinstance(error, lmdb.MemoryError):
         return no_address_space(directory)
@@ -86,9 +86,9 @@ def from_lmdb(error: lmdb.Error, directory: Path) -> LakeError:
 
 
 def from_os(error: OSError, directory: Path) -> LakeError:
-    """Return what an operating system's error means for the store in `directory`."""
+    """Translate an error of the operating system for the store in `directory`."""
     number, reason = error.errno, error.strerror or str(error)
-    if number == errno.EEXIST:  # something else stands where the directory should
+    if number == errno.EEXIST:  # the path exists and is not a directory
         number, reason = errno.ENOTDIR, os.strerror(errno.ENOTDIR)
     return _from_errno(number, reason, directory) or Unreachable(
         f"cannot use the local store: {reason.lower()}: {directory}", hint=HOME_HINT
@@ -96,7 +96,7 @@ def from_os(error: OSError, directory: Path) -> LakeError:
 
 
 def no_address_space(directory: Path) -> Unreachable:
-    """Return the error for a process that may not map or allocate enough."""
+    """Return the error for a process that cannot map or allocate enough memory."""
     return Unreachable(
         f"not enough memory or address space for the local store: {directory}",
         hint="raise this process's limits (ulimit -v)",
@@ -104,26 +104,26 @@ def no_address_space(directory: Path) -> Unreachable:
 
 
 def newer_store(directory: Path) -> Refused:
-    """Return the error for a store that a later version wrote."""
+    """Return the error for a store that a newer version wrote."""
     return Refused(
         f"the local store was written by a newer lakecli: {directory}", hint=UPGRADE_HINT
     )
 
 
 def damaged_store(directory: Path, reason: str) -> IntegrityError:
-    """Return the error for a store whose bytes make no sense."""
+    """Return the error for a damaged store."""
     return IntegrityError(
         f"the local store is damaged ({reason[:1].lower()}{reason[1:]}): {directory}",
-        hint="move that directory away, then get each repository back from its bucket with "
-        "lakecli clone, and check it with lakecli fsck --repair; what was staged or not pushed "
-        "is in that directory only",
+        hint="move that directory away, then clone each repository again with lakecli clone, and "
+        "check it with lakecli fsck --repair; staged changes and commits that were not pushed are "
+        "in that directory only",
     )
 
 
 def network_store(directory: Path, kind: str) -> Refused:
     """Return the error for a store on a network file system."""
     return Refused(
-        f"the local store would lie on a network file system ({kind}): {directory}",
+        f"the local store would be on a network file system ({kind}): {directory}",
         hint="set LAKECLI_HOME to a directory on a local disk",
     )
 
@@ -131,14 +131,14 @@ def network_store(directory: Path, kind: str) -> Refused:
 def _from_errno(number: int | None, reason: str, directory: Path) -> LakeError | None:
     if number in _NO_ROOM:
         return Unreachable(
-            f"no room left for the local store: {directory}",
+            f"no space left for the local store: {directory}",
             hint="free some space on that disk; nothing was changed",
         )
     if number == errno.EIO:
-        # LMDB reports a write that the disk took only in part as an I/O error.
+        # LMDB reports an incomplete write as an I/O error.
         return Unreachable(
-            f"the disk did not take what was written to the local store: {directory}",
-            hint="is it full, or failing? nothing was changed",
+            f"the disk failed to write to the local store: {directory}",
+            hint="check whether the disk is full or failing; nothing was changed",
         )
     if number in _FORBIDDEN:
         return PermissionDenied(
@@ -148,7 +148,7 @@ def _from_errno(number: int | None, reason: str, directory: Path) -> LakeError |
 
 
 def _errno_of(error: lmdb.Error) -> int | None:
-    """Return the operating system's number; older bindings give it only as text."""
+    """Return the errno of an error; older versions of the bindings give it only as text."""
     code = getattr(error, "code", None)
     if isinstance(code, int) and code > 0:
         return code
@@ -157,6 +157,6 @@ def _errno_of(error: lmdb.Error) -> int | None:
 
 
 def _reason(error: lmdb.Error) -> str:
-    """Return LMDB's own words, without the name of the call and of the constant."""
+    """Return LMDB's message, without the names of the call and the constant."""
     text = str(getattr(error, "reason", "") or error)
     return text.partition(": ")[2] or text if text.startswith("MDB_") else text

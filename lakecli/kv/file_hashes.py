@@ -4,8 +4,8 @@
 
     FILE_HASHES  paths under device ‖ 8 zero bytes -> inode ‖ size ‖ mtime ‖ ctime ‖ digest
 
-One record per path; numbers are 8 bytes, big-endian. A digest counts only if all of them are what
-they were.
+There is one record per path; numbers are 8 bytes, big-endian. A digest is valid only while all of
+the file's numbers are unchanged.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction, WriteTransaction
 
 MINIMUM_AGE_NS: Final = 30_000_000_000
-"""A file that changed less than this before it was hashed is not remembered.
+"""A file that changed less than this before it was hashed is not recorded.
 
-A change right after another one may leave the times as they are: within their resolution, and
-for as long as a page that a program has mapped is not written back, which takes 30 seconds.
+A second change may leave the times unchanged: within their resolution, and until a page that a
+program has mapped is written back, which takes up to 30 seconds.
 """
 
 _OWNER: Final = struct.Struct(">Q8x")
 _FILE: Final = struct.Struct(">QQqq")
 _LARGEST_TIME: Final = 2**63 - 1
-"""In nanoseconds: the year 2262. Some file systems keep later times, which have no record."""
+"""In nanoseconds: the year 2262. Files with later times are not recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileKey:
-    """A state of a local file, as ``stat`` tells it.
+    """The state of a local file, from ``stat``.
 
     Attributes:
         path: absolute.
         size: in bytes.
-        mtime_ns: when its contents changed last, in unix nanoseconds.
-        ctime_ns: when its inode changed last, in unix nanoseconds.
+        mtime_ns: last change of the contents, in unix nanoseconds.
+        ctime_ns: last change of the inode, in unix nanoseconds.
     """
 
     device: int
@@ -65,9 +65,9 @@ def find(txn: ReadTransaction, key: FileKey) -> str | None:
 
 
 def find_files(txn: ReadTransaction, digests: Container[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the digest and the path of every file that had one of these digests once.
+    """Yield digest and path of every recorded file with one of these digests.
 
-    All that is remembered is looked through, and whether a file still is what it was is not asked.
+    All records are read; the files may have changed since they were recorded.
     """
     owner: bytes | None = next(_owners(txn, b""), None)
     while owner is not None:
@@ -80,19 +80,19 @@ def find_files(txn: ReadTransaction, digests: Container[str]) -> Iterator[tuple[
 
 
 def _owners(txn: ReadTransaction, start: bytes) -> Iterator[bytes]:
-    """Yield what records of a device begin with; those that continue long paths are left out."""
+    """Yield the owners of paths, one per device; owners of the rests of long paths are left out."""
     for key in txn.scan_keys(Table.FILE_HASHES, start=start):
         if key[8:16] == bytes(8):
             yield key[:16]
 
 
 def remember_many(txn: WriteTransaction, items: Iterable[tuple[FileKey, str, int]]) -> int:
-    """Remember digests of files; return of how many.
+    """Record digests of files, and return their number.
 
     Args:
-        txn: where to.
-        items: files, their digests, and when the hashing began, in unix nanoseconds. A file whose
-            times are less than `MINIMUM_AGE_NS` before that, or after it, is left out.
+        txn: the transaction to write in.
+        items: files, their digests, and the start of the hashing in unix nanoseconds. A file whose
+            times are less than `MINIMUM_AGE_NS` before that, or later, is left out.
     """
     by_device: dict[int, dict[bytes, bytes]] = {}
     for key, digest, hashed_at_ns in items:

@@ -1,4 +1,4 @@
-"""Whether a directory lies on a network file system, where LMDB's locks and maps do not hold."""
+"""Detection of network file systems, on which LMDB's locks and memory maps do not work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NETWORK_TYPES: Final = frozenset(
         *("ocfs2", "gfs2", "panfs", "wekafs", "vboxsf", "vmhgfs", "prl_fs"),
     }
 )
-"""Also anything whose FUSE helper is in `NETWORK_HELPERS`: ``fuse.<helper>``."""
+"""File system types; types ``fuse.<helper>`` with a helper in `NETWORK_HELPERS` count too."""
 
 NETWORK_HELPERS: Final = frozenset(
     {
@@ -31,7 +31,7 @@ def network_type(directory: bytes, mount_table: bytes) -> str | None:
 
     Args:
         directory: absolute, symbolic links resolved.
-        mount_table: the text of ``/proc/mounts``; of two mounts on one place the later counts.
+        mount_table: the text of ``/proc/mounts``; of two mounts on one path the later one counts.
     """
     best = b""
     found = ""

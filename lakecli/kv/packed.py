@@ -1,12 +1,12 @@
-"""Which commits lie in the bucket, and in which pack: a push sends only the others.
+"""The commits in the bucket, and the pack of each; a push uploads only the others.
 
 ::
 
     PACKED  repository ‖ c ‖ commit ID (32 bytes) -> pack ID (32 bytes)
-            repository ‖ p ‖ pack ID (32 bytes)   -> nothing: a pack that was read or written here
-                                                     01: another one that is known replaces it
+            repository ‖ p ‖ pack ID (32 bytes)   -> empty: a pack that was read or written here
+                                                     01: another known pack replaces it
 
-A commit that lies in several packs, because one replaces others, is noted under the last added.
+A commit in several packs, because one replaces others, is recorded with the last added.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _REPLACED: Final = b"\1"
 
 
 class PackedStore:
-    """The packs of one repository that this clone knows; what writes needs a write transaction.
+    """The packs of one repository that this clone knows; writing needs a write transaction.
 
     Args:
-        txn: the moment to read, or the transaction to write in.
+        txn: the transaction to read or write in.
         repository: the 16 bytes of its UUID.
     """
 
@@ -42,9 +42,9 @@ class PackedStore:
     def add(
         self, pack_id: PackId, commit_ids: Iterable[CommitId], *, replaces: Iterable[PackId] = ()
     ) -> None:
-        """Note that a pack lies in the bucket, with these commits in it.
+        """Record a pack in the bucket, and its commits.
 
-        The packs that it replaces are known from now on as well: it has all that they have.
+        The packs that it replaces count as known too, because it holds all of their commits.
         """
         txn = self._txn.for_writing()
         pack = bytes.fromhex(pack_id)
@@ -56,7 +56,7 @@ class PackedStore:
         txn.put_sorted(Table.PACKED, rows, prefix=self._repository + _COMMIT)
 
     def find_pack(self, commit_id: CommitId) -> PackId | None:
-        """Return the pack that a commit lies in, or ``None`` if it is not known to be in one."""
+        """Return the known pack of a commit, or ``None``."""
         key = self._repository + _COMMIT + bytes.fromhex(commit_id)
         pack = self._txn.get(Table.PACKED, key)
         return None if pack is None else PackId.of_bytes(pack)
@@ -68,7 +68,7 @@ class PackedStore:
             yield PackId.of_bytes(key[len(under) :])
 
     def forget(self, pack_ids: Collection[PackId]) -> None:
-        """Forget packs that are not in the bucket, and that commits lie in them."""
+        """Delete the records of packs that are not in the bucket, and of their commits."""
         if not pack_ids:
             return
         txn = self._txn.for_writing()
@@ -81,7 +81,7 @@ class PackedStore:
             txn.delete(Table.PACKED, key)
 
     def live_packs(self) -> Iterator[PackId]:
-        """Yield the known packs that no other known one replaces, by ID."""
+        """Yield the known packs that no other known pack replaces, by ID."""
         under = self._repository + _PACK
         for key, value in self._txn.scan(Table.PACKED, prefix=under):
             if value != _REPLACED:

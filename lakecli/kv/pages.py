@@ -1,9 +1,9 @@
-"""Is the file of the local store whole? Asked without mapping it.
+"""Checking the file of the local store for damage, without mapping it.
 
-LMDB maps its file, and whoever touches a page behind the end of the file is killed by SIGBUS
-without a word. So before it is opened, the two meta pages are read: the newer one says which page
-is the last. Where the file is shorter, the pages that are in use are visited one by one: the last
-ones may be free, and then LMDB need not have written them.
+LMDB maps its file, and SIGBUS kills a process that accesses a page beyond the end of the file. So
+before the store is opened, the two meta pages are read: the newer one has the number of the last
+page. If the file is shorter, the pages in use are visited one by one: LMDB need not have written
+free pages at the end.
 
 ::
 
@@ -12,8 +12,8 @@ ones may be free, and then LMDB need not have written them.
           ‖ tree of free pages ‖ main tree ‖ last page (8) ‖ transaction (8)
     tree  page size (4) ‖ flags (2) ‖ depth (2) ‖ four counts (32) ‖ root (8)
 
-All numbers are little-endian: LMDB writes them as the machine has them, and a store of another
-kind of machine is none here.
+All numbers are little-endian. LMDB uses the machine's byte order; stores of big-endian machines are
+not supported.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _IS_LARGE: Final = 1
 _NO_PAGE: Final = 2**64 - 1
 _DEEPEST: Final = 32
 _PAUSES: Final = (0.0, 0.02, 0.1)
-"""Seconds before each look: pages that another process is writing may look torn."""
+"""Seconds before each attempt: pages that another process is writing may look damaged."""
 
 
 class _Meta(NamedTuple):
@@ -52,20 +52,20 @@ class _Meta(NamedTuple):
 
 
 class _DamageError(Exception):
-    """What is wrong; never leaves this module."""
+    """Damage of the file; used inside this module only."""
 
 
 def find_damage(directory: Path, *, every_page: bool) -> str | None:
-    """Return what is wrong with a store's file, or ``None`` where nothing is, or there is none.
+    """Return the damage of a store's file, or ``None`` if it is sound or absent.
 
     Other processes may be writing meanwhile.
 
     Args:
         directory: of the store.
-        every_page: look at all pages that are in use, not only whether the file is long enough.
+        every_page: check all pages in use, not only whether the file is long enough.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     problem: str | None = None
     for pause in _PAUSES:
@@ -87,7 +87,7 @@ def find_damage(directory: Path, *, every_page: bool) -> str | None:
 
 
 def is_empty(directory: Path) -> bool:
-    """Tell whether a store has no file, or an empty one, which LMDB takes for a new store."""
+    """Return whether a store has no file, or an empty one, which is a new store to LMDB."""
     try:
         return (directory / DATA_FILE).stat().st_size == 0
     except FileNotFoundError:
@@ -95,10 +95,10 @@ def is_empty(directory: Path) -> bool:
 
 
 def grow(descriptor: int, size: int) -> None:
-    """Make a store's file at least so long: never shorter, whatever other processes do meanwhile.
+    """Extend a store's file to `size` bytes; never shorten it, whatever other processes do.
 
-    LMDB does not write pages that became free in the transaction which took them. Where these are
-    the last ones, the file is shorter than it says, as if it had been cut.
+    LMDB does not write pages that were allocated and freed in one transaction. If these are the
+    last pages, the file is shorter than its meta page says, as if it had been truncated.
     """
     if os.fstat(descriptor).st_size < size and hasattr(os, "posix_fallocate"):
         os.posix_fallocate(descriptor, size - 1, 1)
@@ -107,18 +107,18 @@ def grow(descriptor: int, size: int) -> None:
 def _check(descriptor: int, *, every_page: bool) -> None:
     first = os.pread(descriptor, _META.size, 0)
     if not first:
-        return  # new: LMDB begins a store in an empty file
+        return  # new: LMDB creates a store in an empty file
     metas = [_read_meta(first)]
     page_size = metas[0].page_size
     metas.append(_read_meta(os.pread(descriptor, _META.size, page_size)))
     newest = max(metas, key=lambda meta: meta.transaction)
-    # After the metas: a file that grows meanwhile is only longer.
+    # Read after the meta pages: the file can only have grown since.
     size = os.fstat(descriptor).st_size
     needed = (newest.last_page + 1) * page_size
     if size >= needed and not every_page:
         return
     _Walk(descriptor, page_size, size).run(newest)
-    with suppress(OSError):  # nothing in use is missing, so spare the next one the walk
+    with suppress(OSError):  # no page in use is missing: the next process need not walk again
         grow(descriptor, needed)
 
 
@@ -128,11 +128,11 @@ def _read_meta(data: bytes) -> _Meta:
     fields = _META.unpack(data)
     _, _, flags, _, _, magic, version, _, _ = fields[:9]
     if magic != _MAGIC or version != _VERSION or not flags & _META_PAGE:
-        raise _DamageError(f"{DATA_FILE} does not begin like a store")
+        raise _DamageError(f"{DATA_FILE} does not begin with a meta page")
     free, main = fields[9:17], fields[17:25]
     page_size = free[0]
     if page_size not in {1 << shift for shift in range(9, 17)}:
-        raise _DamageError(f"{DATA_FILE} names an impossible page size")
+        raise _DamageError(f"{DATA_FILE} has an impossible page size")
     return _Meta(page_size, (free[7], main[7]), fields[25], fields[26])
 
 
@@ -154,7 +154,7 @@ class _Walk:
         while pending:
             number, depth = pending.pop()
             if depth > _DEEPEST:
-                raise _DamageError(f"{DATA_FILE} is tangled at page {number}")
+                raise _DamageError(f"{DATA_FILE} is nested too deeply at page {number}")
             page = self._read(number)
             _, _, flags, lower, _ = _HEADER.unpack_from(page)
             kind = flags & _KINDS
@@ -164,14 +164,14 @@ class _Walk:
                 for large in _large_values(page, lower):
                     self._check_large(large)
             else:
-                raise _DamageError(f"page {number} of {DATA_FILE} makes no sense")
+                raise _DamageError(f"page {number} of {DATA_FILE} is of an unknown kind")
 
     def _read(self, number: int) -> bytes:
         if number >= self._end:
             raise _DamageError(f"{DATA_FILE} ends before page {number}, which is in use")
         page = os.pread(self._descriptor, self._page_size, number * self._page_size)
         if len(page) != self._page_size or _HEADER.unpack_from(page)[0] != number:
-            raise _DamageError(f"page {number} of {DATA_FILE} is not what it should be")
+            raise _DamageError(f"page {number} of {DATA_FILE} has another number")
         return page
 
     def _check_large(self, number: int) -> None:
@@ -184,10 +184,10 @@ class _Walk:
 def _nodes(page: bytes, lower: int) -> Iterator[tuple[int, tuple[int, int, int, int]]]:
     """Yield the offset and the header of every node of a page."""
     if not _HEADER.size <= lower <= len(page):
-        raise _DamageError(f"{DATA_FILE} holds a page that makes no sense")
+        raise _DamageError(f"{DATA_FILE} has a page with invalid offsets")
     for (offset,) in struct.iter_unpack("<H", page[_HEADER.size : lower & ~1]):
         if not lower <= offset <= len(page) - _NODE.size:
-            raise _DamageError(f"{DATA_FILE} holds a page that makes no sense")
+            raise _DamageError(f"{DATA_FILE} has a page with invalid offsets")
         yield offset, _NODE.unpack_from(page, offset)
 
 
@@ -197,7 +197,7 @@ def _children(page: bytes, lower: int) -> Iterator[int]:
 
 
 def _large_values(page: bytes, lower: int) -> Iterator[int]:
-    """Yield the first pages of the values that lie in pages of their own."""
+    """Yield the first page of each value that is stored in separate pages."""
     for offset, (_, _, flags, key_size) in _nodes(page, lower):
         if flags & _IS_LARGE:
             start = offset + _NODE.size + key_size

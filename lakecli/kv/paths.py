@@ -1,17 +1,17 @@
-"""Records under paths of any length, in a table whose keys stop at 510 bytes, in path order.
+"""Records under paths of any length, in path order, in a table whose keys have at most 510 bytes.
 
 Every record belongs to an owner of 16 bytes (a staging token, an operation). A path of up to
-`CHUNK` bytes is stored under its owner as it is. A longer one is cut::
+`CHUNK` bytes is stored directly under its owner. A longer one is cut::
 
     owner ‖ path                      a path of at most CHUNK bytes -> its value
-    owner ‖ first CHUNK bytes ‖ 00    a link -> child, the owner of whatever follows those bytes
-    child ‖ rest of the path          the same again
+    owner ‖ first CHUNK bytes ‖ 00    a link -> child, the owner of the rest of the path
+    child ‖ rest of the path          stored in the same way
 
     child = first 16 bytes of BLAKE3(owner ‖ first CHUNK bytes)
 
-A link is the only key of CHUNK + 1 bytes under its owner, so it is never mistaken for a path. It
-sorts right behind the path that is exactly its CHUNK bytes and before any greater one, so that
-reading a child where its link stands gives all paths in byte order.
+Only links have CHUNK + 1 bytes under their owner, so they cannot be confused with paths. A link
+sorts directly after the path of exactly its CHUNK bytes and before any greater one, so reading a
+child at the position of its link gives all paths in byte order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _LINK: Final = b"\0"
 CHUNK: Final = MAX_KEY_SIZE - OWNER_SIZE - len(_LINK)
-"""Part of the stored format. Functions take another only in tests."""
+"""Part of the stored format. Only tests pass another size to the functions."""
 
 _BATCH: Final = 1024
 
@@ -54,7 +54,7 @@ def put(
     overwrite: bool = True,
     chunk: int = CHUNK,
 ) -> None:
-    """Write the value at a path of at least one byte; without `overwrite`, unless it has one."""
+    """Write the value at a path of at least one byte; without `overwrite`, only a new one."""
     while len(path) > chunk:
         head = path[:chunk]
         child = _child(owner, head)
@@ -77,7 +77,7 @@ def put_many(
 ) -> None:
     """Write many records; ascending paths are several times faster than any other order.
 
-    Without `overwrite` a path that has a value keeps it.
+    Without `overwrite`, existing values are kept.
     """
     remaining = iter(items)
     while batch := list(islice(remaining, _BATCH)):
@@ -92,7 +92,7 @@ def put_many(
 def delete(
     txn: WriteTransaction, table: Table, owner: bytes, path: bytes, *, chunk: int = CHUNK
 ) -> bool:
-    """Delete the record at a path, and links that then lead nowhere; return whether it was."""
+    """Delete the record at a path, and links no longer needed; return whether it existed."""
     links: list[tuple[bytes, bytes]] = []
     while len(path) > chunk:
         head = path[:chunk]
@@ -141,8 +141,8 @@ def _scan(
     chunk: int,
     lead: bytes,
 ) -> Iterator[list[Record]]:
-    """Yield batches of one owner's records, with `lead` put in front of every path."""
-    if len(prefix) > chunk:  # all of it lies behind one link
+    """Yield batches of one owner's records, with `lead` prepended to every path."""
+    if len(prefix) > chunk:  # all paths are behind one link
         head = prefix[:chunk]
         if start[:chunk] <= head:
             yield from _scan(
@@ -185,9 +185,9 @@ def drop(
     limit: int | None = None,
     chunk: int = CHUNK,
 ) -> int:
-    """Delete an owner's records, at most `limit`, and return how many keys that were.
+    """Delete an owner's records, at most `limit` keys, and return the number of keys.
 
-    Fewer than `limit` means that none are left; otherwise call it again.
+    A number below `limit` means that none are left.
     """
     deleted = 0
     while deleted != limit:
@@ -200,7 +200,7 @@ def drop(
             continue
         for key in keys:
             if len(key) > OWNER_SIZE + chunk:
-                # What a link leads to goes first: stopping at the limit must not lose it.
+                # The child first: stopping at the limit must not leave it without its link.
                 child = _child(owner, key[OWNER_SIZE:-1])
                 room = None if limit is None else limit - deleted
                 deleted += drop(txn, table, child, limit=room, chunk=chunk)
@@ -211,7 +211,7 @@ def drop(
 
 
 def _child(owner: bytes, head: bytes) -> bytes:
-    """Return the owner of what follows `head` under `owner`."""
+    """Return the owner of the rests of paths that begin with `head` under `owner`."""
     from lakecli.identity import h  # only paths longer than CHUNK need it
 
     return h(owner + head)[:OWNER_SIZE]

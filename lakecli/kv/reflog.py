@@ -4,7 +4,7 @@
 
     REFLOG  repository ‖ h(kind ‖ 00 ‖ name) ‖ sequence (8 bytes, big-endian) -> fields as JSON
 
-What a move is belongs to `lakecli.remote`; here it is a sequence number and fields for JSON.
+`lakecli.remote` defines the fields of a move; here it is a sequence number and a JSON object.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _SEQUENCE_SIZE: Final = 8
 
 
 class ReflogStore:
-    """The moves of one repository's refs; what writes needs a write transaction.
+    """The moves of one repository's refs; writing needs a write transaction.
 
     Args:
-        txn: the moment to read, or the transaction to write in.
+        txn: the transaction to read or write in.
         repository: the 16 bytes of its UUID.
     """
 
@@ -36,7 +36,7 @@ class ReflogStore:
         self._repository = owner_key(repository)
 
     def put_moves(self, kind: str, name: str, moves: Iterable[Mapping[str, Any]]) -> None:
-        """Write moves of a ref, each what JSON takes with its ``sequence``; known ones stay."""
+        """Write moves of a ref, as JSON objects with a ``sequence``."""
         txn = self._txn.for_writing()
         under = self._prefix(kind, name)
         for fields in moves:
@@ -51,12 +51,12 @@ class ReflogStore:
                 yield dict(json.loads(data))
             except (TypeError, ValueError) as error:
                 raise IntegrityError(
-                    f"a record in the local store makes no sense: a move of {name}",
+                    f"a record in the local store is not valid: a move of {name}",
                     hint="the store may be damaged: move it away and start a new one",
                 ) from error
 
     def delete(self, kind: str, name: str) -> None:
-        """Forget the moves of a ref."""
+        """Delete the moves of a ref."""
         txn = self._txn.for_writing()
         for key in list(txn.scan_keys(Table.REFLOG, prefix=self._prefix(kind, name))):
             txn.delete(Table.REFLOG, key)

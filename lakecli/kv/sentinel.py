@@ -1,13 +1,14 @@
-"""A file beside the local store that tells whether it was closed after its last use.
+"""A file beside the local store that records whether the store was closed after its last use.
 
 ::
 
     in-use   new or kept ‖ space ‖ open or closed ‖ space ‖ ID of the machine's boot ‖ spaces
 
-Who has the store open holds a shared lock on it. Who finds it "open" without such a lock knows that
-the last user ended without closing. If that was a process, LMDB has lost nothing; if it was the
-machine, the disk may have. "kept" says that there is a store, so that one whose file was emptied
-is not taken for a new one. Everything here is an aid: where it cannot be written, nothing fails.
+Every process that has the store open holds a shared lock on this file. If the file says "open" and
+nobody holds the lock, the last user ended without closing the store. If only that process died,
+LMDB has lost nothing; if the machine did, the disk may have. "kept" says that a store exists, so
+that a store whose file was emptied does not count as new. The file is an aid only: if it cannot be
+written, nothing fails.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class Sentinel:
         directory: of the store.
 
     Attributes:
-        is_kept: a store was created here before.
-        was_left_open: the last user did not close it.
-        is_suspect: and the machine was started anew since, or may have been.
+        is_kept: whether a store was created here before.
+        was_left_open: whether the last user did not close the store.
+        is_suspect: whether, in addition, the machine may have been restarted since.
 
     Raises:
         OSError: the file cannot be opened.
@@ -62,28 +63,28 @@ class Sentinel:
             raise
 
     def begin(self) -> None:
-        """Let others in, once the store was checked."""
+        """Let other processes open the store, after it was checked."""
         self._write(b"open")
         self._wait()
 
     def keep(self) -> None:
-        """Note that there is a store now."""
+        """Record that the store exists now."""
         if not self.is_kept:
             self.is_kept = True
             self._write(b"open")
 
     def close(self, *, cleanly: bool = True) -> None:
-        """Note that the store was closed, unless another process uses it.
+        """Record that the store was closed, unless another process uses it.
 
         Args:
-            cleanly: ``False`` leaves the note as it is.
+            cleanly: ``False`` leaves the record unchanged.
         """
         if cleanly and self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB):
             self._write(b"closed")
         self._release()
 
     def __del__(self) -> None:
-        """Let go of the lock where an interrupt came before anybody could close this."""
+        """Release the lock, in case an interrupt came before the caller could close this."""
         self._release()
 
     def _release(self) -> None:
@@ -92,7 +93,7 @@ class Sentinel:
             os.close(descriptor)
 
     def _wait(self) -> None:
-        """Wait while somebody checks the store, but not for ever."""
+        """Wait while another process checks the store, for a limited time."""
         deadline = time.monotonic() + _PATIENCE
         while not self._lock(fcntl.LOCK_SH | fcntl.LOCK_NB):
             if time.monotonic() > deadline:
@@ -103,7 +104,7 @@ class Sentinel:
         """Change the lock; return whether this process has it now."""
         try:
             fcntl.flock(self._descriptor, how)
-        except OSError:  # somebody else has it, or the file system knows no such locks
+        except OSError:  # another process has it, or the file system has no such locks
             return False
         return True
 
@@ -115,7 +116,7 @@ class Sentinel:
 
 
 def _boot_id() -> bytes:
-    """Return what names the time since the machine was started; empty where nothing does."""
+    """Return the ID of the machine's current boot, empty if the platform has none."""
     try:
         descriptor = os.open(_BOOT_ID, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

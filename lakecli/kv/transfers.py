@@ -1,13 +1,13 @@
-"""Uploads in parts that are under way, so that the next process can go on with them.
+"""Unfinished multipart uploads, which the next process can resume.
 
 ::
 
     TRANSFERS  u ‖ repository ‖ digest -> an upload as JSON, its time as unix seconds
-               l ‖ repository          -> when leftovers were last looked for, unix seconds
+               l ‖ repository          -> the last search for leftovers, unix seconds
 
-`repository` is the UUID of the namespace (16 bytes), `digest` the BLAKE3 of the whole (32 bytes).
-A file that has changed has another digest, so it can never go on with the upload of what it was.
-Which parts have arrived is not kept here: the store is asked.
+`repository` is the UUID of the namespace (16 bytes), `digest` the BLAKE3 of the file (32 bytes). A
+changed file has another digest, so it never resumes the upload of its former contents. The store,
+not this table, knows which parts have arrived.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class UnfinishedTransfer:
     """One upload that this machine began.
 
     Attributes:
-        digest: BLAKE3 of the whole, 64 hex digits.
-        upload: what the store calls it.
+        digest: BLAKE3 of the file, 64 hex digits.
+        upload: the store's ID of the upload.
         part_size: of every part but the last, in bytes.
-        started_at: when it was begun here.
+        started_at: when the upload began.
     """
 
     digest: str
@@ -46,20 +46,20 @@ class UnfinishedTransfer:
 
 
 def find(txn: ReadTransaction, repository: bytes, digest: str) -> UnfinishedTransfer | None:
-    """Return the upload of these contents that is under way, or ``None``."""
+    """Return the unfinished upload of a file with this digest, or ``None``."""
     value = txn.get(Table.TRANSFERS, _UPLOAD + repository + bytes.fromhex(digest))
     return None if value is None else _load(digest, value)
 
 
 def iterate(txn: ReadTransaction, repository: bytes) -> Iterator[UnfinishedTransfer]:
-    """Yield the uploads into a repository that are under way, by digest."""
+    """Yield the unfinished uploads into a repository, by digest."""
     prefix = _UPLOAD + repository
     for key, value in txn.scan(Table.TRANSFERS, prefix=prefix):
         yield _load(key[len(prefix) :].hex(), value)
 
 
 def put(txn: WriteTransaction, repository: bytes, transfer: UnfinishedTransfer) -> None:
-    """Remember an upload that was begun."""
+    """Record an upload that was begun."""
     value = {
         "upload": transfer.upload,
         "part_size": transfer.part_size,
@@ -70,18 +70,18 @@ def put(txn: WriteTransaction, repository: bytes, transfer: UnfinishedTransfer) 
 
 
 def delete(txn: WriteTransaction, repository: bytes, digest: str) -> None:
-    """Forget an upload that was completed or dropped."""
+    """Delete the record of an upload that was completed or aborted."""
     txn.delete(Table.TRANSFERS, _UPLOAD + repository + bytes.fromhex(digest))
 
 
 def looked_at(txn: ReadTransaction, repository: bytes) -> datetime | None:
-    """Return when somebody last looked for leftovers in a repository's namespace."""
+    """Return the time of the last search for leftovers in a repository's namespace."""
     value = txn.get(Table.TRANSFERS, _LOOKED + repository)
     return None if value is None else datetime.fromtimestamp(int(value), UTC)
 
 
 def set_looked_at(txn: WriteTransaction, repository: bytes, now: datetime) -> None:
-    """Note that somebody looks for leftovers now."""
+    """Record the time of a search for leftovers."""
     txn.put(Table.TRANSFERS, _LOOKED + repository, b"%d" % int(now.timestamp()))
 
 

@@ -1,4 +1,4 @@
-"""How full the local store is."""
+"""The space that the local store uses."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 
 class Usage(NamedTuple):
-    """What a store takes.
+    """The space that a store uses.
 
     Attributes:
-        schema_version: of everything in it.
-        map_size: bytes that it can hold at most, in this process.
-        used: bytes of the map in use, those of deleted records included.
+        schema_version: of the store.
+        map_size: bytes that the store can hold in this process.
+        used: bytes in use, including those of deleted records.
     """
 
     schema_version: int

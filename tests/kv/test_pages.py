@@ -130,7 +130,7 @@ def test_a_store_that_was_emptied_is_not_a_new_one(whole: Path, tmp_path: Path) 
         if name == "empty":
             (directory / DATA_FILE).touch()
         for _ in range(2):
-            with pytest.raises(IntegrityError, match="gone or empty"):
+            with pytest.raises(IntegrityError, match="missing or empty"):
                 LocalStore.open(directory)
 
 

@@ -253,7 +253,7 @@ def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_disk_without_room_for_a_new_store(tmp_path: Path) -> None:
     (line,) = run("full-disk", tmp_path, wrapper=on_a_disk_of("16k", tmp_path))
-    assert line == f"unreachable: no room left for the local store: {tmp_path}"
+    assert line == f"unreachable: no space left for the local store: {tmp_path}"
 
 
 def test_a_store_is_not_used_across_a_fork(home: Path) -> None:
