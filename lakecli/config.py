@@ -1,8 +1,8 @@
-"""Settings: what may be set, how a value is read, and which of several places wins.
+"""Settings: their names, how values are parsed, and which source wins.
 
 A setting comes from a flag, else from the environment (``user.name`` as ``LAKECLI_USER_NAME``),
 else from the configuration file (TOML, ``name`` in the table ``[user]``), else from its default.
-Every place is handed in; nothing here looks at the environment.
+All sources are parameters; nothing here reads the environment.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _PLACE: Final = r"(((s3|gs)://[^/]|az://[^/]+/[^/]|(local|file):///[^/])|/[^/]).
 
 
 def parse_text(text: str) -> str:
-    """Return a one-line text without surrounding blanks.
+    """Return a line of text without surrounding blanks.
 
     Raises:
-        UsageError: it is empty or has control characters.
+        UsageError: the text is empty or has control characters.
     """
     stripped = text.strip()
     if not stripped or not stripped.isprintable():
@@ -50,7 +50,7 @@ def parse_duration(text: str) -> timedelta:
     """Return a duration written as ``90s``, ``30m``, ``12h`` or ``7d``.
 
     Raises:
-        UsageError: it is none of these, or not longer than nothing.
+        UsageError: it has another form, or is zero.
     """
     match = re.fullmatch(_DURATION, text.strip())
     if match and len(match[1]) <= len(str(_MAX_DAYS * 86400)):
@@ -64,11 +64,13 @@ def parse_size(text: str) -> int:
     """Return a size in bytes written as ``500 MB``, ``10 GiB``, ``1.5GB`` or a plain number.
 
     Raises:
-        UsageError: it is none of these.
+        UsageError: it has another form.
     """
     match = re.fullmatch(_SIZE, text.strip(), re.IGNORECASE)
     if not match:
-        raise UsageError(f"not a size: {_shown(text)}", hint="write 500 MB, 10 GiB or bytes")
+        raise UsageError(
+            f"not a size: {_shown(text)}", hint="write 500 MB, 10 GiB or a number of bytes"
+        )
     step = 1024 if match[3] else 1000
     power = _SIZE_STEPS.index(match[2].lower()) + 1 if match[2] else 0
     size = float(match[1]) * step**power
@@ -81,7 +83,7 @@ def parse_count(text: str) -> int:
     """Return a whole number from 1.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is no such number.
     """
     stripped = text.strip()
     is_number = stripped.isascii() and stripped.isdecimal() and len(stripped) <= _MAX_DIGITS
@@ -91,38 +93,38 @@ def parse_count(text: str) -> int:
 
 
 def _shown(text: str) -> str:
-    """Return a value as an error quotes it, however long it is."""
+    """Quote a value for an error, shortened if it is long."""
     return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}…"
 
 
 def parse_sync(text: str) -> bool:
-    """Return whether ``auto`` is asked for, and not ``manual``.
+    """Return ``True`` for ``auto`` and ``False`` for ``manual``.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: the text is neither.
     """
     word = text.strip().lower()
     if word not in ("auto", "manual"):
         raise UsageError(
             f"neither auto nor manual: {text!r}",
-            hint="auto fetches before and pushes after each command; manual leaves it to you",
+            hint="auto fetches before and pushes after each command; manual does neither",
         )
     return word == "auto"
 
 
 def parse_places(text: str) -> tuple[str, ...]:
-    """Return the buckets, prefixes and directories that a list names.
+    """Return the buckets, prefixes and directories of a list separated by blanks or commas.
 
-    They are separated by blanks or commas; one that has either in its name cannot be listed.
+    A name that contains a blank or a comma cannot be listed.
 
     Raises:
-        UsageError: one of them is none.
+        UsageError: an item is no bucket, prefix or directory.
     """
     places = tuple(filter(None, re.split(r"[,\s]+", text)))
     for place in places:
         if not (place.isprintable() and re.fullmatch(_PLACE, place, re.IGNORECASE)):
             raise UsageError(
-                f"not a place that objects can lie in: {place!r}",
+                f"not a bucket, prefix or directory: {place!r}",
                 hint="write s3://BUCKET, s3://BUCKET/PREFIX, gs://…, az://… or a directory; "
                 "several with blanks between them",
             )
@@ -130,14 +132,14 @@ def parse_places(text: str) -> tuple[str, ...]:
 
 
 class Key(NamedTuple):
-    """One thing that may be set.
+    """A setting: its name, its meaning and how its value is parsed.
 
     Attributes:
         name: dotted, as in the file's tables.
-        summary: what it is, in one line.
-        parse: text to value; raises `UsageError`.
-        default: as text; ``None`` where there is none.
-        example: a value to show.
+        summary: its meaning, in one line.
+        parse: returns the value of a text; raises `UsageError`.
+        default: as text, or ``None``.
+        example: a value for help and errors.
     """
 
     name: str
@@ -153,14 +155,20 @@ class Key(NamedTuple):
 
 
 KEYS: Final = (
-    Key("user.name", "who commits, by name; without it git's own", parse_text, None, "Ada"),
-    Key("user.email", "who commits, by e-mail; without it git's own", parse_text, None, "a@b.org"),
-    Key("base_uri", "put before every URI without lakefs://", parse_text, None, "lakefs://demo/"),
-    Key("cache.size", "how much the local cache may hold", parse_size, "10 GiB", "2 GiB"),
-    Key("transfer.parallelism", "objects moved at a time", parse_count, "25", "8"),
+    Key("user.name", "name of the committer; default: git's user.name", parse_text, None, "Ada"),
+    Key(
+        "user.email",
+        "e-mail of the committer; default: git's user.email",
+        parse_text,
+        None,
+        "a@b.org",
+    ),
+    Key("base_uri", "prefix of every URI that lacks lakefs://", parse_text, None, "lakefs://demo/"),
+    Key("cache.size", "size limit of the local cache", parse_size, "10 GiB", "2 GiB"),
+    Key("transfer.parallelism", "objects transferred in parallel", parse_count, "25", "8"),
     Key(
         "gc.grace",
-        "how old garbage has to be, and how long it stays condemned; at least 24h",
+        "minimum age of garbage, and how long it stays condemned; at least 24h",
         parse_duration,
         "14d",
         "30d",
@@ -175,13 +183,13 @@ KEYS: Final = (
     ),
     Key(
         TRUST,
-        "where objects of a repository may lie, outside its own bucket or directory",
+        "locations outside its namespace from which a repository's objects may be read",
         parse_places,
         None,
         "s3://raw-data /mnt/lake",
     ),
 )
-"""Every setting; each is read by something. A repository may have its own `SYNC` and `TRUST`."""
+"""Every setting. A repository may have its own `SYNC` and `TRUST`."""
 
 _OF_REPOSITORY: Final = re.compile(r"repo\.([a-z0-9][a-z0-9-]{2,62})\.(sync|trust\.addresses)")
 _BY_NAME: Final = {key.name: key for key in KEYS}
@@ -191,25 +199,25 @@ def find_key(name: str) -> Key:
     """Return a setting by its name.
 
     Raises:
-        UsageError: there is none; the hint names the nearest.
+        UsageError: there is no such setting; the hint names the nearest.
     """
     key = _BY_NAME.get(name)
     if key is not None:
         return key
     if (named := _OF_REPOSITORY.fullmatch(name)) is not None:
         return _BY_NAME[named[2]]._replace(
-            name=name, summary=f"`{named[2]}` for lakefs://{named[1]} alone", default=None
+            name=name, summary=f"`{named[2]}` of lakefs://{named[1]} only", default=None
         )
     raise UsageError(f"no setting {name!r}", hint=_nearest(name))
 
 
 def sync_key(repository: str) -> str:
-    """Return the name of the setting that is `SYNC` for one repository."""
+    """Return the name of the setting `SYNC` of one repository."""
     return f"repo.{repository}.{SYNC}"
 
 
 def trust_key(repository: str) -> str:
-    """Return the name of the setting that is `TRUST` for one repository."""
+    """Return the name of the setting `TRUST` of one repository."""
     return f"repo.{repository}.{TRUST}"
 
 
@@ -221,7 +229,7 @@ def _nearest(name: str) -> str:
 
 
 class OriginKind(StrEnum):
-    """Where a value came from, nearest first."""
+    """The kind of source of a value, highest precedence first."""
 
     FLAG = "flag"
     ENVIRONMENT = "environment"
@@ -230,12 +238,12 @@ class OriginKind(StrEnum):
 
 
 class Setting(NamedTuple):
-    """One setting and where its value came from.
+    """One setting and the source of its value.
 
     Attributes:
-        key: what is set.
-        text: as written; ``None`` where it is unset.
-        origin: the kind of place.
+        key: of the setting.
+        text: as written, or ``None`` if it is unset.
+        origin: the kind of source.
         place: the flag, the variable or the file; ``""`` for a default.
     """
 
@@ -246,12 +254,12 @@ class Setting(NamedTuple):
 
 
 class Settings:
-    """All settings of one run; values are read, and malformed ones refused, when asked for.
+    """All settings of one run; each value is read and checked on access.
 
     Args:
-        flags: given on the command line, by key name.
+        flags: of the command line, by key name.
         environ: the environment.
-        read_file: gives the file's values by key name, as text; called once, when needed.
+        read_file: returns the file's values by key name, as text; called once, on first access.
         file: the configuration file, for messages.
     """
 
@@ -270,7 +278,7 @@ class Settings:
         self._values: Mapping[str, str] | None = None
 
     def find(self, name: str) -> Setting:
-        """Return a setting and its origin; empty values count as unset.
+        """Return a setting and its source; empty values count as unset.
 
         Raises:
             UsageError: there is no such setting, or the file is malformed.
@@ -278,10 +286,10 @@ class Settings:
         key = find_key(name)
         if text := self._flags.get(name):
             return Setting(key, text, OriginKind.FLAG, f"--{name.replace('_', '-')}")
-        # What shells can name; a repository's name has dashes. LAKECLI_SYNC is for all of them.
+        # A repository's name has dashes, which variables cannot have: LAKECLI_SYNC counts for all.
         named = _OF_REPOSITORY.fullmatch(name)
         if named is not None and named[2] == TRUST:
-            variable = ""  # a list of all repositories adds to that of one, it does not replace it
+            variable = ""  # the list for all repositories is added to that of one
         else:
             variable = _BY_NAME[SYNC].variable if named is not None else key.variable
         if variable and (text := self._environ.get(variable)):
@@ -291,7 +299,7 @@ class Settings:
         return Setting(key, key.default, OriginKind.DEFAULT, "")
 
     def __iter__(self) -> Iterator[Setting]:
-        """Yield every setting, in the order of `KEYS`, then what the file sets for repositories."""
+        """Yield every setting, in the order of `KEYS`, then the file's settings of repositories."""
         yield from (self.find(key.name) for key in KEYS)
         for name in sorted(self._file_values):
             if name not in _BY_NAME:
@@ -325,50 +333,50 @@ class Settings:
 
     @property
     def user_name(self) -> str | None:
-        """Who commits, by name."""
+        """The name of the committer."""
         return self._text("user.name")
 
     @property
     def user_email(self) -> str | None:
-        """Who commits, by e-mail."""
+        """The e-mail of the committer."""
         return self._text("user.email")
 
     @property
     def base_uri(self) -> str:
-        """What comes before a URI that does not start with ``lakefs://``; may be empty."""
+        """The prefix of URIs that do not start with ``lakefs://``; may be empty."""
         return self._text("base_uri") or ""
 
     @property
     def cache_size(self) -> int:
-        """The limit of the local cache, in bytes."""
+        """The size limit of the local cache, in bytes."""
         return self._number("cache.size")
 
     @property
     def transfer_parallelism(self) -> int:
-        """How many objects are moved at a time."""
+        """How many objects are transferred in parallel."""
         return self._number("transfer.parallelism")
 
     @property
     def presign_expires(self) -> timedelta:
-        """How long a presigned URL is asked to work."""
+        """The requested lifetime of presigned URLs."""
         value = self._value("presign.expires")
         assert isinstance(value, timedelta)
         return value
 
     @property
     def gc_grace(self) -> timedelta:
-        """How old garbage has to be, and how long it stays condemned."""
+        """The minimum age of garbage, and how long it stays condemned."""
         value = self._value("gc.grace")
         assert isinstance(value, timedelta)
         return value
 
     def sync(self, repository: str) -> bool:
-        """Whether the commands on a repository fetch before and push after, by themselves."""
+        """Whether commands on a repository fetch before and push after."""
         own = self._value(sync_key(repository))
         return bool(self._value(SYNC) if own is None else own)
 
     def trusted(self, repository: str) -> tuple[str, ...]:
-        """Where objects of a repository may lie outside its namespace: for all, and for this."""
+        """Locations outside its namespace that a repository's objects may be read from."""
         found: list[str] = []
         for name in (TRUST, trust_key(repository)):
             value = self._value(name)

@@ -1,4 +1,4 @@
-"""The configuration file: read within bounds, edited with tomlkit so that comments survive."""
+"""The configuration file: its size is bounded, and edits by tomlkit keep comments."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 _REPOSITORIES = "repo"
-"""The table whose tables are what single repositories set: ``[repo.sales]``."""
+"""The table of the tables of single repositories, such as ``[repo.sales]``."""
 
 
 def read_file(path: Path, *, required: bool = False) -> Mapping[str, str]:
-    """Return the settings of a file by key name, as text; none where there is no file.
+    """Return the settings of a file by key name, as text; none if there is no file.
 
     Raises:
-        UsageError: it is no TOML, or holds what is no setting; file and line are named.
-        NotFound: it is `required` and not there.
+        UsageError: it is no TOML, or has an unknown setting; the error names file and line.
+        NotFound: it is `required` and does not exist.
         PermissionDenied: it cannot be read.
     """
     text = _read(path, required=required)
@@ -44,10 +44,10 @@ def read_file(path: Path, *, required: bool = False) -> Mapping[str, str]:
         except UsageError as error:
             raise UsageError(f"{error.message} in {where}", hint=error.hint) from None
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
-            value = " ".join(value)  # noqa: PLW2901 - a list is written either way
+            value = " ".join(value)  # noqa: PLW2901 - lists may be arrays or text
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise UsageError(
-                f"{name} in {where} is no text or number", hint=f'write "{key.example}"'
+                f"{name} in {where} is neither text nor a number", hint=f'write "{key.example}"'
             )
         values[name] = str(value)
     return values
@@ -79,7 +79,7 @@ def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, ob
 
 
 def _line_of(text: str, name: str) -> int:
-    """Return the line that most likely sets `name`; TOML's parser does not tell."""
+    """Return the line that most likely sets `name`; the TOML parser does not report it."""
     table, _, leaf = name.rpartition(".")
     current = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -95,7 +95,7 @@ def _line_of(text: str, name: str) -> int:
 
 
 def set_value(path: Path, name: str, text: str) -> None:
-    """Write one setting, keeping everything else of the file as it is.
+    """Write one setting, and keep the rest of the file unchanged.
 
     Raises:
         UsageError: there is no such setting, the value is malformed, or the file is.
@@ -110,7 +110,7 @@ def set_value(path: Path, name: str, text: str) -> None:
     for number, table in enumerate(tables, 1):
         inner = section.get(table)
         if not isinstance(inner, Table):
-            # `[repo.sales]` needs no `[repo]` of its own.
+            # `[repo.sales]` needs no table `[repo]`.
             inner = tomlkit.table(is_super_table=number < len(tables))
             section[table] = inner
         section = inner
@@ -136,7 +136,7 @@ def unset_value(path: Path, name: str) -> None:
 
 
 def _remove(table: MutableMapping[str, Any], words: list[str]) -> None:
-    """Remove a setting, and the tables that it leaves empty."""
+    """Remove a setting, and tables that become empty."""
     first, *rest = words
     if rest:
         _remove(table[first], rest)
@@ -145,7 +145,7 @@ def _remove(table: MutableMapping[str, Any], words: list[str]) -> None:
 
 
 def _load(path: Path) -> TOMLDocument:
-    """Parse the file for editing; one that could not be read back is refused."""
+    """Parse the file for editing; raise `UsageError` if it is malformed."""
     import tomlkit
 
     read_file(path)
@@ -153,11 +153,11 @@ def _load(path: Path) -> TOMLDocument:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace the file in one step, readable by its owner only; a symlink keeps pointing to it."""
+    """Replace the file atomically, readable by its owner only; follow a symbolic link."""
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:
-        if not target.parent.is_dir():  # it may be a directory of others, with more in it
+        if not target.parent.is_dir():  # an existing one may be shared, so its mode stays
             make_private(target.parent)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:

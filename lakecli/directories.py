@@ -1,4 +1,4 @@
-"""Directories of lakecli's own: nobody but their owner may look into them."""
+"""lakecli's own directories, which only their owner may read."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ PRIVATE: Final = 0o700
 
 
 def make_private(path: Path) -> None:
-    """Make a directory and all that are missing above it, each for its owner alone.
+    """Create a directory and missing ones above it, readable by their owner only.
 
-    `Path.mkdir` makes those above by the umask. A directory of ours that is there already and that
-    others may enter is closed to them; directories above it that are there stay as they are.
+    `Path.mkdir` would apply the umask to those above. An existing directory of this user that
+    others may enter is closed to them; existing directories above it are unchanged.
 
     Raises:
-        OSError: it cannot be made, or something else has its name.
+        OSError: it cannot be created, or a file has its name.
     """
     if not _make(path):
         _close(path)
 
 
 def _make(path: Path) -> bool:
-    """Make a directory and those above it; return whether it was missing."""
+    """Create a directory and those above it; return whether it was missing."""
     try:
         path.mkdir(PRIVATE)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Where lakecli keeps things on a machine."""
+"""The directories of lakecli on a machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HOME_VARIABLE: Final = "LAKECLI_HOME"
-"""Read by the doors that people come in by, and by nothing behind them."""
+"""Read by the entry points (command line, `lakecli.open`, fsspec, Spark) only."""
 
 
 class HomePaths(NamedTuple):
@@ -21,12 +21,12 @@ class HomePaths(NamedTuple):
 
 
 def chosen_home(given: str | Path | None, environ: Mapping[str, str]) -> str | None:
-    """Return where things lie: what was given, or what the environment says; ``None``: neither."""
+    """Return the given home, or that of the environment, or ``None``."""
     return str(given) if given else environ.get(HOME_VARIABLE) or None
 
 
 def home_paths(root: str | Path | None = None) -> HomePaths:
-    """Return where things lie: all below `root`, or by the platform's conventions without one."""
+    """Return the paths below `root`, or without one those of the platform's conventions."""
     if root is not None:
         below = Path(root).absolute()
         return HomePaths(below / "config.toml", below / "store", below / "cache")

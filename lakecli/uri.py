@@ -1,4 +1,4 @@
-"""``lakefs://repository/ref/path``, taken literally: nothing is decoded, nothing is cut.
+"""``lakefs://repository/ref/path``, taken literally: nothing is decoded or cut off.
 
 Percent signs, ``?``, ``#``, spaces and newlines are ordinary characters of a path, unlike in
 lakectl, where ``fs rm lakefs://r/main/a#1`` acts on ``a``.
@@ -22,9 +22,9 @@ class LakeUri:
     """A parsed URI.
 
     Attributes:
-        repository: always a legal name.
-        ref: a ref expression as typed, or ``None`` where the URI stops before it.
-        path: ``None`` where the URI stops before it; ``b""`` for ``lakefs://r/main/``.
+        repository: a legal name.
+        ref: a ref expression as typed, or ``None`` if the URI has none.
+        path: ``None`` if the URI has none; ``b""`` for ``lakefs://r/main/``.
     """
 
     repository: str
@@ -45,11 +45,11 @@ def parse(text: str, *, base: str = "") -> LakeUri:
     """Parse a repository, ref or path URI.
 
     Args:
-        text: as typed. A path may hold any bytes; undecodable ones come in as surrogates.
-        base: put in front of any text that does not start with ``lakefs://``, as it is.
+        text: as typed. A path may hold any bytes; undecodable ones are surrogates.
+        base: prepended unchanged to a text that does not start with ``lakefs://``.
 
     Raises:
-        UsageError: it is no ``lakefs://`` URI, or its repository name is illegal.
+        UsageError: it is no ``lakefs://`` URI, or the repository's name is illegal.
     """
     full = text if text.startswith(SCHEME) else base + text
     if not full.startswith(SCHEME):
@@ -77,7 +77,7 @@ def parse(text: str, *, base: str = "") -> LakeUri:
 
 
 def parse_repository(text: str, *, base: str = "") -> LakeUri:
-    """Parse a URI that names a repository and nothing inside it."""
+    """Parse a URI that names a repository only."""
     uri = parse(text, base=base)
     if uri.ref is not None:
         raise UsageError(
@@ -88,7 +88,7 @@ def parse_repository(text: str, *, base: str = "") -> LakeUri:
 
 
 def parse_ref(text: str, *, base: str = "") -> LakeUri:
-    """Parse a URI that names a ref expression; a trailing slash is forgiven."""
+    """Parse a URI that names a ref expression; a trailing slash is allowed."""
     uri = parse(text, base=base)
     if uri.ref is None:
         raise UsageError(f"no ref in {text!r}", hint=f"{SCHEME}{uri.repository}/REF")
@@ -100,7 +100,7 @@ def parse_ref(text: str, *, base: str = "") -> LakeUri:
 
 
 def ref_of(uri: LakeUri) -> str:
-    """Return the ref of a URI that has one, as all from `parse_ref` and `parse_path` do."""
+    """Return the ref of a URI from `parse_ref` or `parse_path`."""
     assert uri.ref is not None, uri
     return uri.ref
 
@@ -123,10 +123,10 @@ def parse_path(text: str, *, base: str = "", allow_empty: bool = False) -> LakeU
 
 
 def path_of(uri: LakeUri, *, hint: str | None = None) -> bytes:
-    """Return the path of a URI that has to name one object.
+    """Return the path of a URI that must name one object.
 
     Raises:
-        UsageError: it names a whole ref.
+        UsageError: it has no path.
     """
     if not uri.path:
         raise UsageError(
@@ -141,7 +141,7 @@ def as_directory(path: bytes) -> bytes:
 
 
 def check_path(path: bytes, *, allow_empty: bool = False) -> None:
-    """Refuse what cannot be a path.
+    """Reject an impossible path.
 
     Raises:
         UsageError: an empty path, or one over 1,024 bytes.

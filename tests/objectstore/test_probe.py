@@ -253,7 +253,8 @@ def test_a_store_that_denies_reading_is_reported_once() -> None:
 def test_objects_that_cannot_be_deleted_are_named() -> None:
     store = FaultyStore(errors={"delete": denied("delete")})
     found = probe(store)
-    assert f"delete what was left under memory://ns/{ROOT}{'0' * 32}/" in found["delete"].fix
+    place = f"memory://ns/{ROOT}{'0' * 32}/"
+    assert f"delete the remaining objects under {place}" in found["delete"].fix
     assert store.keys
     assert store.calls["delete"] == 1
 
@@ -376,7 +377,7 @@ def test_a_missing_bucket_is_reported() -> None:
     found = probe(store)
     assert found["reachable"].kind is ErrorKind.NOT_FOUND
     assert found["reachable"].fix == "make it"
-    assert found["write"].seen == "the store cannot be asked"
+    assert found["write"].seen == "the store is not reachable"
 
 
 def test_a_store_that_stops_answering_ends_the_probe() -> None:
@@ -397,7 +398,7 @@ def test_the_time_of_a_probe_is_limited() -> None:
 
     store = FaultyStore()
     found = probe(store, clock=clock)
-    assert found["ranges"].seen == "the store took too long for what came before"
+    assert found["ranges"].seen == "the earlier checks took too long"
     assert found["delete"].verdict is OK
     assert store.keys == ()
 
@@ -424,7 +425,7 @@ def test_objects_of_killed_probes_are_reported() -> None:
     store.put_behind_its_back(young, b"", age=timedelta(minutes=5))
     found = probe(store)
     assert verdicts(found) == {"list": WARNING}
-    assert found["list"].fix == f"delete what lies under memory://ns/{ROOT}{'a' * 32}/"
+    assert found["list"].fix == f"delete the objects under memory://ns/{ROOT}{'a' * 32}/"
     assert store.keys == (f"ns/{old}", f"ns/{young}")
 
 

@@ -1,8 +1,8 @@
-"""What `lakecli doctor` tries on a store.
+"""The checks of a store by `lakecli doctor`.
 
 ::
 
-    run         goes through the checks; check: the result of one
+    run         runs the checks; check: the result of one
     objects     permissions and consistency; conditions: conditional writes
     url         presigned URLs; scratch: objects that are removed in the end
 """

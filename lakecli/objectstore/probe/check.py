@@ -1,4 +1,4 @@
-"""What a look at one thing found: the lines of ``lakecli doctor``."""
+"""The result of one check: a line of ``lakecli doctor``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Verdict(StrEnum):
-    """How a thing stands, from well to ill; ``skipped`` says nothing about it."""
+    """The result of a check, from good to bad; ``skipped`` is no result."""
 
     OK = "ok"
     SKIPPED = "skipped"
@@ -23,14 +23,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at.
+    """One check and its result.
 
     Attributes:
         name: stable, such as ``create-only``.
-        verdict: how it stands.
-        seen: what was seen, in one line; of what was skipped, why.
-        fix: what helps: a command, a permission or a variable. Empty where nothing is wrong.
-        kind: of the error that comes of what failed; ``None`` of all else.
+        verdict: the result.
+        seen: the observation in one line; for a skipped check, the reason.
+        fix: a command, a permission or a variable; empty if nothing is wrong.
+        kind: of the error that a failed check causes; ``None`` otherwise.
         details: the same facts for programs.
     """
 
@@ -43,27 +43,27 @@ class Check:
 
 
 def ok(name: str, seen: str, **details: str) -> Check:
-    """Return that a thing is as it should be."""
+    """Return a passed check."""
     return Check(name, Verdict.OK, seen, details=details)
 
 
 def skipped(name: str, why: str) -> Check:
-    """Return that a thing was not looked at."""
+    """Return a check that was not made."""
     return Check(name, Verdict.SKIPPED, why)
 
 
 def warning(name: str, seen: str, *, fix: str, **details: str) -> Check:
-    """Return that a thing works and should be better."""
+    """Return a check that passed with a warning."""
     return Check(name, Verdict.WARNING, seen, fix, details=details)
 
 
 def failed(name: str, error: LakeError, *, fix: str = "", **details: str) -> Check:
-    """Return that a thing does not work.
+    """Return a failed check.
 
     Args:
         name: of the check.
-        error: what happened; its own hint comes before `fix`.
-        fix: what helps where the error does not say.
+        error: what happened; its hint takes precedence over `fix`.
+        fix: used if the error has no hint.
         details: for programs.
     """
     return Check(name, Verdict.FAILED, error.message, error.hint or fix, error.kind, details)

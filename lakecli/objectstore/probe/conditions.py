@@ -1,8 +1,7 @@
-"""Whether a store keeps the promise of conditional writes, on which all sharing rests.
+"""Checks whether a store honours conditional writes, which all sharing depends on.
 
-A store that ignores conditions answers like one that honours them, as long as nobody else writes.
-So each promise is put to the test: what must be refused is tried, one writer after the other and
-many at once, and what lies there afterwards is read back.
+With one writer, a store that ignores conditions looks like one that honours them. So the checks
+send writes that must be refused, one after the other and many at once, and read the object back.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ T = TypeVar("T")
 
 WRITERS: Final = 8
 ROUNDS: Final = 4
-"""Races of each kind; a store without locks loses nearly every one."""
+"""Races of each kind; a store without locks fails nearly every one."""
 
 PAUSE: Final = 1.5
-"""Seconds before a store that did not answer is asked once more."""
+"""Seconds before the second attempt on a store that did not answer."""
 
 _START_TIMEOUT: Final = 30.0
-"""Seconds until all writers of a race stand at its start."""
+"""Seconds for all writers of a race to get ready."""
 
 FIX: Final = (
     "let one machine at a time write here, or use a store with conditional writes: Amazon S3, "
@@ -48,7 +47,7 @@ class BrokenPromise(Unsupported):
 
 
 def check_create_only(scratch: Scratch) -> Check:
-    """Write a key twice on condition that it does not exist.
+    """Create the same key twice.
 
     Raises:
         BrokenPromise: the second write was not refused, or the first was.
@@ -58,17 +57,17 @@ def check_create_only(scratch: Scratch) -> Check:
 
 
 def check_match(scratch: Scratch) -> Check:
-    """Write on condition of the right version, of a stale one, and of one where nothing is.
+    """Write with the current version, with a stale one, and with one of a missing object.
 
     Raises:
-        BrokenPromise: a version is not what it should be, or does not decide.
+        BrokenPromise: a version is wrong, or the store ignores it.
     """
     _patiently(scratch, "compare-and-set", _try_match)
-    return ok("compare-and-set", "stale versions are refused, the current one is taken")
+    return ok("compare-and-set", "stale versions are refused, the current one is accepted")
 
 
 def check_races(scratch: Scratch) -> Check:
-    """Let many writers race for one key, several times, and see that one wins each time.
+    """Let many writers race for one key several times; exactly one must win.
 
     Raises:
         BrokenPromise: two won, or the winner's bytes are not there.
@@ -83,16 +82,16 @@ def check_races(scratch: Scratch) -> Check:
         return warning(
             "race",
             f"{winnerless} of {races} races of {WRITERS} writers had no winner; none had two",
-            fix="nothing is lost by that, but busy branches may need several tries",
+            fix="no data is at risk, but writes to busy branches may need several attempts",
         )
     return ok("race", f"{races} races of {WRITERS} writers, one winner each")
 
 
 def _patiently(scratch: Scratch, name: str, look: Callable[[Scratch, str], T]) -> T:
-    """Look once more, on another key, where the store did not answer.
+    """Repeat a check once, on another key, if the store did not answer.
 
-    Conditional writes are sent only once by the adapters, and some stores want a second between two
-    writes of a key.
+    The adapters send conditional writes only once, and some stores need a second between two writes
+    of a key.
     """
     try:
         return look(scratch, name)
@@ -143,11 +142,11 @@ def _race_to_replace(scratch: Scratch, name: str) -> bool:
 
 
 def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
-    """Start all writers at once, each with bytes of its own, and read back whose are there.
+    """Start all writers at once, each with its own bytes, and read back which bytes are stored.
 
     Raises:
-        BrokenPromise: more than one won, or other bytes are there than the winner's.
-        Unreachable: nobody got an answer.
+        BrokenPromise: more than one won, or the stored bytes are not the winner's.
+        Unreachable: no writer got a response.
     """
     bodies = [b"writer %d" % number for number in range(WRITERS)]
     answers = _write_at_once(store, key, bodies, condition)
@@ -173,7 +172,7 @@ def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
 def _write_at_once(
     store: ObjectStore, key: str, bodies: Sequence[bytes], condition: Condition
 ) -> list[Version | Unreachable | None]:
-    """Return what each writer was told: a version, that it lost, or nothing certain."""
+    """Return each writer's result: a version, ``None`` if it lost, or an error if unknown."""
     barrier = Barrier(len(bodies))
 
     def write(body: bytes) -> Version | Unreachable | None:
@@ -189,7 +188,7 @@ def _write_at_once(
         try:
             return list(pool.map(write, bodies))
         except BaseException:
-            barrier.abort()  # or those who stand at the start would wait for the rest
+            barrier.abort()  # or the waiting writers would wait for the others
             raise
 
 

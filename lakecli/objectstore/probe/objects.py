@@ -1,7 +1,7 @@
-"""What may be done with objects, and whether what was done is seen: one function a check.
+"""Checks permissions on objects and the consistency of reads: one function for each check.
 
-Each works on keys of its own and raises what goes wrong; `run` calls them in an order in which each
-relies only on what was shown before.
+Each uses its own keys and raises errors; `run` orders them so that each depends only on earlier
+checks.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from lakecli.objectstore.probe.scratch import Scratch
 
 OBJECT: Final = "object"
-"""Name of the one object that several checks look at."""
+"""Name of the object that several checks read."""
 
 BODY: Final = bytes(range(64))
-"""What it holds."""
+"""Its contents."""
 
-CONSISTENCY_FIX: Final = "use a store where a write is seen by every read after it"
+CONSISTENCY_FIX: Final = "use a store in which every read sees the writes before it"
 
 _ROUNDS: Final = 2
 _MAX_UPLOADS: Final = 1_000
@@ -37,7 +37,7 @@ def check_write(scratch: Scratch) -> Check:
 
 
 def check_read(scratch: Scratch, *, is_written: bool) -> Check:
-    """Read the object that `check_write` wrote, or ask for it in vain.
+    """Read the object of `check_write`, or request it although it was not written.
 
     Raises:
         IntegrityError: other bytes came back.
@@ -48,7 +48,7 @@ def check_read(scratch: Scratch, *, is_written: bool) -> Check:
         if is_written:
             must_equal(scratch.store.get(key), BODY, "an object")
         else:
-            scratch.store.head(key)  # who may not read is told so, or that there is none
+            scratch.store.head(key)  # raises PermissionDenied or ObjectNotFound
     except ObjectNotFound as error:
         if is_written:
             raise _not_seen() from error
@@ -64,10 +64,10 @@ def check_overwrite(scratch: Scratch) -> Check:
 
 
 def check_read_after_write(scratch: Scratch) -> Check:
-    """Read what was just created, and what was just replaced.
+    """Read new and replaced objects at once.
 
     Raises:
-        Unsupported: it is not found, or read as it was before.
+        Unsupported: an object is not found, or has its old contents.
     """
     for number in range(_ROUNDS):
         key = scratch.key(f"fresh-{number}")
@@ -79,13 +79,13 @@ def check_read_after_write(scratch: Scratch) -> Check:
                 raise _not_seen() from error
             if found != body:
                 raise Unsupported(
-                    "what was just replaced is read as it was before", hint=CONSISTENCY_FIX
+                    "a replaced object is read as it was before", hint=CONSISTENCY_FIX
                 )
     return ok("read-after-write", "new and replaced objects are read at once")
 
 
 def check_list_after_write(scratch: Scratch) -> Check:
-    """List what was just written."""
+    """List a new object at once."""
     name = "list-after-write"
     key = scratch.key("listed")
     scratch.store.put(key, BODY, ANY)
@@ -95,16 +95,16 @@ def check_list_after_write(scratch: Scratch) -> Check:
     return warning(
         name,
         "a new object is not listed yet",
-        fix="wait a while before relying on what others have just written here",
+        fix="wait a while before relying on new objects of other writers here",
     )
 
 
 def check_ranges(scratch: Scratch) -> Check:
-    """Read parts of the object that `check_write` wrote.
+    """Read parts of the object of `check_write`.
 
     Raises:
-        Unsupported: the server answers with the whole object.
-        IntegrityError: it answers with another part.
+        Unsupported: the server sends the whole object.
+        IntegrityError: it sends another part.
     """
     get, key, size = scratch.store.get, scratch.prefix + OBJECT, len(BODY)
     must_equal(get(key, start=5, length=7), BODY[5:12], "a part of an object")
@@ -136,7 +136,7 @@ def check_multipart(scratch: Scratch) -> Check:
         return warning(
             name,
             "allowed, but parts that have arrived are not listed",
-            fix="an upload that is interrupted begins anew here",
+            fix="interrupted uploads start again from the beginning here",
         )
     try:
         for _ in islice(uploads.iter_unfinished(scratch.prefix), _MAX_UPLOADS):
@@ -145,7 +145,7 @@ def check_multipart(scratch: Scratch) -> Check:
         return warning(
             name,
             f"allowed, but unfinished uploads cannot be listed: {error.message}",
-            fix=error.hint or "let a rule of the bucket drop unfinished uploads",
+            fix=error.hint or "add a lifecycle rule that deletes unfinished uploads",
         )
     return ok(name, "allowed")
 
@@ -160,11 +160,11 @@ def check_checksums(scratch: Scratch) -> Check:
     except (IntegrityError, Refused):
         return ok(name, "bytes that do not match their checksum are refused")
     if not is_sent:
-        return skipped(name, "nothing tells this store what it should receive")
+        return skipped(name, "this store verifies no checksums of requests")
     return warning(
         name,
-        "bytes that do not match their checksum are taken",
-        fix="every download is verified all the same; after uploads over a bad line run "
+        "bytes that do not match their checksum are accepted",
+        fix="lakecli verifies every download; after uploads over an unreliable network run "
         "`lakecli fsck --data`",
     )
 
@@ -186,7 +186,7 @@ def _send_garbled(scratch: Scratch) -> bool:
 
 
 def must_equal(found: bytes, expected: bytes, what: str) -> None:
-    """Compare what was read with what it should be.
+    """Compare the bytes read with those expected.
 
     Raises:
         IntegrityError: they differ.
@@ -194,9 +194,9 @@ def must_equal(found: bytes, expected: bytes, what: str) -> None:
     if found != expected:
         raise IntegrityError(
             f"{what} was read with other bytes than were written",
-            hint="use another store, and suspect every proxy on the way",
+            hint="check the proxies in between, or use another store",
         )
 
 
 def _not_seen() -> Unsupported:
-    return Unsupported("what was just written is not found", hint=CONSISTENCY_FIX)
+    return Unsupported("a new object is not found", hint=CONSISTENCY_FIX)

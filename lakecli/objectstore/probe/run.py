@@ -1,9 +1,8 @@
-"""Trying a store out: what may be done there, what it promises, and whether it keeps its word.
+"""Runs the checks of a store: permissions, conditional writes, consistency, URLs and the clock.
 
-Everything is tried on small objects under a prefix of the run's own, which are removed in the end,
-also after a failure or an interruption; nothing else is touched. A run sends at most `REQUESTS`
-requests and writes less than 10 kB. Once the store has stopped answering, or after `TIME_LIMIT`,
-what is left is skipped.
+The checks use small objects under a prefix of their own, which are deleted at the end, also after a
+failure or an interruption; nothing else is touched. A run sends at most `REQUESTS` requests and
+writes less than 10 kB. If the store stops answering, or after `TIME_LIMIT`, the rest is skipped.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ if TYPE_CHECKING:
     from lakecli.objectstore.probe.url import Fetched
 
 REQUESTS: Final = 130
-"""That a run sends, at most, on a store that answers."""
+"""Requests of a run, at most, to a store that answers."""
 
 TIME_LIMIT: Final = timedelta(minutes=2)
-"""After which no further check begins; those of one request are the SDK's own."""
+"""No check begins after this; the SDK limits a single request."""
 
 CLOCK_WARNING: Final = timedelta(seconds=5)
 CLOCK_LIMIT: Final = timedelta(minutes=15)
-"""Clouds refuse signatures that are further from their own time."""
+"""Clouds refuse signatures with a larger difference."""
 
 LEFT_AFTER: Final = timedelta(hours=1)
-"""No run takes as long; what is older was left by one that was killed."""
+"""Older objects were left by a killed run: no run takes as long."""
 
 NAMES: Final = (
     "credentials",
@@ -63,7 +62,7 @@ NAMES: Final = (
     "clock",
     "delete",
 )
-"""Every check, in the order in which they are made."""
+"""All checks, in their order."""
 
 _NEEDS: Final = {
     "overwrite": ("write",),
@@ -77,7 +76,7 @@ _NEEDS: Final = {
     "checksums": ("write", "multipart"),
     "presign": ("write", "read"),
 }
-"""What must not have failed for a check to tell anything."""
+"""The checks that must not have failed before a check is made."""
 
 _MAX_LISTED: Final = 1_000
 _URL_LIFETIME: Final = timedelta(days=7)
@@ -87,11 +86,11 @@ _CLOCK_FIX: Final = "set the clock of this machine, for example with `timedatect
 
 @dataclass(frozen=True, slots=True)
 class Instruments:
-    """What a probe is given of the world.
+    """The clock, random IDs and HTTP access of a probe.
 
     Attributes:
-        clock: the present, as an aware UTC datetime.
-        new_id: 16 random bytes at each call.
+        clock: returns the present, as an aware UTC datetime.
+        new_id: returns 16 random bytes.
         fetch: gets a URL.
     """
 
@@ -101,14 +100,13 @@ class Instruments:
 
 
 class Probe:
-    """One run.
+    """One run of the checks.
 
     Args:
-        store: to try out.
-        instruments: clock, IDs and a way to the web.
-        root: the keys of all runs begin with this; the run's ID and a slash follow.
-        greet: makes the first contact and returns the store to go on with, where that takes more
-            than asking `store`.
+        store: to check.
+        instruments: clock, IDs and HTTP access.
+        root: prefix of the keys of all runs; the run's ID and a slash follow.
+        greet: makes the first request and returns the store to use; ``None`` uses `store`.
     """
 
     def __init__(
@@ -131,9 +129,9 @@ class Probe:
         self._sent: tuple[datetime, datetime] | None = None
 
     def run(self) -> Generator[Check]:
-        """Yield what each check of `NAMES` finds; close the iterator to end early.
+        """Yield the result of each check of `NAMES`; close the iterator to end early.
 
-        A `LakeError` becomes a check that failed. Any other error ends the run, cleaned up.
+        A `LakeError` becomes a failed check. Any other error ends the run after the clean-up.
         """
         scratch = self._scratch
         looks: dict[str, Callable[[], Check]] = {
@@ -165,7 +163,7 @@ class Probe:
 
     @property
     def store(self) -> ObjectStore:
-        """The store that is asked; since the first contact, the one that it returned."""
+        """The store that is checked: after the first request, the one that `greet` returned."""
         return self._scratch.store
 
     @property
@@ -179,22 +177,22 @@ class Probe:
         try:
             return look()
         except Unreachable as error:
-            self._obstacle = self._obstacle or "the store gave up before"
+            self._obstacle = self._obstacle or "the store stopped answering"
             return failed(name, error)
         except LakeError as error:
             return failed(name, error)
 
     def _obstacle_to(self, name: str) -> str:
-        """Return why a check is not made, or ``""``."""
+        """Return why a check is skipped, or ``""``."""
         if name == "delete" and self._scratch.keys:
-            return ""  # whatever happened
+            return ""  # always
         if not self._obstacle and self._now() - self._begun > TIME_LIMIT:
-            self._obstacle = "the store took too long for what came before"
+            self._obstacle = "the earlier checks took too long"
         if self._obstacle:
             return self._obstacle
         needs = _NEEDS.get(name, ())
         lacking = [need for need in needs if self._verdicts[need] is Verdict.FAILED]
-        return f"it needs what failed: {', '.join(lacking)}" if lacking else ""
+        return f"it needs a check that failed: {', '.join(lacking)}" if lacking else ""
 
     # -- reaching it -------------------------------------------------------------------------
 
@@ -202,10 +200,10 @@ class Probe:
         try:
             access = access_of(self.store)
         except LakeError:
-            self._obstacle = "there are no credentials to ask with"
+            self._obstacle = "there are no credentials"
             raise
         if access is None:
-            return skipped("credentials", "this kind of store does not tell")
+            return skipped("credentials", "this kind of store has no credentials")
         details = {"kind": access.kind, "identity": access.identity, "source": access.source}
         seen = f"{access.kind} {access.identity}".rstrip() + f", from {access.source}"
         if access.expires_at is not None:
@@ -217,14 +215,14 @@ class Probe:
         before = self._now()
         try:
             if self._greet is not None:
-                with suppress(PermissionDenied):  # an answer, too
+                with suppress(PermissionDenied):  # it did answer
                     self._scratch.store = self._greet()
             try:
                 self._listed = list(islice(self.store.list(self._root), _MAX_LISTED))
             except (PermissionDenied, Unsupported) as error:
-                self._listed = error  # the next check's business
+                self._listed = error  # reported by the next check
         except LakeError:
-            self._obstacle = "the store cannot be asked"
+            self._obstacle = "the store is not reachable"
             raise
         milliseconds = f"{(self._now() - before) / timedelta(milliseconds=1):.0f}"
         access = access_of(self.store)
@@ -246,8 +244,8 @@ class Probe:
             return ok("list", "allowed")
         return warning(
             "list",
-            f"allowed; {len(old)} objects were left by a run that was killed",
-            fix=f"delete what lies under {self._place_of(old[0])}",
+            f"allowed; a killed run left {len(old)} objects",
+            fix=f"delete the objects under {self._place_of(old[0])}",
             left=str(len(old)),
         )
 
@@ -267,11 +265,11 @@ class Probe:
             fixes = [error.hint] if error.hint else []
             if self._is_written:
                 place = self._place_of(self._scratch.prefix)
-                fixes.append(f"delete what was left under {place}")
+                fixes.append(f"delete the remaining objects under {place}")
             return Check("delete", Verdict.FAILED, error.message, "; ".join(fixes), error.kind)
         if self._obstacle or self._verdicts["read"] is not Verdict.OK or not self._is_written:
             return ok("delete", "allowed")
-        # Where lists are late, only asking for each one tells.
+        # Listings may be late, so each object is requested.
         if self._verdicts["list"] is not Verdict.FAILED:
             keys = [info.key for info in self.store.list(self._scratch.prefix)]
         for key in keys:
@@ -301,7 +299,7 @@ class Probe:
     def _compare_clocks(self) -> Check:
         ahead = self._measure()
         if ahead is None:
-            return skipped("clock", "the store told no time")
+            return skipped("clock", "the store did not send its time")
         seconds = round(ahead / timedelta(seconds=1))
         if not seconds:
             return ok("clock", "no difference to this machine's", seconds="0")
@@ -315,25 +313,25 @@ class Probe:
         return failed("clock", error, seconds=str(seconds))
 
     def _measure(self) -> timedelta | None:
-        """Return how far the store's clock is ahead, 0 where it may be right, if it tells."""
+        """Return how far the store's clock is ahead, 0 if it may be right; ``None``: unknown."""
         key = self._scratch.prefix + objects.OBJECT
         if self._sent is not None and self._verdicts["read"] is Verdict.OK:
             return distance(self.store.head(key).modified_at, *self._sent)
-        # Nothing of ours is there to have a time. Every answer has one, a refusal too.
+        # There is no object with a time, but every response has one, also a refusal.
         before = self._now()
         try:
             signed = self.store.presign(key, PresignRequest("GET", _URL_LIFETIME), now=before)
         except (Unsupported, PermissionDenied):
             return None
-        told = self._fetch(signed.url).date()
-        return None if told is None else distance(told, before, self._now())
+        date = self._fetch(signed.url).date()
+        return None if date is None else distance(date, before, self._now())
 
 
-def distance(told: datetime, before: datetime, after: datetime) -> timedelta:
-    """Return how far a clock is ahead that told whole seconds between two moments of ours."""
-    if told > after:
-        return told - after
-    return min(told + _RESOLUTION - before, timedelta(0))
+def distance(shown: datetime, before: datetime, after: datetime) -> timedelta:
+    """Return how far a clock is ahead that showed whole seconds between two moments here."""
+    if shown > after:
+        return shown - after
+    return min(shown + _RESOLUTION - before, timedelta(0))
 
 
 def _shown_time(when: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Objects that are written to try a store out, and are gone afterwards whatever happens."""
+"""The objects of a run of the checks, which are deleted at its end in any case."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class Scratch:
-    """Keys of one run under a prefix of its own.
+    """The keys of one run under its own prefix.
 
     Args:
-        store: where they lie.
-        prefix: nobody else writes under it; ends with a slash.
+        store: to write to.
+        prefix: of this run only; ends with a slash.
     """
 
     def __init__(self, store: ObjectStore, prefix: str) -> None:
@@ -28,22 +28,22 @@ class Scratch:
         self._uploads: list[tuple[Uploads, str, UploadId]] = []
 
     def key(self, name: str) -> str:
-        """Return a key to write; it is removed in the end."""
+        """Return a key to write; `remove` deletes it."""
         key = self.prefix + name
         self.keys.add(key)
         return key
 
     def start_upload(self, uploads: Uploads, key: str) -> UploadId:
-        """Begin an upload in parts; it is aborted in the end, unless it is completed."""
+        """Begin an upload in parts; `remove` aborts it unless it is completed."""
         upload = uploads.start(key)
         self._uploads.append((uploads, key, upload))
         return upload
 
     def remove(self) -> None:
-        """Remove everything; a second call has nothing left to do.
+        """Delete everything; a second call does nothing.
 
         Raises:
-            LakeError: the store refused, or does not answer. It is not asked again.
+            LakeError: the store refused, or does not answer. There is no second attempt.
         """
         try:
             self._remove()
@@ -53,12 +53,12 @@ class Scratch:
         self._forget()
 
     def remove_after_failure(self) -> None:
-        """Remove everything while an error or an interruption may be on its way out."""
-        with suppress(LakeError):  # what went wrong before is the news
+        """Delete everything after an error or an interruption, without hiding it."""
+        with suppress(LakeError):  # the first error is the one to report
             try:
                 self.remove()
             except KeyboardInterrupt:
-                self.remove()  # impatience; it takes a moment more all the same
+                self.remove()  # a second interrupt; finish the deletion
                 raise
 
     def _remove(self) -> None:

@@ -1,4 +1,4 @@
-"""What somebody without credentials gets by a URL: Python's own client, as good as curl."""
+"""Fetches presigned URLs without credentials, by Python's HTTP client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT: Final = 30.0
 """Seconds to connect, and between two pieces of an answer."""
 
 MAX_BODY: Final = 1 << 16
-"""Bytes of an answer that are read, at most."""
+"""Bytes of a response that are read, at most."""
 
 _CODE: Final = re.compile(rb"<Code>([A-Za-z]{1,64})</Code>")
 _OK: Final = 200
@@ -28,14 +28,14 @@ _SERVER_FAULT: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The answer to a GET; header names are in lower case."""
+    """The response to a GET; header names are in lower case."""
 
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def date(self) -> datetime | None:
-        """Return the server's time, or ``None`` if it told none."""
+        """Return the server's time, or ``None`` if it sent none."""
         from email.utils import parsedate_to_datetime
 
         try:
@@ -45,37 +45,37 @@ class Fetched:
         return when if when.tzinfo is not None else None
 
     def problem(self) -> LakeError | None:
-        """Return why this is not the object, or ``None`` if it may be."""
+        """Return the error of a response, or ``None`` if it is a success."""
         if self.status == _OK:
             return None
         code = _CODE.search(self.body)
-        told = f"{self.status} {code[1].decode()}" if code else str(self.status)
+        answer = f"{self.status} {code[1].decode()}" if code else str(self.status)
         if self.status in _DENIED:
-            return PermissionDenied(f"a signed URL was refused: {told}")
+            return PermissionDenied(f"a signed URL was refused: {answer}")
         if self.status >= _SERVER_FAULT:
-            return Unreachable(f"a signed URL was answered by {told}")
-        return Refused(f"a signed URL was answered by {told}")
+            return Unreachable(f"a signed URL was answered by {answer}")
+        return Refused(f"a signed URL was answered by {answer}")
 
 
 def fetch(url: str) -> Fetched:
-    """Get a URL, without credentials and without repeating anything.
+    """Get a URL, without credentials and retries.
 
-    Proxies are those of the environment, as for any other program.
+    Proxies come from the environment.
 
     Raises:
-        Unreachable: no answer. The URL is a secret and not part of the message.
-        UsageError: it is no URL of a web server.
+        Unreachable: no response. The message does not contain the URL, which is a secret.
+        UsageError: it is no HTTP URL.
     """
     from http.client import HTTPException, IncompleteRead
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, urlopen
 
     if not url.startswith(("http://", "https://")):
-        raise UsageError("a signed URL is not that of a web server")
-    request = Request(url, headers={"User-Agent": "lakecli"})  # noqa: S310 - looked at above
+        raise UsageError("a signed URL is no HTTP URL")
+    request = Request(url, headers={"User-Agent": "lakecli"})  # noqa: S310 - checked above
     try:
         try:
-            answer = urlopen(request, timeout=TIMEOUT)  # noqa: S310 - looked at above
+            answer = urlopen(request, timeout=TIMEOUT)  # noqa: S310 - checked above
         except HTTPError as error:
             answer = error
         with answer:
@@ -89,5 +89,5 @@ def fetch(url: str) -> Fetched:
         reason = getattr(error, "reason", None) or error
         raise Unreachable(
             f"a signed URL cannot be fetched: {reason}",
-            hint="check proxies and certificates: whoever gets such a URL needs this way too",
+            hint="check proxies and certificates, which users of such URLs need too",
         ) from error

@@ -218,7 +218,7 @@ def _with_claim(
             yield look(looking.store)
         except LakeError as error:
             yield failed(name, error)
-            obstacle = "it needs what failed: claim"
+            obstacle = "it needs a check that failed: claim"
     found["sharing"] = _sharing(found, repository)
     yield found["sharing"]
     for purpose in PURPOSES:
