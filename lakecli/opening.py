@@ -50,16 +50,16 @@ def open_lake(home: str | Path | None, *, command: str = "") -> Lake:
 def open_repository(
     lake: Lake, name: str, *, home: str | Path | None, sync: str | None = None
 ) -> Repository:
-    """Return a handle to a repository, caught up with the bucket if it is to share by itself.
+    """Return a handle to a repository, caught up with the bucket where sync is automatic.
 
     Args:
         lake: the lake of the home.
-        name: of the repository.
+        name: the name of the repository.
         home: as `open_lake` takes it.
         sync: ``auto`` or ``manual``; ``None``: what the settings say.
 
     Raises:
-        UsageError: neither, or a malformed setting.
+        UsageError: `sync` is another word, or a setting is malformed.
         NotFound: there is none of that name on this machine.
         PermissionDenied: the bucket may not be read.
     """
@@ -80,9 +80,9 @@ def open_repository(
 
 
 def catch_up(repository: Repository) -> None:
-    """Fetch, and send what earlier commands left, if a repository shares by itself.
+    """Fetch, and push what earlier commands left, where sync is automatic.
 
-    What keeps it from that is left as a notice, and the state of the last fetch is used.
+    If the bucket cannot be reached, a notice says so and the state of the last fetch is used.
 
     Raises:
         PermissionDenied: the bucket may not be read.

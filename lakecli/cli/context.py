@@ -229,11 +229,10 @@ class Context:
         )
 
     def synced(self, repository: Repository) -> Repository:
-        """Return a handle that shares by itself, after catching up with the bucket.
+        """Return a handle whose moves go to the bucket, after catching up with the bucket.
 
-        What an interrupted command left is finished, the bucket is asked for what others did, and
-        what the command moves goes there. That is for ``sync = auto``, and for a repository that
-        is on this machine; any other handle is returned as it is.
+        Catching up finishes what an interrupted command left, and fetches. Without ``sync = auto``,
+        or if the repository is not on this machine, the given handle is returned.
         """
         if not (self.settings.sync(repository.name) and repository.is_here()):
             return repository
@@ -257,7 +256,7 @@ class Context:
         return synced
 
     def _keep(self, repository: Repository) -> Repository:
-        """Return a repository whose notices are shown and whose notes are sent in the end."""
+        """Return a repository, after registering it for `finish` and `close`."""
         self._repositories.append(repository)
         return repository
 

@@ -29,7 +29,7 @@ def ref_of(uri: LakeUri, repository: Repository) -> str:
 
 
 def finish_interrupted(context: Context, repository: Repository) -> list[Finished]:
-    """Finish what an interrupted command left, and tell what became of it."""
+    """Finish what an interrupted command left, and show what became of it."""
     from lakecli.repository.core.pending import finish_pending
 
     finished = finish_pending(repository)

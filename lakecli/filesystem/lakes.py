@@ -35,9 +35,9 @@ class _Held:
         self.repositories: dict[str, Repository] = {}
 
     def repository(self, name: str, *, is_fresh: bool = False) -> Repository:
-        """Return a repository; `is_fresh`: caught up with the bucket now, if it shares by itself.
+        """Return a repository, caught up with the bucket where sync is automatic.
 
-        Else it was caught up when this process first used it.
+        That was done when this process first used it; with `is_fresh` it is done again now.
         """
         found = self.lake.repository(name)
         known = self.repositories.get(name)

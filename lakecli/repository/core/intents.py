@@ -149,8 +149,8 @@ def record_outcome(
         }
         operations.append(txn, repository, kind="push", metadata=metadata)
     elif intent.after is not None and (is_new or not _was_landed(txn, repository, begun)):
-        # Another process may have landed it, or dropped it for a move of its own: then landing it
-        # again changes nothing, or what is still missing. But it may have been undone since.
+        # Another process may have landed it, or dropped it for another move: then landing it again
+        # changes nothing, or adds what is missing. But it may have been undone since.
         commit = RefStore(txn, repository.key).get_commit(intent.after)
         land(txn, repository, intent.name, commit, begun.landing, is_shared=True)
 

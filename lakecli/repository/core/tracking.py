@@ -81,7 +81,7 @@ def track(txn: WriteTransaction, repository: Repository, ref: RemoteRef) -> bool
 
 
 def track_now(repository: Repository, ref: RemoteRef | None) -> None:
-    """Do what `track` does, in a transaction of its own; nothing if there is no ref."""
+    """Track a ref in a separate transaction; do nothing if there is none."""
     if ref is not None:
         with repository.lake.kv.write() as txn:
             track(txn, repository, ref)

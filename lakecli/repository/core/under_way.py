@@ -8,7 +8,7 @@ or undo of those would report success, and the commit would still arrive with th
   one transaction that marks the row as sent. If a command has changed the branch before, the commit
   is outdated: it is built again.
 - A command that would change the branch later finds the mark (`check_none_sent`), asks the bucket
-  what became of the commit, and is refused if that cannot be told yet.
+  what became of the commit, and is refused if the outcome is still open.
 - A mark older than `STALE_AFTER` is that of a process that was killed. Its row is deleted; should
   the process still run, it finds no row before its next request and gives up.
 """
@@ -98,8 +98,8 @@ def check_none_sent(
         raise CommitUnderWay(
             f"a {begun.landing.operation} of branch {branch} is on its way to the bucket: "
             f"{begun.intent.after}",
-            hint="nothing was changed here; try again when it has ended, or, if it was "
-            f"interrupted, after {minutes} minutes",
+            hint="nothing was changed here; try again when it has ended, or after "
+            f"{minutes} minutes if it was interrupted",
         )
 
 
@@ -115,7 +115,7 @@ def when_none_under_way(repository: Repository, act: Act[R_co]) -> R_co:
 
     Args:
         repository: the repository of the branch.
-        act: makes the change, in a transaction of its own.
+        act: makes the change, in one transaction.
 
     Raises:
         CommitUnderWay: it still is, or the bucket cannot be asked; nothing was changed.

@@ -1,6 +1,6 @@
 """Automatic sharing: fetch before a command, move branches in the bucket first, push after it.
 
-A `Repository` that has a `SharedMover` shares by itself, which is the setting ``sync = auto``.
+A `Repository` has a `SharedMover` where the setting ``sync`` is ``auto``.
 `SharedMover.catch_up` finishes what an interrupted command left, fetches, and lets local refs
 follow the bucket. Commits, merges and reverts move a branch in the bucket before they move it here.
 Every other move of a ref leaves a note in the transaction that makes it, which `finish` sends

@@ -91,7 +91,7 @@ def _not_yet_sent(repository: Repository, note: Unsent, error: LakeError) -> Lak
     error.args = (error.message,)
     help_first = "" if error.hint is None or isinstance(error, Unreachable) else f"{error.hint}; "
     error.hint = (
-        f"{help_first}the next command tries again to send it; or take it back: "
+        f"{help_first}the next command tries again to push it; or undo it: "
         f"lakecli undo {repository.uri}"
     )
     return error
@@ -101,8 +101,8 @@ def _not_sent(repository: Repository, note: Unsent, there: CommitId | None) -> L
     """Return the error for a move that the bucket does not get."""
     if not note.is_known:
         return Refused(
-            f"an earlier version of lakecli moved {note.kind} {note.name} here and did not write "
-            "down from where; it was not sent to the bucket",
+            f"an earlier version of lakecli moved {note.kind} {note.name} here and did not record "
+            "its earlier position; it was not pushed",
             hint=f"compare: lakecli status {repository.uri}, then push it: "
             f"lakecli push {repository.uri}/{note.name}",
         )

@@ -116,7 +116,7 @@ def publish(
         repository.guard.claim(sorted(map(sstable_key, trees)))
     if landing is not None:
         # Many machines commit to one branch, and the checks took a while. If the race is lost, this
-        # saves a pack that nobody would need.
+        # saves writing a pack in vain.
         ref = find_ref(repository.store, kind, name)
         if _is_lost(repository, kind, name, before=before, ref=ref):
             return Result(Outcome.LOST, ref)

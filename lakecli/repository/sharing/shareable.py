@@ -132,8 +132,8 @@ def _try_out(repository: Repository) -> str:
         after = clock()
         # A store without credentials is on this machine, and has its clock.
         if not is_local(store.uri) and access_of(store) is not None:
-            told = store.head(prefix + objects.OBJECT).modified_at
-            check_clock(distance(told, before, after))
+            written = store.head(prefix + objects.OBJECT).modified_at
+            check_clock(distance(written, before, after))
         try:
             objects.check_read_after_write(scratch)
             conditions.check_create_only(scratch)

@@ -61,7 +61,7 @@ def move_back(
     Args:
         repository: the repository of the operations.
         taken: the operations, newest first.
-        remote: whether to do it; if not, and there are any, it is refused.
+        remote: whether to move refs; if not, an error is raised where there are any to move.
         committer: who moves them.
         why: the reason, for the reflog.
 
@@ -129,11 +129,11 @@ def _check_all(repository: Repository, pushed: Sequence[Pushed]) -> None:
 def check_none_pushed(
     txn: ReadTransaction, repository: Repository, taken: Sequence[Operation]
 ) -> None:
-    """Refuse to take operations back that were pushed since `move_back` looked.
+    """Refuse to undo operations that were pushed since `move_back` checked.
 
     Args:
-        txn: the transaction that takes them back.
-        repository: whose.
+        txn: the transaction that undoes them.
+        repository: the repository of the operations.
         taken: the operations, newest first.
 
     Raises:
@@ -142,8 +142,8 @@ def check_none_pushed(
     if found := find_pushed(txn, repository, taken):
         names = ", ".join(f"{each.kind} {each.name}" for each in found)
         raise LostRace(
-            f"this was pushed meanwhile, nothing was taken back: {names}",
-            hint="try again, it says how to take back what was pushed",
+            f"this was pushed meanwhile, nothing was undone: {names}",
+            hint="repeat the command; it says how to undo what was pushed",
         )
 
 

@@ -115,7 +115,7 @@ def _take(
             if find(txn, repository) != target:
                 raise LostRace(
                     f"another command changed {repository.uri} meanwhile; nothing was undone here",
-                    hint=f"look at it and try again: lakecli op log {repository.uri}",
+                    hint=f"see what was done, then try again: lakecli op log {repository.uri}",
                 )
             if is_undo:
                 pushed.check_none_pushed(txn, repository, [target.taken_back])
