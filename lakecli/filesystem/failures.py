@@ -1,4 +1,4 @@
-"""lakecli's errors as those that Python programs expect of files."""
+"""Translate lakecli's errors into those that Python programs expect of files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class LakeFileError(OSError):
-    """What goes wrong with files and has no class of its own in Python.
+    """An error for which Python has no specific class.
 
     Attributes:
-        kind: of lakecli's error.
+        kind: kind of lakecli's error.
     """
 
     kind: ErrorKind = ErrorKind.UNEXPECTED
@@ -43,7 +43,7 @@ def finding(path: str) -> Iterator[None]:
 
 @contextmanager
 def transferring(path: str) -> Iterator[None]:
-    """Translate errors while bytes move: data that is gone is damage, no file that is missing."""
+    """Translate errors of a transfer: a missing data object is damage, not a missing file."""
     try:
         yield
     except LakeError as error:

@@ -1,4 +1,4 @@
-"""Files: read block by block from where their bytes lie, written whole."""
+"""Open files: read block by block from the store, written whole on closing."""
 
 from __future__ import annotations
 
@@ -16,24 +16,22 @@ from lakecli.filesystem.failures import finding, transferring
 from lakecli.filesystem.lakes import repository
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from lakecli.filesystem.paths import Place
     from lakecli.filesystem.system import LakeFileSystem
     from lakecli.model import Entry
 
 WHOLE: Final = 1 << 20
-"""Files up to this size wait in memory until they are closed, larger ones in a temporary file."""
+"""Files up to this size are kept in memory until closed, larger ones in a temporary file."""
 
 
 PARALLEL_PARTS: Final = 8
-"""Parts of a large file that are sent to a bucket at a time."""
+"""Parts of a large file that are sent to a bucket at the same time."""
 
 
 class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
-    """An object, as it was when the file was opened, whatever becomes of its branch meanwhile.
+    """An object as it was when the file was opened; later changes of the branch do not matter.
 
-    Belongs to one thread at a time, as all files do.
+    Use each file from one thread at a time.
     """
 
     def __init__(
@@ -45,7 +43,7 @@ class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no typ
 
     @property
     def details(self) -> dict[str, Any]:
-        """What `LakeFileSystem.info` told when the file was opened."""
+        """`LakeFileSystem.info` of the object when the file was opened."""
         described: dict[str, Any] = self.fs.describe(self._place, self._entry)
         return described
 
@@ -54,7 +52,7 @@ class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no typ
         return data
 
     def __reduce__(self) -> Any:
-        """Open the same bytes elsewhere, at the same position."""
+        """Pickle the file, to reopen it at the same position."""
         what = (self.fs, self.path, self._place, self._entry)
         return _reopen, (what, self.blocksize, self.loc)
 
@@ -67,17 +65,35 @@ def _reopen(
     return file
 
 
-class WrittenFile(io.BufferedIOBase):
+class _Discardable(io.BufferedIOBase):
+    """A file for writing that is discarded if its ``with`` block ends with an error."""
+
+    def writable(self) -> bool:
+        """Return ``True``."""
+        return True
+
+    def discard(self) -> None:
+        """Discard what was written, and what will be."""
+        raise NotImplementedError
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close the file; after an error, discard it."""
+        if kind is not None:
+            self.discard()
+        self.close()
+
+
+class WrittenFile(_Discardable):
     """A file that becomes an object of a branch when it is closed, or not at all.
 
-    Leaving its ``with`` block by an error throws it away, unlike what fsspec's own files do. It
-    belongs to one thread at a time; what it stages, and in which order, is safe between threads.
+    An error in its ``with`` block discards it, unlike fsspec's own files. Use each file from one
+    thread at a time; staging is safe between threads.
 
     Args:
-        fs: where.
-        path: its name there.
-        place: the branch and the path on it.
-        autocommit: stage it on closing; else at `commit`.
+        fs: the file system.
+        path: path in the file system.
+        place: the branch, and the path on it.
+        autocommit: stage the object on closing; otherwise in `commit`.
         options: ``content_type`` and ``metadata`` of the object.
     """
 
@@ -102,25 +118,21 @@ class WrittenFile(io.BufferedIOBase):
         self._file: tempfile._TemporaryFileWrapper[bytes] | None = None
         self._size = 0
         self._entry: Entry | None = None
-        self._thrown_away = False
-
-    def writable(self) -> bool:
-        """Return that it is for writing."""
-        return True
+        self._is_discarded = False
 
     def tell(self) -> int:
-        """Return how many bytes were written."""
+        """Return the number of bytes written."""
         return self._size
 
     def write(self, data: Any) -> int:
-        """Write bytes; nothing is visible before the file is closed."""
+        """Write bytes, which are invisible before the file is closed."""
         if self.closed:
             raise ValueError("I/O operation on closed file.")
         view = memoryview(data)
-        if self._thrown_away:
+        if self._is_discarded:
             return view.nbytes
         if self._file is None and self._size + view.nbytes > WHOLE:
-            # Not opened and closed here: it lives as long as this file.
+            # Lives as long as this file, so it is not closed here.
             self._file = tempfile.NamedTemporaryFile(prefix="lakecli-")  # noqa: SIM115
             self._file.write(self._memory.getbuffer())
             self._memory = io.BytesIO()
@@ -129,11 +141,11 @@ class WrittenFile(io.BufferedIOBase):
         return view.nbytes
 
     def close(self) -> None:
-        """Upload what was written, and stage it unless that is put off."""
+        """Upload the object, and stage it if `autocommit` is set."""
         if self.closed:
             return
         try:
-            if not self._thrown_away:
+            if not self._is_discarded:
                 self._upload()
         finally:
             self._drop()
@@ -142,39 +154,28 @@ class WrittenFile(io.BufferedIOBase):
             self.commit()
 
     def commit(self) -> None:
-        """Stage it, or add it to what the transaction stages.
+        """Stage the object, or add it to the transaction.
 
         Raises:
-            ValueError: it was not closed before its transaction ended.
+            ValueError: the file was not closed before its transaction ended.
         """
         if not self.closed:
-            raise ValueError(f"not closed when its transaction ended: {self.path}")
+            raise ValueError(f"file not closed when its transaction ended: {self.path}")
         if self._entry is not None:
             self.fs.record(self._place, self._entry)
 
     def discard(self) -> None:
-        """Throw away what was written, and what will be."""
-        self._thrown_away = True
+        """Discard what was written, and what will be."""
+        self._is_discarded = True
         self._entry = None
         self._drop()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it; after an error throw it away."""
-        if kind is not None:
-            self.discard()
-        self.close()
-
     def __del__(self) -> None:
-        """Throw away what nobody closed, and say so."""
+        """Discard a file that was never closed, with a warning."""
         if not self.closed:
-            if not self._thrown_away:
+            if not self._is_discarded:
                 warnings.warn(
-                    f"never closed, so not written: {self.path}", ResourceWarning, stacklevel=2
+                    f"file never closed, so not written: {self.path}", ResourceWarning, stacklevel=2
                 )
             self.discard()
             self.close()
@@ -205,17 +206,13 @@ class WrittenFile(io.BufferedIOBase):
             self._file = None
 
 
-class PackedFile(io.BufferedIOBase):
-    """A file that is compressed on its way into a `WrittenFile`, and closed with it."""
+class PackedFile(_Discardable):
+    """Compresses data for a `WrittenFile`, and closes it."""
 
     def __init__(self, raw: WrittenFile, compression: str) -> None:
         super().__init__()
         self._raw = raw
         self._packing = compr[compression](raw, mode="wb")
-
-    def writable(self) -> bool:
-        """Return that it is for writing."""
-        return True
 
     def write(self, data: Any) -> int:
         """Write bytes."""
@@ -223,11 +220,11 @@ class PackedFile(io.BufferedIOBase):
         return written
 
     def discard(self) -> None:
-        """Throw away what was written."""
+        """Discard what was written."""
         self._raw.discard()
 
     def close(self) -> None:
-        """Write what is left, and close the file."""
+        """Write the remaining data, and close the file."""
         if not self.closed:
             try:
                 self._packing.close()
@@ -235,18 +232,12 @@ class PackedFile(io.BufferedIOBase):
             finally:
                 super().close()
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close it; after an error throw it away."""
-        if kind is not None:
-            self.discard()
-        self.close()
-
 
 class TextFile(io.TextIOWrapper):
-    """Text on its way into a file that is thrown away after an error."""
+    """Encodes text for a file, which is discarded after an error."""
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close it; after an error throw it away."""
+        """Close the file; after an error, discard it."""
         if kind is not None:
             cast("WrittenFile | PackedFile", self.buffer).discard()
         self.close()

@@ -1,8 +1,8 @@
-"""The lakes that this process has open for its file systems, opened when they are first needed.
+"""The lakes that this process has open for its file systems; each is opened when first needed.
 
-The local store must not be used across a fork. So before each fork those that nobody is using are
-closed, and parent and child open their own when they next need one. A fork while another thread is
-in the middle of an operation leaves that store unusable in the child, where its use is an error.
+The local store must not be used across a fork. So lakes that are not in use are closed before each
+fork, and parent and child open them again when needed. If another thread is using a lake during the
+fork, that lake is unusable in the child and raises an error there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _Held:
-    """A lake that is open, how many are using it, and its repositories with their clients."""
+    """An open lake, the number of its users, and its open repositories."""
 
     def __init__(self, lake: Lake, home: str | None) -> None:
         self.lake = lake
@@ -54,7 +54,7 @@ _lock = Lock()
 
 
 def home_of(given: str | None) -> str | None:
-    """Return where things lie: what was given, what the environment says, or the platform's."""
+    """Return the given home, or that of the environment; ``None``: the platform's directories."""
     home = chosen_home(given, os.environ)
     return os.path.abspath(home) if home else None
 
@@ -69,8 +69,8 @@ def repository(home: str | None, name: str, *, is_fresh: bool = False) -> Iterat
         is_fresh: catch up with the bucket even if this process has done so before.
 
     Raises:
-        UsageError: an illegal name.
-        NotFound: there is none of that name.
+        UsageError: the name is not valid.
+        NotFound: the repository does not exist.
     """
     parse_repository(SCHEME + name)
     with lake(home) as held:
@@ -83,11 +83,12 @@ def repository(home: str | None, name: str, *, is_fresh: bool = False) -> Iterat
 
 @contextmanager
 def located(home: str | None, name: str, entry: Entry) -> Iterator[tuple[ObjectStore, str]]:
-    """Use the store of an entry's bytes, and their key there.
+    """Use the store and the key of an entry's bytes.
 
     Raises:
-        NotFound: there is no such repository.
-        LakeError: its address cannot be followed; see `lakecli.repository.core.address.Resolver`.
+        NotFound: the repository does not exist.
+        LakeError: the address may not or cannot be read; see
+            `lakecli.repository.core.address.Resolver`.
     """
     with lake(home) as held:
         yield locate(held.repository(name), entry)
@@ -110,7 +111,7 @@ def lake(home: str | None) -> Iterator[_Held]:
 
 
 def close_unused() -> None:
-    """Close the lakes that nobody is using right now; they are opened again when needed."""
+    """Close the lakes that are not in use; they are opened again when needed."""
     with _lock:
         _close_unused()
 
@@ -132,7 +133,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    _inherited.extend(_held.values())  # never closed here: they are the parent's
+    _inherited.extend(_held.values())  # kept open here, as they belong to the parent
     _held.clear()
     _lock.release()
 

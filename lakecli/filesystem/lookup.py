@@ -1,4 +1,4 @@
-"""What is where: listing and describing repositories, refs and objects."""
+"""List and describe repositories, refs and objects."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
 
     @property
     def fsid(self) -> str:
-        """Which files these are: the same home, the same files."""
+        """The identity of the file system: that of its home."""
         return f"lakefs:{self.home or ''}"
 
     @classmethod
@@ -70,8 +70,8 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         and ``physical_address``, the URI of its bytes.
 
         Raises:
-            FileNotFoundError: nothing is there.
-            ValueError: a malformed name or ref expression.
+            FileNotFoundError: the path does not exist.
+            ValueError: a name or ref expression is malformed.
         """
         path = self._strip_protocol(path)
         place = paths.parse(path)
@@ -92,7 +92,7 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         raise _missing(path)
 
     def exists(self, path: str, **_: Any) -> bool:
-        """Tell whether something is there; a name that nothing can have is not."""
+        """Return whether a path exists; a malformed one does not."""
         try:
             self.info(path)
         except (FileNotFoundError, ValueError):
@@ -100,10 +100,10 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         return True
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
-        """List a directory: repositories, the branches and tags of one, or paths of a ref.
+        """List a directory: repositories, branches and tags of a repository, or paths of a ref.
 
         Raises:
-            FileNotFoundError: nothing is there.
+            FileNotFoundError: the path does not exist.
         """
         path = self._strip_protocol(path)
         with finding(path):
@@ -126,7 +126,9 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
                 name = place.name(item.path)
                 if isinstance(item, ListedPrefix):
                     found.append(_directory(name))
-                elif item.path != below:  # an object whose path ends in a slash
+                elif (
+                    item.path != below
+                ):  # not the directory itself, as an object whose path ends in a slash
                     found.append(_file(view.repository, name, decode_entry(item.value)))
             value = view.find(place.path) if place.path and not found else None
             if value is not None:
@@ -143,7 +145,7 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         detail: bool = False,
         **options: Any,
     ) -> Any:
-        """List all files below a path, by one scan unless a depth is given."""
+        """List all files below a path, by a single scan if no depth is given."""
         path = self._strip_protocol(path)
         place = paths.parse(path)
         if maxdepth is not None or not place.ref:
@@ -166,23 +168,23 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         return found if detail else list(found)
 
     def created(self, path: str) -> datetime:
-        """Return when the object was recorded."""
+        """Return the time at which the object was recorded."""
         return self.modified(path)
 
     def modified(self, path: str) -> datetime:
-        """Return when the object was recorded."""
+        """Return the time at which the object was recorded."""
         return self._found(path)[1].modified_at
 
     def checksum(self, path: str) -> int:
-        """Return a number that changes with the contents."""
+        """Return an integer that changes with the contents."""
         return int.from_bytes(self.ukey(path).encode())
 
     def ukey(self, path: str) -> str:
-        """Return the BLAKE3 of the contents; of an import its ETag. A directory has none."""
+        """Return the checksum of a file: BLAKE3, or of an imported object its ETag."""
         return self._found(path)[1].checksum
 
     def sign(self, path: str, expiration: int = 100, **_: Any) -> str:
-        """Return a URL that reads the object without credentials for some seconds."""
+        """Return a URL that reads the object without credentials, for `expiration` seconds."""
         from lakecli.repository.presign import presign_entry
 
         place, entry = self._found(path)
@@ -191,7 +193,7 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
             return presign_entry(repository, entry, place.path, expires_in=lifetime).url
 
     def describe(self, place: Place, entry: Entry) -> Info:
-        """Return what `info` tells of an entry."""
+        """Return the `info` of an entry."""
         with lakes.repository(self.home, place.repository) as repository:
             return _file(repository, place.name(place.path), entry)
 
@@ -199,8 +201,8 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         """Return the entry of a file.
 
         Raises:
-            FileNotFoundError: nothing is there.
-            IsADirectoryError: it is a directory.
+            FileNotFoundError: the path does not exist.
+            IsADirectoryError: the path is a directory.
         """
         path = self._strip_protocol(path)
         place = paths.parse(path)
@@ -225,7 +227,7 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
 
 
 def _has_any(view: View, place: Place) -> bool:
-    """Tell whether something is below a path."""
+    """Return whether there are objects below a path."""
     return next(view.scan(prefix=place.directory), None) is not None
 
 
@@ -255,7 +257,7 @@ def _list_refs(repository: Repository) -> list[Info]:
 
 
 def _add_parents(found: dict[str, Info], root: str, name: str) -> None:
-    """Add the directories that a file lies in, the root among them."""
+    """Add the parent directories of a file, up to and including the root."""
     parent = name.rpartition("/")[0]
     while len(parent) >= len(root) and parent not in found:
         found[parent] = _directory(parent)

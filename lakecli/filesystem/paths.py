@@ -1,4 +1,4 @@
-"""Paths of the file system: ``demo/main/tables/a.parquet``, with or without ``lakefs://``."""
+"""Parse paths of the file system: ``demo/main/tables/a.parquet``, or with ``lakefs://``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ SCHEME = "lakefs://"
 
 
 class Place(NamedTuple):
-    """What a path names.
+    """The repository, ref and object path in a path.
 
     Attributes:
-        repository: its name; ``""`` for the root, which holds the repositories.
-        ref: a ref expression; ``""`` for a repository, which holds branches and tags.
-        path: of an object or of what lies below it; ``b""`` for the whole ref.
+        repository: name of the repository; ``""`` for the root, which contains repositories.
+        ref: a ref expression; ``""`` for a repository, which contains branches and tags.
+        path: path of an object or directory; ``b""`` for the whole ref.
     """
 
     repository: str
@@ -28,11 +28,11 @@ class Place(NamedTuple):
 
     @property
     def directory(self) -> bytes:
-        """What the paths below it begin with."""
+        """The prefix of the paths below it."""
         return self.path + b"/" if self.path else b""
 
     def name(self, path: bytes) -> str:
-        """Return the name of another path of the same ref."""
+        """Return another path of the same ref as a path of the file system."""
         return f"{self.repository}/{self.ref}/{os.fsdecode(path)}".rstrip("/")
 
 
@@ -43,7 +43,7 @@ def strip(path: str) -> str:
 
 
 def parse(path: str) -> Place:
-    """Return what a path names, whether that is there or not."""
+    """Parse a path, which need not exist."""
     repository, _, rest = strip(path).partition("/")
     ref, _, below = rest.partition("/")
     return Place(repository, ref, os.fsencode(below))

@@ -1,4 +1,4 @@
-"""Reading objects, whole or in part, and downloading them."""
+"""Read objects, whole or in part, and download them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ReadingFileSystem(LookupFileSystem):
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: Any
     ) -> bytes:
-        """Return the bytes of a file, or some; a whole one is verified against its checksum."""
+        """Return the bytes of a file or of a part; a whole file is verified by its checksum."""
         place, entry = self._found(path)
         if start is None and end is None:
             return b"".join(self._read(place, entry))
@@ -51,12 +51,12 @@ class ReadingFileSystem(LookupFileSystem):
         on_error: str = "return",
         **_: Any,
     ) -> list[Any]:
-        """Return parts of files, several at a time, in the order in which they are asked for."""
+        """Return parts of files, in the given order; several are read at the same time."""
         del max_gap
         starts = starts if isinstance(starts, list) else [starts] * len(paths)
         ends = ends if isinstance(ends, list) else [ends] * len(paths)
         if not len(paths) == len(starts) == len(ends):
-            raise ValueError("as many starts and ends as paths are needed")
+            raise ValueError("paths, starts and ends must have the same length")
         if not paths:
             return []
         with ThreadPoolExecutor(min(PARALLEL_READS, len(paths)), "lakefs-read") as pool:
@@ -72,10 +72,10 @@ class ReadingFileSystem(LookupFileSystem):
         return answers
 
     def get(self, rpath: Any, lpath: Any, *args: Any, **options: Any) -> None:
-        """Download files; nothing is written outside of `lpath`, whatever names objects have.
+        """Download files; never write outside `lpath`, whatever the names of objects.
 
         Raises:
-            ValueError: the name of an object leads out of it.
+            ValueError: the name of an object leads outside `lpath`.
         """
         root = os.path.abspath(lpath) if isinstance(lpath, str | os.PathLike) else ""
         token = _target.set(root)
@@ -92,7 +92,7 @@ class ReadingFileSystem(LookupFileSystem):
         outfile: Any = None,
         **options: Any,
     ) -> None:
-        """Download one file, and verify it; one that turns out damaged is removed again."""
+        """Download one file and verify it; remove it if it is damaged."""
         if not isfilelike(lpath):
             _check_inside(lpath, _target.get())
         if outfile is not None or isfilelike(lpath) or self.isdir(rpath):
@@ -113,7 +113,7 @@ class ReadingFileSystem(LookupFileSystem):
             raise
 
     def read_range(self, place: Place, entry: Entry, start: int, end: int) -> bytes:
-        """Return bytes ``[start, end)`` of an entry's object, from where they lie."""
+        """Return bytes ``[start, end)`` of an entry's object."""
         if end <= start:
             return b""
         name = place.name(place.path)
@@ -133,11 +133,11 @@ class ReadingFileSystem(LookupFileSystem):
 
 
 def _check_inside(path: Any, root: str) -> None:
-    """Refuse a file outside of a directory; old versions of fsspec do not.
+    """Refuse a file outside a directory, which old versions of fsspec do not.
 
     Raises:
-        ValueError: it is.
+        ValueError: the file is outside.
     """
     place = os.path.abspath(path)
     if root and place != root and not place.startswith(root.rstrip("/") + "/"):
-        raise ValueError(f"the name of an object leads out of {root}: {place}")
+        raise ValueError(f"the name of an object leads outside {root}: {place}")

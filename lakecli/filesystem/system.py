@@ -32,43 +32,43 @@ _OBJECT_OPTIONS: Final = frozenset({"content_type", "metadata"})
 class LakeFileSystem(ReadingFileSystem):
     """The repositories of this machine as directories: ``lakefs://repository/ref/path``.
 
-    A ref is any expression that commands take: a branch with what is staged on it, a tag, a
-    commit, ``main~2``, ``main@{2026-11-01}``. What is written goes to a branch: uploaded when the
-    file is closed, and staged, which a `commit` then makes part of history. Nothing is cached but
-    ranges of committed trees, so what another process stages is seen at once.
+    A ref is any expression that commands take: a branch with its staged changes, a tag, a commit,
+    ``main~2``, ``main@{2026-11-01}``. Files are written to a branch: uploaded when closed, and
+    staged until a `commit`. Only ranges of committed trees are cached, so changes that another
+    process stages are visible at once.
 
     The setting ``sync`` counts as on the command line. With ``auto``, the first use of a repository
     in a process, each `commit` and each `refresh` fetch and let branches follow the bucket, and
     commits move their branch there. If the bucket cannot be reached, reads use the state of the
     last fetch and a `LakeWarning` says so.
 
-    Instances hold no open store, may be pickled, and are safe to share between threads. Each open
-    file belongs to one thread at a time. A `transaction` is the instance's: it takes what all
-    threads write meanwhile. Threads that need transactions of their own use an instance each
+    Instances hold no open store, can be pickled, and are safe to share between threads. Use each
+    open file from one thread at a time. A `transaction` belongs to the instance and includes what
+    all threads write. For separate transactions, use separate instances
     (``skip_instance_cache=True``).
 
     Args:
-        home: where lakecli keeps things, as ``LAKECLI_HOME``; by default that variable, or the
+        home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories.
-        committer: of commits made here, ``Name <email>``.
-        options: fsspec's own.
+        committer: committer of `commit`, ``Name <email>``.
+        options: options of fsspec.
     """
 
     transaction_type = LakeTransaction
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
-        """Open a file: to read it in any way, or to write it whole.
+        """Open a file, to read it or to write it as a whole.
 
         Args:
-            path: of the file.
-            mode: ``r``, ``w`` or ``x``, with ``b`` for bytes, else text.
-            options: ``block_size`` and ``cache_options`` of reading, ``compression``, those of
-                text, and ``content_type`` and ``metadata`` of what is written.
+            path: path of the file.
+            mode: ``r``, ``w`` or ``x``, with ``b`` for bytes, otherwise text.
+            options: ``block_size`` and ``cache_options`` for reading, ``compression``, options of
+                text, and ``content_type`` and ``metadata`` for writing.
 
         Raises:
-            FileNotFoundError: there is no such file to read, or branch to write to.
-            OSError: the ref is no branch (`errno.EROFS`).
-            io.UnsupportedOperation: appending, or reading and writing at once.
+            FileNotFoundError: the file to read or the branch to write to does not exist.
+            OSError: the ref is not a branch (`errno.EROFS`).
+            io.UnsupportedOperation: the mode appends, or reads and writes.
         """
         if "r" in mode:
             return super().open(path, mode, **options)
@@ -99,31 +99,29 @@ class LakeFileSystem(ReadingFileSystem):
                 cache_type=options.get("cache_type", "readahead"),
             )
         if mode not in {"wb", "xb"}:
-            raise io.UnsupportedOperation(
-                f"files are read (rb) or written whole (wb, xb), not {mode!r}: {path}"
-            )
+            raise io.UnsupportedOperation(f"mode must be rb, wb or xb, not {mode!r}: {path}")
         place = self._writable(path)
         if mode == "xb" and self.isfile(path):
-            raise FileExistsError(errno.EEXIST, "is there already", path)
+            raise FileExistsError(errno.EEXIST, "already exists", path)
         known = {key: value for key, value in options.items() if key in _OBJECT_OPTIONS}
         return WrittenFile(self, path, place, autocommit=autocommit, options=known)
 
     def _writable(self, path: str) -> Place:
-        """Return what a path names, if it is one of an object on a branch."""
+        """Parse the path of an object on a branch."""
         path = self._strip_protocol(path)
         place = paths.parse(path)
         if not place.path:
-            raise IsADirectoryError(errno.EISDIR, "no path of an object", path)
+            raise IsADirectoryError(errno.EISDIR, "not the path of an object", path)
         with finding(path), lakes.repository(self.home, place.repository) as repository:
             with repository.lake.kv.read() as txn:
                 refs = RefStore(txn, repository.key)
                 if is_branch_name(place.ref) and refs.find_branch(place.ref) is not None:
                     return place
-            with self._view(place):  # or it is not there at all
-                raise OSError(errno.EROFS, "only branches can be written to", path)
+            with self._view(place):  # raises an error if the ref does not exist
+                raise OSError(errno.EROFS, "only branches are writable", path)
 
     def record(self, place: Place, change: Entry | Removal) -> None:
-        """Stage an entry or a removal: now, or with what is staged together."""
+        """Stage an entry or a removal, now or with the other pending changes."""
         parent = place.name(place.path)
         while parent:
             parent = self._parent(parent)
@@ -145,7 +143,7 @@ class LakeFileSystem(ReadingFileSystem):
 
     @contextmanager
     def _together(self) -> Iterator[None]:
-        """Stage what this thread does in the block at its end, or nothing if it fails."""
+        """Stage the changes of this thread in the block at its end, or none after an error."""
         if self._pending() is not None:
             yield
             return
@@ -157,22 +155,22 @@ class LakeFileSystem(ReadingFileSystem):
         pending.stage(self.home)
 
     def put(self, lpath: Any, rpath: Any, **options: Any) -> None:
-        """Upload files or directories; all of them are staged together."""
+        """Upload files or directories; stage all of them together."""
         with self._together():
             super().put(lpath, rpath, **options)
 
     def pipe(self, path: Any, value: Any = None, **options: Any) -> None:
-        """Write values; several by path are staged together."""
+        """Write values; stage several of them together."""
         with self._together():
             super().pipe(path, value, **options)
 
     def copy(self, path1: Any, path2: Any, **options: Any) -> None:
-        """Copy objects or directories, of any ref to a branch; no byte of data moves."""
+        """Copy objects or directories of any ref to a branch, without copying data."""
         with self._together():
             super().copy(path1, path2, **options)
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """Stage at one path the entry of another; into another repository its bytes are sent."""
+        """Stage the entry of one path at another; copy its bytes into another repository."""
         if self.isdir(path1):
             return
         place, entry = self._found(path1)
@@ -189,9 +187,9 @@ class LakeFileSystem(ReadingFileSystem):
                 file.write(piece)
 
     def mv(self, path1: Any, path2: Any, **options: Any) -> None:
-        """Move objects or directories of a branch, in one step.
+        """Move objects or directories of a branch, atomically.
 
-        What others put in their place meanwhile stays there.
+        Objects that other processes write to the old paths meanwhile are kept.
         """
         with self._together():
             self._mine.moved = {}
@@ -201,11 +199,11 @@ class LakeFileSystem(ReadingFileSystem):
                 self._mine.moved = None
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Remove objects, with ``recursive`` also directories; all of it is staged together.
+        """Remove objects, with ``recursive`` also directories; stage all removals together.
 
         Raises:
-            FileNotFoundError: nothing is there.
-            IsADirectoryError: a directory, without ``recursive``.
+            FileNotFoundError: the path does not exist.
+            IsADirectoryError: the path is a directory, and ``recursive`` is not set.
         """
         found = self.expand_path(path, recursive=recursive, maxdepth=maxdepth)
         with self._together():
@@ -221,9 +219,9 @@ class LakeFileSystem(ReadingFileSystem):
         if moved is None:
             entry = self._found(path)[1]
         elif (copied := moved.get(self._strip_protocol(path))) is not None:
-            entry = copied  # whatever has come in its place since
+            entry = copied  # not an object written to the path since
         else:
-            return  # it has come since
+            return  # written to the path since
         self.record(self._writable(path), Removal(entry))
 
     def rm_file(self, path: str) -> None:
@@ -231,7 +229,7 @@ class LakeFileSystem(ReadingFileSystem):
         self._rm(path)
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
-        """Make a directory, which is one to this instance only until something is in it."""
+        """Create a directory, which exists for this instance only until it contains an object."""
         del create_parents
         path = self._strip_protocol(path)
         while paths.parse(path).path:
@@ -239,16 +237,16 @@ class LakeFileSystem(ReadingFileSystem):
             path = self._parent(path)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Make a directory, as `mkdir`; those above it need not be there."""
+        """Create a directory, as `mkdir`; its parents need not exist."""
         if not exist_ok and self.exists(path):
-            raise FileExistsError(errno.EEXIST, "is there already", path)
+            raise FileExistsError(errno.EEXIST, "already exists", path)
         self.mkdir(path)
 
     def rmdir(self, path: str) -> None:
-        """Forget a directory in which nothing is.
+        """Remove an empty directory.
 
         Raises:
-            OSError: something is in it.
+            OSError: the directory is not empty.
         """
         path = self._strip_protocol(path)
         if self.ls(path, detail=False):
@@ -305,9 +303,9 @@ class LakeFileSystem(ReadingFileSystem):
 
     @contextmanager
     def committing(self, branch: str, message: str, **options: Any) -> Iterator[None]:
-        """Do what is in the block in a transaction, and commit the branch at its end.
+        """Run the block in a transaction, and commit the branch at its end.
 
-        After an error nothing is staged and nothing committed. `options` are those of `commit`.
+        After an error nothing is staged and nothing is committed. `options` are those of `commit`.
         """
         with self.transaction:
             yield

@@ -1,4 +1,4 @@
-"""What is staged together: the changes of a transaction, or of one call."""
+"""Changes that are staged together: those of a transaction, or of one call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Pending:
-    """Changes that wait to be staged, the last of each path; safe to share between threads."""
+    """Changes to stage, the last one of each path; safe to share between threads."""
 
     def __init__(self) -> None:
         self._changes: dict[tuple[str, str], dict[bytes, Entry | Removal]] = {}
@@ -30,7 +30,7 @@ class Pending:
             branch[place.path] = change
 
     def stage(self, home: str | None) -> None:
-        """Stage everything: all changes of one branch at once, one branch after the other."""
+        """Stage all changes: those of one branch atomically, one branch after the other."""
         from lakecli.repository.deposit import stage_together
 
         for (name, branch), changes in self._changes.items():
@@ -39,22 +39,22 @@ class Pending:
 
 
 class LakeTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
-    """Everything that is written, copied and removed is staged at its end, or nothing of it.
+    """Stages everything that is written, copied and removed at its end, or nothing.
 
-    Until then nothing of it is visible, not to the transaction itself either. Of several branches
-    each is staged at once, one after the other.
+    Until then the changes are invisible, also within the transaction. With several branches, each
+    is staged atomically, one after the other.
     """
 
     pending: Pending
 
     def start(self) -> None:
-        """Begin."""
+        """Begin the transaction."""
         super().start()
         self.pending = Pending()
 
     def complete(self, commit: bool = True) -> None:
-        """Stage everything, or with ``commit=False`` throw it away."""
+        """Stage all changes, or with ``commit=False`` discard them."""
         fs = self.fs
-        super().complete(commit=commit)  # each file adds itself to what is pending
+        super().complete(commit=commit)  # each file adds its entry to the pending changes
         if commit:
             self.pending.stage(fs.home)

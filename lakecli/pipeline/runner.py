@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Future
-    from types import TracebackType
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -42,7 +41,22 @@ class Runner(Protocol):
         """Release the runner's resources; safe to repeat."""
 
 
-class LocalRunner:
+class ClosedOnExit:
+    """A runner as a context manager, which closes it."""
+
+    def close(self) -> None:
+        """Do nothing: there are no resources."""
+
+    def __enter__(self) -> Self:
+        """Return the runner itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the runner."""
+        self.close()
+
+
+class LocalRunner(ClosedOnExit):
     """Runs parts in this process: one by one, or on threads, which help with slow stores."""
 
     name = "local"
@@ -72,19 +86,3 @@ class LocalRunner:
                         yield waiting.pop(future), future.result()
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
-
-    def close(self) -> None:
-        """Do nothing: there are no resources."""
-
-    def __enter__(self) -> Self:
-        """Return the runner itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()

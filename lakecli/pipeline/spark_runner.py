@@ -14,17 +14,17 @@ from collections import deque
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, TypeVar
 
 from lakecli.errors import LakeError, Unreachable, Unsupported
 from lakecli.pipeline.errors_as_json import dump_error, find_carried, load_error
+from lakecli.pipeline.runner import ClosedOnExit
 from lakecli.pipeline.session import gist, start_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from concurrent.futures import Future
     from pathlib import Path
-    from types import TracebackType
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -65,7 +65,7 @@ class Apply(Generic[P, R]):
             return number, Failed(dump_error(error))
 
 
-class SparkRunner:
+class SparkRunner(ClosedOnExit):
     """Runs parts on Spark. Close it, or use it as a context manager.
 
     Args:
@@ -168,19 +168,6 @@ class SparkRunner:
         if self._is_ours:
             self._is_ours = False
             self.session.stop()
-
-    def __enter__(self) -> Self:
-        """Return the runner itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
 
 def _first_done(waiting: deque[Future[list[R]]]) -> list[R]:

@@ -85,14 +85,6 @@ LOOKS: Mapping[str, Callable[[str, str | None], list[Row]]] = {
 """The function that returns the rows of each kind."""
 
 
-class RowsPartition(InputPartition):
-    """Some rows."""
-
-    def __init__(self, rows: list[Row]) -> None:
-        super().__init__(None)
-        self.rows = rows
-
-
 class RecordsReader(DataSourceReader):
     """Reads rows that the driver has found."""
 
@@ -107,14 +99,13 @@ class RecordsReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return the rows in groups."""
         return [
-            RowsPartition(self._rows[start : start + ROWS])
+            InputPartition(self._rows[start : start + ROWS])
             for start in range(0, len(self._rows), ROWS)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
-        if isinstance(partition, RowsPartition):
-            yield _batch(arrow_schema(self._schema), partition.rows)
+        yield _batch(arrow_schema(self._schema), partition.value)
 
 
 class Trees(NamedTuple):
@@ -164,14 +155,6 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
         )
 
 
-class IntervalPartition(InputPartition):
-    """An interval of keys."""
-
-    def __init__(self, window: Window) -> None:
-        super().__init__(None)
-        self.window = window
-
-
 class DiffReader(DataSourceReader):
     """Reads the differences of two trees, including conflicts if there is a base."""
 
@@ -194,7 +177,7 @@ class DiffReader(DataSourceReader):
                 store.metarange, (self._trees.base, self._trees.right, self._trees.left)
             )
             return [
-                IntervalPartition(Window(each.start, each.stop))
+                InputPartition(Window(each.start, each.stop))
                 for each in intervals(
                     base, right, left, entries=self._target, start=start, stop=stop
                 )
@@ -202,12 +185,10 @@ class DiffReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the differences of an interval, in path order."""
-        if not isinstance(partition, IntervalPartition):
-            return
         schema = arrow_schema(self._schema)
         with hints_told():
             rows: list[Row] = []
-            for difference in _differences(self._trees, partition.window):
+            for difference in _differences(self._trees, partition.value):
                 rows.append(_difference_row(difference))
                 if len(rows) >= BATCH:
                     yield _batch(schema, rows)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakecli.committed.sources import MissingTable
 from lakecli.layout import sstable_key
-from lakecli.pipeline.gc.tasks import Tables, read_ranges, read_trees
+from lakecli.pipeline.gc.tasks import Tables, TablesRead, read_ranges, read_trees
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.runner import Runner
@@ -80,31 +80,27 @@ class Reach:
             IntegrityError: a table is damaged.
         """
         wanted: set[str] = set(ranges)
-        task = partial(read_trees, location=self._location)
-        parts = _parts(sorted(set(trees) - self.trees), must_exist=False)
-        for part, trees_read in self._runner.run(task, parts):
-            for tree in trees_read.missing:
+        for part, read in self._read(read_trees, set(trees) - self.trees, must_exist=False):
+            for tree in read.missing:
                 if must_exist and tree not in collected:
                     raise MissingTable(sstable_key(tree), self._location.store().uri)
-            self.lost.update(trees_read.missing)
             self.trees.update(part.ids)
-            self.foreign += trees_read.foreign
-            wanted.update(ids_of(trees_read.ranges))
-            self._progress.advance(items=len(part.ids))
-        reading = partial(read_ranges, location=self._location)
-        for part, read in self._runner.run(
-            reading, _parts(sorted(wanted - self.ranges), must_exist=must_exist)
-        ):
-            self.lost.update(read.missing)
+            wanted.update(ids_of(read.references))
+        for part, read in self._read(read_ranges, wanted - self.ranges, must_exist=must_exist):
             self.ranges.update(part.ids)
             self.entries += read.entries
+            self._live.add(read.references)
+
+    def _read(
+        self, task: Callable[..., TablesRead], ids: Iterable[str], *, must_exist: bool
+    ) -> Iterator[tuple[Tables, TablesRead]]:
+        """Yield the parts of some tables as they are read; count what is missing or foreign."""
+        parts = (Tables(tuple(each), must_exist) for each in batches(sorted(ids), PART_TABLES))
+        for part, read in self._runner.run(partial(task, location=self._location), parts):
+            self.lost.update(read.missing)
             self.foreign += read.foreign
-            self._live.add(read.digests)
+            yield part, read
             self._progress.advance(items=len(part.ids))
-
-
-def _parts(ids: Iterable[str], *, must_exist: bool) -> Iterator[Tables]:
-    return (Tables(tuple(part), must_exist) for part in batches(ids, PART_TABLES))
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:

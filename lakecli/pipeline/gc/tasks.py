@@ -18,7 +18,7 @@ from lakecli.sstable.block import payload_of
 from lakecli.sstable.reader import BytesSource, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lakecli.objectstore.base import ObjectStore, Version
     from lakecli.pipeline.store_location import OpenStore, StoreLocation
@@ -38,31 +38,17 @@ class Tables(NamedTuple):
     must_exist: bool
 
 
-class TreesRead(NamedTuple):
-    """What metaranges refer to.
+class TablesRead(NamedTuple):
+    """What ranges or metaranges refer to.
 
     Attributes:
-        ranges: IDs of ranges, 32 bytes each.
-        foreign: number of metaranges that lakecli did not write.
-        missing: IDs of missing metaranges.
+        references: digests of data objects, or IDs of ranges: 32 bytes each, in ascending order.
+        entries: number of records in the tables.
+        foreign: number of tables that lakecli did not write.
+        missing: IDs of missing tables.
     """
 
-    ranges: bytes
-    foreign: int
-    missing: tuple[str, ...]
-
-
-class RangesRead(NamedTuple):
-    """What ranges refer to.
-
-    Attributes:
-        digests: digests of data objects, 32 bytes each.
-        entries: number of entries in the ranges.
-        foreign: number of ranges that lakecli did not write.
-        missing: IDs of missing ranges.
-    """
-
-    digests: bytes
+    references: bytes
     entries: int
     foreign: int
     missing: tuple[str, ...]
@@ -108,27 +94,23 @@ class DataListed(NamedTuple):
     versions: tuple[Version, ...] = ()
 
 
-def read_trees(part: Tables, *, location: StoreLocation | OpenStore) -> TreesRead:
+def read_trees(part: Tables, *, location: StoreLocation | OpenStore) -> TablesRead:
     """Read metaranges.
 
     Raises:
         MissingTable: a table that must exist is missing.
         IntegrityError: a table is damaged.
     """
-    found: set[bytes] = set()
-    foreign, missing = 0, []
-    for tree in part.ids:
-        table = _open(tree, location.store(), must_exist=part.must_exist)
-        if table is None:
-            missing.append(tree)
-            continue
-        foreign += not is_ours(table)
-        metarange = load_metarange(MetarangeId(tree), table)
-        found.update(bytes.fromhex(range_id_of(value)) for value in metarange.values)
-    return TreesRead(b"".join(sorted(found)), foreign, tuple(missing))
+
+    def ranges_in(tree: str, table: Table) -> Iterator[bytes]:
+        values = load_metarange(MetarangeId(tree), table).values
+        return (bytes.fromhex(range_id_of(value)) for value in values)
+
+    read, found = _read(part, location, ranges_in)
+    return read._replace(references=b"".join(sorted(found)))
 
 
-def read_ranges(part: Tables, *, location: StoreLocation | OpenStore) -> RangesRead:
+def read_ranges(part: Tables, *, location: StoreLocation | OpenStore) -> TablesRead:
     """Search ranges for everything that looks like the address of a data object.
 
     Values are not decoded: they contain the address verbatim, and text that only looks like one at
@@ -138,19 +120,33 @@ def read_ranges(part: Tables, *, location: StoreLocation | OpenStore) -> RangesR
         MissingTable: a table that must exist is missing.
         IntegrityError: a table is damaged.
     """
+
+    def addresses(_id: str, table: Table) -> Iterator[bytes]:
+        check_kind(table, "range")
+        for number in range(table.block_count):
+            yield from _ADDRESS.findall(bytes(payload_of(table.stored_block(number))))
+
+    read, found = _read(part, location, addresses)
+    return read._replace(references=digests_of(found))
+
+
+def _read(
+    part: Tables,
+    location: StoreLocation | OpenStore,
+    references_in: Callable[[str, Table], Iterator[bytes]],
+) -> tuple[TablesRead, set[bytes]]:
+    """Read tables; return the counts, and the distinct references in all of them."""
     found: set[bytes] = set()
     entries, foreign, missing = 0, 0, []
-    for range_id in part.ids:
-        table = _open(range_id, location.store(), must_exist=part.must_exist)
+    for table_id in part.ids:
+        table = _open(table_id, location.store(), must_exist=part.must_exist)
         if table is None:
-            missing.append(range_id)
+            missing.append(table_id)
             continue
-        check_kind(table, "range")
+        found.update(references_in(table_id, table))
         entries += table.count
         foreign += not is_ours(table)
-        for number in range(table.block_count):
-            found.update(_ADDRESS.findall(bytes(payload_of(table.stored_block(number)))))
-    return RangesRead(digests_of(found), entries, foreign, tuple(missing))
+    return TablesRead(b"", entries, foreign, tuple(missing)), found
 
 
 def digests_of(addresses: set[bytes]) -> bytes:
