@@ -61,7 +61,7 @@ def counting(bucket: str, fs: LakeFileSystem) -> Iterator[Counting]:
         yield counting
 
 
-def test_only_the_parts_that_are_asked_for(fs: LakeFileSystem, counting: Counting) -> None:
+def test_only_requested_parts_are_read(fs: LakeFileSystem, counting: Counting) -> None:
     data = os.urandom(9 << 20)
     fs.pipe_file(f"{MAIN}/data", data)
     with fs.open(f"{MAIN}/data", block_size=1 << 16) as file:

@@ -92,7 +92,7 @@ def test_a_path_that_others_changed_is_a_conflict(fs: LakeFileSystem, bob: Repos
     assert fs.cat(f"{MAIN}/a") == b"mine"
 
 
-def test_while_the_bucket_cannot_be_reached_changes_stay_staged(
+def test_an_unreachable_bucket_leaves_changes_staged(
     fs: LakeFileSystem, bob: Repository, demo: Path
 ) -> None:
     fs.pipe(f"{MAIN}/b", b"2")
@@ -112,7 +112,7 @@ def test_while_the_bucket_cannot_be_reached_changes_stay_staged(
     assert fs.cat(f"{MAIN}/b") == b"2"
 
 
-def test_with_sync_manual_nothing_is_sent(
+def test_sync_manual_sends_nothing(
     fs: LakeFileSystem, bob: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lakecli.filesystem import lakes

@@ -57,7 +57,7 @@ def history(fs: LakeFileSystem) -> list[str]:
     return ids
 
 
-def test_it_is_found_by_its_protocol(fs: LakeFileSystem) -> None:
+def test_the_protocol_finds_the_file_system(fs: LakeFileSystem) -> None:
     assert isinstance(fsspec.filesystem("lakefs"), LakeFileSystem)
     assert fsspec.filesystem("lakefs") is fsspec.filesystem("lakefs")
     fs.pipe_file(f"{MAIN}/x/y", b"1")
@@ -69,7 +69,7 @@ def test_it_is_found_by_its_protocol(fs: LakeFileSystem) -> None:
     assert [file.full_name for file in fsspec.open_files(f"{MAIN}/x/*")] == [f"{MAIN}/x/y"]
 
 
-def test_without_fsspec_it_says_what_to_install() -> None:
+def test_without_fsspec_the_error_names_the_package() -> None:
     code = "import sys; sys.modules['fsspec'] = None; import lakecli.filesystem"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "pip install 'lakecli-vcs[fsspec]'" in done.stderr
@@ -99,7 +99,7 @@ def test_every_ref_reads(fs: LakeFileSystem, history: list[str]) -> None:
     assert not fs.exists("lakefs://demo/main@/c")
 
 
-def test_looking(fs: LakeFileSystem, history: list[str]) -> None:
+def test_listing_and_describing(fs: LakeFileSystem, history: list[str]) -> None:
     assert fs.ls("lakefs://", detail=False) == ["demo"]
     assert fs.ls("lakefs://demo/", detail=False) == ["demo/main"]
     assert fs.ls(MAIN, detail=False) == ["demo/main/a", "demo/main/c", "demo/main/dir"]
@@ -146,7 +146,7 @@ def test_looking(fs: LakeFileSystem, history: list[str]) -> None:
         "lakefs://demo/main@{2001-01-01}/a",
     ],
 )
-def test_what_is_not_there(fs: LakeFileSystem, history: list[str], path: str) -> None:
+def test_missing_paths(fs: LakeFileSystem, history: list[str], path: str) -> None:
     assert not fs.exists(path)
     for look in (fs.info, fs.ls, fs.cat_file, fs.open, fs.ukey, fs.rm):
         with pytest.raises(FileNotFoundError) as caught:
@@ -159,13 +159,13 @@ def test_what_is_not_there(fs: LakeFileSystem, history: list[str], path: str) ->
 @pytest.mark.parametrize(
     "path", ["lakefs://X/main/a", "lakefs://demo/main~x/a", "lakefs://demo/main@{soon}/a"]
 )
-def test_what_cannot_be_there(fs: LakeFileSystem, path: str) -> None:
+def test_malformed_paths(fs: LakeFileSystem, path: str) -> None:
     assert not fs.exists(path)
     with pytest.raises(ValueError, match=r"illegal|malformed|not a time"):
         fs.info(path)
 
 
-def test_a_path_beside_those_below_it(fs: LakeFileSystem) -> None:
+def test_an_object_may_have_paths_below_it(fs: LakeFileSystem) -> None:
     fs.pipe({f"{MAIN}/a": b"1", f"{MAIN}/a/b": b"2", f"{MAIN}/a.b": b"3"})
     assert fs.isfile(f"{MAIN}/a")
     assert fs.ls(f"{MAIN}/a", detail=False) == ["demo/main/a/b"]
@@ -187,7 +187,7 @@ def test_paths_of_any_bytes(fs: LakeFileSystem) -> None:
         assert fs.cat_file(f"{MAIN}/{name}") == name.encode("utf-8", "surrogateescape")
 
 
-def test_parts(fs: LakeFileSystem) -> None:
+def test_parts_of_files_are_read(fs: LakeFileSystem) -> None:
     data = bytes(range(256)) * 100
     path = f"{MAIN}/data"
     fs.pipe_file(path, data)
@@ -219,7 +219,7 @@ def test_parts(fs: LakeFileSystem) -> None:
         assert buffered.read() == data
 
 
-def test_an_open_file_stays_what_it_was(fs: LakeFileSystem) -> None:
+def test_an_open_file_does_not_change_with_its_branch(fs: LakeFileSystem) -> None:
     path = f"{MAIN}/data"
     fs.pipe_file(path, b"before " * 1000)
     with fs.open(path, block_size=10) as file:
@@ -232,7 +232,7 @@ def test_an_open_file_stays_what_it_was(fs: LakeFileSystem) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, WHOLE, WHOLE + 1, 3 * WHOLE + 7])
-def test_what_is_written_is_read(fs: LakeFileSystem, size: int, tmp_path: Path) -> None:
+def test_written_files_can_be_read(fs: LakeFileSystem, size: int, tmp_path: Path) -> None:
     data = os.urandom(size)
     path = f"{MAIN}/data.csv"
     with fs.open(path, "wb", metadata={"k": "v"}) as file:
@@ -260,7 +260,7 @@ def test_text(fs: LakeFileSystem) -> None:
         assert file.read() == "packed"
 
 
-def test_what_an_error_interrupts_is_not_written(fs: LakeFileSystem) -> None:
+def test_an_error_discards_the_file(fs: LakeFileSystem) -> None:
     def write_half(file: Any, data: bytes | str) -> None:
         with file:
             file.write(data)
@@ -278,7 +278,7 @@ def test_what_an_error_interrupts_is_not_written(fs: LakeFileSystem) -> None:
     assert not fs.exists(f"{MAIN}/half")
 
 
-def test_what_cannot_be_written(fs: LakeFileSystem, history: list[str]) -> None:
+def test_unwritable_paths_are_refused(fs: LakeFileSystem, history: list[str]) -> None:
     with with_repository() as repository:
         tag.create(repository, "v1", "main")
     for ref in ("v1", "main@", "main~1", history[0], "main@{1}"):
@@ -358,7 +358,7 @@ def test_a_transaction_is_all_or_nothing(fs: LakeFileSystem, history: list[str])
     assert history
 
 
-def test_a_file_that_outlives_its_transaction(fs: LakeFileSystem) -> None:
+def test_a_file_open_at_the_end_of_its_transaction_is_an_error(fs: LakeFileSystem) -> None:
     left = []
 
     def leave_open() -> None:
@@ -399,7 +399,7 @@ def test_committing(fs: LakeFileSystem) -> None:
         fs.commit("lakefs://demo/none", "nothing")
 
 
-def test_many_at_once_are_one_operation(fs: LakeFileSystem, tmp_path: Path) -> None:
+def test_one_call_for_many_files_is_one_operation(fs: LakeFileSystem, tmp_path: Path) -> None:
     from lakecli.kv.operations import iter_operations
 
     for number in range(20):
@@ -414,7 +414,7 @@ def test_many_at_once_are_one_operation(fs: LakeFileSystem, tmp_path: Path) -> N
     assert kinds == ["file system"] * 3 + ["repo create"]
 
 
-def test_objects_that_lie_elsewhere(fs: LakeFileSystem, tmp_path: Path) -> None:
+def test_objects_outside_the_namespace(fs: LakeFileSystem, tmp_path: Path) -> None:
     place = tmp_path / "elsewhere" / "data.bin"
     place.parent.mkdir()
     place.write_bytes(bytes(range(200)))
@@ -432,7 +432,7 @@ def test_objects_that_lie_elsewhere(fs: LakeFileSystem, tmp_path: Path) -> None:
     assert fs.ukey(f"{MAIN}/imported") == "etag"
 
 
-def test_damage_is_no_missing_file(fs: LakeFileSystem, tmp_path: Path) -> None:
+def test_damage_is_not_a_missing_file(fs: LakeFileSystem, tmp_path: Path) -> None:
     """Or what reads many files would pass over it in silence."""
     fs.pipe_file(f"{MAIN}/a", b"some data")
     data = tmp_path / fs.info(f"{MAIN}/a")["physical_address"].removeprefix("local://")
@@ -453,7 +453,7 @@ def test_damage_is_no_missing_file(fs: LakeFileSystem, tmp_path: Path) -> None:
     assert fs.exists(f"{MAIN}/a")
 
 
-def test_a_directory_is_there_to_its_maker(fs: LakeFileSystem) -> None:
+def test_a_new_directory_exists_for_its_instance_only(fs: LakeFileSystem) -> None:
     fs.makedirs(f"{MAIN}/x/y")
     assert fs.isdir(f"{MAIN}/x")
     assert fs.ls(f"{MAIN}/x/y") == []
@@ -493,7 +493,7 @@ def test_homes(fs: LakeFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("FSSPEC_LAKEFS_HOME", other)
 
 
-def test_it_is_pickled_by_strings(fs: LakeFileSystem) -> None:
+def test_the_file_system_can_be_pickled(fs: LakeFileSystem) -> None:
     fs.pipe_file(f"{MAIN}/a", b"1")
     again = pickle.loads(pickle.dumps(fs))
     assert again == fs
@@ -536,7 +536,7 @@ def test_processes(fs: LakeFileSystem, method: str) -> None:
     assert fs.cat_file(f"{path}-child") == b"from the child"
 
 
-def test_a_fork_in_the_middle_is_told(fs: LakeFileSystem) -> None:
+def test_a_fork_during_an_operation_is_an_error_in_the_child(fs: LakeFileSystem) -> None:
     fs.pipe_file(f"{MAIN}/a", b"1")
     with with_repository():
         child = os.fork()
@@ -550,7 +550,7 @@ def test_a_fork_in_the_middle_is_told(fs: LakeFileSystem) -> None:
     assert fs.cat_file(f"{MAIN}/a") == b"1"
 
 
-def test_what_others_stage_is_seen_at_once(fs: LakeFileSystem) -> None:
+def test_changes_of_other_processes_are_visible_at_once(fs: LakeFileSystem) -> None:
     assert not fs.exists(f"{MAIN}/a")
     stage_by(lakecli.open("lakefs://demo", home=lakes.home_of(None)))
     assert fs.exists(f"{MAIN}/a")
@@ -564,7 +564,7 @@ def stage_by(repository: Repository) -> None:
         upload_stream(repository, "main", b"a", source=source, options=UploadOptions())
 
 
-def test_a_repository_that_was_deleted(fs: LakeFileSystem) -> None:
+def test_a_deleted_repository_is_missing(fs: LakeFileSystem) -> None:
     from lakecli.repository import repo
 
     fs.pipe_file(f"{MAIN}/a", b"1")
@@ -575,7 +575,7 @@ def test_a_repository_that_was_deleted(fs: LakeFileSystem) -> None:
 
 
 @pytest.mark.parametrize("recursive", [False, True])
-def test_what_comes_while_something_is_moved_stays(
+def test_objects_written_during_a_move_are_kept(
     fs: LakeFileSystem, monkeypatch: pytest.MonkeyPatch, *, recursive: bool
 ) -> None:
     """Another one writes to the source after it was copied, before it is removed."""
@@ -602,7 +602,7 @@ def test_what_comes_while_something_is_moved_stays(
     assert not fs.exists(f"{MAIN}/dir")
 
 
-def test_what_comes_while_a_transaction_removes_stays(fs: LakeFileSystem) -> None:
+def test_objects_written_during_a_removal_are_kept(fs: LakeFileSystem) -> None:
     other = LakeFileSystem(skip_instance_cache=True)
     fs.pipe({f"{MAIN}/a": b"a", f"{MAIN}/b": b"b"})
     with fs.transaction:
@@ -613,7 +613,7 @@ def test_what_comes_while_a_transaction_removes_stays(fs: LakeFileSystem) -> Non
 
 
 @pytest.mark.parametrize("name", ["../escaped", "a/../../escaped", "a/../../out-beside/x"])
-def test_names_do_not_lead_out_of_the_target(
+def test_downloads_never_leave_the_target(
     fs: LakeFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The oldest fsspec that we work with does not check this."""

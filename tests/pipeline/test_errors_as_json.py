@@ -44,7 +44,9 @@ def marker(body: bytes, nonce: str = "") -> str:
 
 
 @given(st.text(max_size=50), st.none() | st.text(max_size=50), st.lists(st.binary(max_size=9)))
-def test_an_error_arrives_as_it_was(message: str, hint: str | None, paths: list[bytes]) -> None:
+def test_an_error_keeps_its_class_and_texts(
+    message: str, hint: str | None, paths: list[bytes]
+) -> None:
     found = find_carried(
         f"…\n{carried(ConflictError(message, hint=hint, paths=paths), NONCE)}\n…", NONCE
     )
@@ -53,13 +55,13 @@ def test_an_error_arrives_as_it_was(message: str, hint: str | None, paths: list[
     assert str(found) == message
 
 
-def test_a_class_that_takes_other_arguments_arrives() -> None:
+def test_a_class_with_other_arguments_is_restored() -> None:
     found = load_error(dump_error(MissingTable("_lakefs/x", "local:///nowhere")))
     assert type(found) is MissingTable
     assert "_lakefs/x" in found.message
 
 
-def test_a_class_that_is_not_known_here_becomes_its_family() -> None:
+def test_an_unknown_class_becomes_its_base_class() -> None:
     class Elsewhere(Refused):
         """A member that only an executor has."""
 
@@ -100,14 +102,14 @@ def test_size_is_bounded() -> None:
         ),
     ],
 )
-def test_what_is_no_error_is_none(text: str) -> None:
+def test_other_texts_are_not_errors(text: str) -> None:
     assert load_error(text) is None
 
 
 @pytest.mark.parametrize(
     "name", ["os:system", "builtins:eval", "lakecli.pipeline.java:subprocess", ""]
 )
-def test_a_class_is_looked_up_among_errors_only(name: str) -> None:
+def test_only_error_classes_are_looked_up(name: str) -> None:
     record: dict[str, object] = {
         "class": name,
         "kind": "usage",
@@ -144,7 +146,7 @@ def test_a_forged_marker_does_not_hide_the_real_one() -> None:
     assert type(found) is ConflictError
 
 
-def test_quoted_words_do_not_decide_what_spark_lacks() -> None:
+def test_quoted_data_does_not_decide_the_error() -> None:
     quoted = RuntimeError("the value 'No module named 'lakecli'' PYTHON_VERSION_MISMATCH is bad")
     with pytest.raises(Unfinished):
         raise_translated(quoted)

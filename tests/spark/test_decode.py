@@ -36,7 +36,7 @@ def _lists(columns: dict[str, Any]) -> dict[str, list[Any]]:
 @given(st.lists(ENTRIES, max_size=5))
 @example([Entry("", 0, "", EPOCH)])
 @example([Entry("data/x", 1, "y", EPOCH, "text/plain", {"": "", "k": "ä"})] * 3)
-def test_columns_are_what_one_entry_after_the_other_gives(entries: list[Entry]) -> None:
+def test_batches_decode_to_the_same_columns_as_single_entries(entries: list[Entry]) -> None:
     values = [encode_entry(entry) for entry in entries]
     found = decode.decode_batch([b"k"] * len(values), values, [*COLUMNS, decode.METADATA])
     assert _lists(found) == _lists(decode._one_by_one(values, [*COLUMNS, decode.METADATA]))
@@ -47,7 +47,7 @@ def test_columns_are_what_one_entry_after_the_other_gives(entries: list[Entry]) 
 
 @settings(deadline=None)
 @given(st.lists(ENTRIES, min_size=1, max_size=3), st.data())
-def test_damage_is_an_error_or_what_protobuf_reads(entries: list[Entry], data: Any) -> None:
+def test_damaged_values_raise_or_decode_as_by_protobuf(entries: list[Entry], data: Any) -> None:
     values = [bytearray(encode_entry(entry)) for entry in entries]
     which = values[data.draw(st.integers(0, len(values) - 1))]
     which[data.draw(st.integers(0, len(which) - 1))] ^= data.draw(st.integers(1, 255))
@@ -74,6 +74,6 @@ def test_usual_entries_are_decoded_in_step() -> None:
     assert decode.decode_batch([], [*values, odd], ["size"])["size"].to_pylist() == [300, 0, 5]
 
 
-def test_paths_are_bytes_that_pass_through() -> None:
+def test_paths_pass_through_as_bytes() -> None:
     found = decode.decode_batch([b"a\xff"], [encode_entry(Entry("x", 0, "", EPOCH))], ["path"])
     assert found["path"].view("binary").to_pylist() == [b"a\xff"]

@@ -35,7 +35,7 @@ def filled(repository: Repository) -> Repository:
     return repository
 
 
-def test_rows_are_entries(filled: Repository, load: Callable[..., Any]) -> None:
+def test_each_row_is_an_entry(filled: Repository, load: Callable[..., Any]) -> None:
     frame = load(f"{URI}/main/t/0007")
     [row] = frame.collect()
     entry = entry_of(b"7")
@@ -55,7 +55,9 @@ def test_rows_are_entries(filled: Repository, load: Callable[..., Any]) -> None:
     assert _paths(everything) == read(filled, "main")
 
 
-def test_staging_is_read_as_everywhere_else(filled: Repository, load: Callable[..., Any]) -> None:
+def test_a_branch_is_read_with_its_staged_changes(
+    filled: Repository, load: Callable[..., Any]
+) -> None:
     staged = {b"t/0001": None, b"t/0002": b"new", b"t/0002a": b"added", b"zz": None}
     stage(filled, "main", staged)
     now = load(f"{URI}/main")
@@ -88,7 +90,7 @@ def test_columns_and_schema_prune(filled: Repository, load: Callable[..., Any], 
     assert load(f"{URI}/main", columns="range_id").distinct().count() > 3
 
 
-def test_filters_never_change_what_others_read(
+def test_filters_of_one_query_do_not_change_another(
     filled: Repository, load: Callable[..., Any]
 ) -> None:
     frame = load(f"{URI}/main")
@@ -202,7 +204,7 @@ def test_commits_refs_and_differences(filled: Repository, load: Callable[..., An
         (f"{URI}/main", {"diff": "main..main"}, "the URI has a ref in addition to the two"),
     ],
 )
-def test_what_is_wrong_is_said(
+def test_wrong_options_are_refused(
     repository: Repository, load: Callable[..., Any], uri: str, options: Any, message: str
 ) -> None:
     with pytest.raises(AnalysisException, match=re.escape(message)):
@@ -220,7 +222,7 @@ def test_wrong_schemas_are_refused(
             spark.read.format("lakefs").schema(schema).load(f"{URI}/main").collect()
 
 
-def test_damage_is_told_with_its_place(filled: Repository, load: Callable[..., Any]) -> None:
+def test_damage_is_reported_with_its_place(filled: Repository, load: Callable[..., Any]) -> None:
     frame = load(f"{URI}/main")
     [row, *_] = frame.collect()
     filled.store.delete([f"_lakefs/{row.range_id}"])

@@ -137,7 +137,7 @@ JSON = {
     ],
     ids=["csv", "texts", "bare", "json"],
 )
-def test_text_is_read_as_spark_reads_a_directory(  # noqa: PLR0917 - fixtures and cases
+def test_text_reads_as_spark_reads_a_directory(  # noqa: PLR0917 - fixtures and cases
     anywhere: Repository,
     table: Read,
     spark: Any,
@@ -152,7 +152,7 @@ def test_text_is_read_as_spark_reads_a_directory(  # noqa: PLR0917 - fixtures an
     assert same(table(format=format, options=options), expected)
 
 
-def test_a_schema_that_is_given(
+def test_a_given_schema_is_used(
     anywhere: Repository, table: Read, spark: Any, tmp_path: Path
 ) -> None:
     source = lay(tmp_path / "t", {"y=1/a.csv": "1,2\nx,3\n"})
@@ -166,7 +166,7 @@ def test_a_schema_that_is_given(
     )
 
 
-def test_parquet_files_that_differ(
+def test_parquet_files_with_different_schemas(
     anywhere: Repository, table: Read, spark: Any, tmp_path: Path
 ) -> None:
     source = tmp_path / "t"
@@ -178,7 +178,9 @@ def test_parquet_files_that_differ(
     assert same(table(), spark.read.parquet(str(source)))
 
 
-def test_what_is_no_table(anywhere: Repository, table: Read, tmp_path: Path) -> None:
+def test_paths_that_are_not_tables_are_refused(
+    anywhere: Repository, table: Read, tmp_path: Path
+) -> None:
     names = ["a.csv", "h/_y", "b=1/c=2/d", "b=1/e", "deep/er/a"]
     keep(anywhere, lay(tmp_path / "t", dict.fromkeys(names, "x\n")))
     for uri, message in {
@@ -198,7 +200,9 @@ def test_what_is_no_table(anywhere: Repository, table: Read, tmp_path: Path) -> 
             table(uri, format=kind)
 
 
-def test_only_here(in_bucket: Repository, table: Read, tmp_path: Path) -> None:
+def test_options_that_need_local_files_are_refused_in_a_bucket(
+    in_bucket: Repository, table: Read, tmp_path: Path
+) -> None:
     keep(in_bucket, lay(tmp_path / "t", {"a.json": "[1]\n"}))
     with pytest.raises(Unsupported, match="option multiline does not work"):
         table(format="json", options={"multiLine": True})
@@ -206,7 +210,9 @@ def test_only_here(in_bucket: Repository, table: Read, tmp_path: Path) -> None:
         table(format="json", options={"mode": "DROPMALFORMED"})
 
 
-def test_addresses_that_nobody_allowed(anywhere: Repository, tmp_path: Path, table: Read) -> None:
+def test_addresses_that_are_not_allowed_are_refused(
+    anywhere: Repository, tmp_path: Path, table: Read
+) -> None:
     lay(tmp_path, {"outside/secret": "canary\n", "t/a": "1\n"})
     keep(anywhere, tmp_path / "t")
     outside = f"local://{tmp_path}/outside"

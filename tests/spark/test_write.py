@@ -104,7 +104,7 @@ def test_a_table_reads_back_as_spark_would_have_written_it(  # noqa: PLR0917 - f
         ("json", {}),
     ],
 )
-def test_text_is_what_spark_writes(  # noqa: PLR0917 - fixtures and cases
+def test_text_files_equal_those_of_spark(  # noqa: PLR0917 - fixtures and cases
     repository: Repository, rows: Any, write: Write, tmp_path: Path, format: str, options: Any
 ) -> None:
     flat = rows.drop("nested").coalesce(1) if format == "csv" else rows.coalesce(1)
@@ -184,7 +184,7 @@ def test_sync_auto_shares_the_commit(  # noqa: PLR0917 - fixtures
     assert b"other" in read(repository, "main")
 
 
-def test_no_rows_keep_their_schema(
+def test_a_write_without_rows_keeps_its_schema(
     repository: Repository, spark: Any, write: Write, table: Write
 ) -> None:
     for name, frame in {
@@ -213,7 +213,7 @@ def _failing(times: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return fail
 
 
-def test_tasks_that_fail_leave_nothing_visible(
+def test_failed_tasks_leave_nothing_visible(
     repository: Repository, spark: Any, write: Write, table: Write
 ) -> None:
     frame = spark.range(0, 40, 1, 2)
@@ -251,13 +251,13 @@ def test_a_task_that_runs_twice_writes_the_same(repository: Repository) -> None:
     assert once.column("rows").to_pylist() == [2, 1, 2]
 
 
-def test_escaping_is_sparks(spark: Any) -> None:
+def test_escaping_is_that_of_spark(spark: Any) -> None:
     text = "".join(map(chr, range(1, 256))) + "€"
     jvm = spark.sparkContext._jvm.org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
     assert escape(text) == jvm.escapePathName(text)
 
 
-def test_what_is_wrong_is_said_before_anything_runs(
+def test_wrong_arguments_are_refused_before_anything_runs(
     repository: Repository, spark: Any, write: Write
 ) -> None:
     frame = spark.range(3).selectExpr("id", "id as p")
@@ -308,7 +308,7 @@ def test_text_in_a_cell_runs_nothing_and_forges_no_error(
     assert read(repository, "main") == {}
 
 
-def test_an_error_of_ours_on_an_executor_arrives_as_it_was(
+def test_a_lakecli_error_on_an_executor_keeps_its_class(
     repository: Repository, spark: Any, write: Write, tmp_path: Path
 ) -> None:
     namespace = Path(repository.record.storage_namespace.removeprefix("local://"))

@@ -76,7 +76,7 @@ def said(
         return [(each.type, each.path) for each in found]
 
 
-def test_the_same_as_in_process(
+def test_runners_yield_the_same_differences(
     repository: Repository, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(differences, "WAITING_SIZE", 100)
@@ -92,7 +92,7 @@ def test_the_same_as_in_process(
     assert len(said(repository, runner, "main", "dev")) == 1_002
 
 
-def test_damage_is_told(repository: Repository, tmp_path: Path) -> None:
+def test_damage_is_reported(repository: Repository, tmp_path: Path) -> None:
     for path in (tmp_path / "namespace" / SSTABLES).iterdir():
         if b"typemetaranges" not in path.read_bytes() and path.name != "dummy":
             path.unlink()

@@ -84,7 +84,7 @@ def test_of_three_trees(
     assert parts == list(compare(trees, base=b, left=x, right=y, prefix=prefix))
 
 
-def test_a_whole_tree_is_cut_where_its_ranges_are() -> None:
+def test_a_tree_is_cut_at_its_ranges() -> None:
     trees = new_trees()
     tree = trees.metarange(build(trees, large_model(2_000)))
     nothing = trees.metarange(EMPTY_TREE)

@@ -122,9 +122,7 @@ def test_a_round(repository: Repository, buckets: tuple[str, str]) -> None:
     assert store.get("day=4/p") == b"four"
 
 
-def test_damage_stops_an_object_on_its_way(
-    repository: Repository, buckets: tuple[str, str]
-) -> None:
+def test_a_damaged_object_is_not_exported(repository: Repository, buckets: tuple[str, str]) -> None:
     key = entry_of(LARGE).physical_address
     repository.store.put(key, LARGE[:-1] + b"!", ANY)
     repository.store.put(entry_of(b"5").physical_address, b"!", ANY)
@@ -156,7 +154,7 @@ def test_without_reading(repository: Repository, buckets: tuple[str, str]) -> No
         run(repository, f"{buckets[0]}/lake/out")
 
 
-def test_copies_have_what_is_asked_for(buckets: tuple[str, str]) -> None:
+def test_copies_by_the_store_have_the_metadata(buckets: tuple[str, str]) -> None:
     source, target = open_store(f"{buckets[0]}/a b"), open_store(f"{buckets[1]}/c")
     source.put("x y%2f+ü", b"body", ANY, content_type="text/old", metadata={"old": "1"})
     assert copy_across(source, "x y%2f+ü", target, "k/é ?#", metadata={"new": "2"})
@@ -169,7 +167,9 @@ def test_copies_have_what_is_asked_for(buckets: tuple[str, str]) -> None:
     assert not copy_across(source, "x", open_store("/tmp/x"), "x")
 
 
-def test_names_that_do_not_fit(repository: Repository, buckets: tuple[str, str]) -> None:
+def test_names_too_long_for_the_destination_fail(
+    repository: Repository, buckets: tuple[str, str]
+) -> None:
     name = b"t/" + b"n" * 1_000
     put(repository, {name: b"long"})
     uri = f"{buckets[1]}/" + "p" * 100
@@ -178,6 +178,6 @@ def test_names_that_do_not_fit(repository: Repository, buckets: tuple[str, str])
     assert "longer" in report.outcome.failures[0].why
 
 
-def test_a_bucket_that_is_not_there(repository: Repository, buckets: tuple[str, str]) -> None:
+def test_a_missing_bucket_is_an_error(repository: Repository, buckets: tuple[str, str]) -> None:
     with pytest.raises(BucketNotFound):
         run(repository, f"{buckets[1]}missing/out")

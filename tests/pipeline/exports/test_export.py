@@ -103,7 +103,9 @@ def reports(root: Path) -> list[dict[str, object]]:
     return [json.loads(path.read_bytes()) for path in sorted(root.glob("_lakecli_export_*.json"))]
 
 
-def test_everything_gets_there_and_the_marker_last(repository: Repository, tmp_path: Path) -> None:
+def test_all_objects_are_exported_and_the_marker_last(
+    repository: Repository, tmp_path: Path
+) -> None:
     made = put(repository, PARTITIONS)
     target = tmp_path / "out"
     report = run(repository, target)
@@ -119,7 +121,7 @@ def test_everything_gets_there_and_the_marker_last(repository: Repository, tmp_p
     assert summarise(report) is None
 
 
-def test_again_nothing_is_written(repository: Repository, tmp_path: Path) -> None:
+def test_a_second_export_writes_nothing(repository: Repository, tmp_path: Path) -> None:
     put(repository, PARTITIONS)
     target = tmp_path / "out"
     run(repository, target)
@@ -133,7 +135,7 @@ def test_again_nothing_is_written(repository: Repository, tmp_path: Path) -> Non
     assert files(target) == PARTITIONS | {b"stray.txt": b"not ours"}
 
 
-def test_below_a_prefix_names_begin_there(repository: Repository, tmp_path: Path) -> None:
+def test_names_are_relative_to_the_prefix(repository: Repository, tmp_path: Path) -> None:
     put(repository, PARTITIONS | {b"tables/orders2/x": b"another"})
     target = tmp_path / "out"
     report = run(repository, target, b"tables/orders")
@@ -149,7 +151,7 @@ def test_below_a_prefix_names_begin_there(repository: Repository, tmp_path: Path
         run(repository, target, b"tables/none")
 
 
-def test_only_what_changed_since_and_deletions(repository: Repository, tmp_path: Path) -> None:
+def test_since_exports_changes_and_deletions_only(repository: Repository, tmp_path: Path) -> None:
     first = put(repository, PARTITIONS)
     target = tmp_path / "out"
     run(repository, target)
@@ -178,7 +180,9 @@ def test_only_what_changed_since_and_deletions(repository: Repository, tmp_path:
     assert again.unchanged.count == 2
 
 
-def test_what_somebody_changed_is_not_deleted(repository: Repository, tmp_path: Path) -> None:
+def test_changed_objects_at_the_destination_are_not_deleted(
+    repository: Repository, tmp_path: Path
+) -> None:
     first = put(repository, {b"a": b"1", b"b": b"2"})
     target = tmp_path / "out"
     run(repository, target)
@@ -239,7 +243,7 @@ def test_damage_is_found_on_the_way(repository: Repository, tmp_path: Path) -> N
     assert files(target) == PARTITIONS
 
 
-def test_paths_do_not_lead_out(repository: Repository, tmp_path: Path) -> None:
+def test_exports_never_leave_the_target(repository: Repository, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     target = tmp_path / "out"
@@ -268,7 +272,7 @@ def test_its_own_namespace_is_refused(repository: Repository, tmp_path: Path, be
     assert [each.path for each in report.outcome.failures] == [b"namespace/data/x"]
 
 
-def test_a_destination_that_is_a_file(repository: Repository, tmp_path: Path) -> None:
+def test_a_file_as_destination_is_refused(repository: Repository, tmp_path: Path) -> None:
     put(repository, {b"a": b"1"})
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="not a directory"):
@@ -292,7 +296,7 @@ def test_a_dry_run_counts_and_writes_nothing(repository: Repository, tmp_path: P
     assert sorted(target.rglob("*")) == before
 
 
-def test_uncommitted_changes_stay_here(repository: Repository, tmp_path: Path) -> None:
+def test_uncommitted_changes_are_not_exported(repository: Repository, tmp_path: Path) -> None:
     put(repository, {b"a": b"1"})
     assert not run(repository, tmp_path / "out").uncommitted
     stage(repository, "main", {b"b": b"2"})
@@ -302,7 +306,7 @@ def test_uncommitted_changes_stay_here(repository: Repository, tmp_path: Path) -
         export(repository, "main$", b"", str(tmp_path / "out"), runner=LocalRunner())
 
 
-def test_times_come_along_and_directories(repository: Repository, tmp_path: Path) -> None:
+def test_times_and_directories_are_exported(repository: Repository, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     (source / "f").write_text("x")
@@ -322,7 +326,7 @@ def external(repository: Repository, path: bytes, file: Path, size: int) -> None
     commit(repository, "main", message="external", committer="me")
 
 
-def test_objects_that_lie_elsewhere(repository: Repository, tmp_path: Path) -> None:
+def test_objects_outside_the_namespace(repository: Repository, tmp_path: Path) -> None:
     (tmp_path / "there").write_text("elsewhere")
     external(repository, b"sound", tmp_path / "there", 9)
     target = tmp_path / "out"
@@ -336,7 +340,7 @@ def test_objects_that_lie_elsewhere(repository: Repository, tmp_path: Path) -> N
     assert "changed since it was imported" in report.outcome.failures[0].why
 
 
-def test_a_run_that_was_killed_is_gone_on_with(repository: Repository, tmp_path: Path) -> None:
+def test_a_killed_export_continues(repository: Repository, tmp_path: Path) -> None:
     put(repository, PARTITIONS)
     target = tmp_path / "out"
     target.mkdir()
@@ -378,7 +382,7 @@ def in_store(repository: Repository, store: FaultyStore) -> Repository:
     return through(repository, store)
 
 
-def test_what_fails_for_a_moment_is_tried_again(repository: Repository, tmp_path: Path) -> None:
+def test_temporary_failures_are_retried(repository: Repository, tmp_path: Path) -> None:
     put(repository, PARTITIONS)
     busy = {entry_of(b"7 0").physical_address}
 
@@ -396,7 +400,7 @@ def test_what_fails_for_a_moment_is_tried_again(repository: Repository, tmp_path
     assert files(tmp_path / "out") == PARTITIONS
 
 
-def test_objects_that_may_not_be_read(repository: Repository, tmp_path: Path) -> None:
+def test_refused_objects_fail(repository: Repository, tmp_path: Path) -> None:
     put(repository, PARTITIONS)
     first = {entry_of(b"read me").physical_address, entry_of(b"1 0").physical_address}
     store = Moody(lambda key: PermissionDenied("no") if key in first else None)
@@ -409,7 +413,7 @@ def test_objects_that_may_not_be_read(repository: Repository, tmp_path: Path) ->
     assert len(files(tmp_path / "out")) == len(PARTITIONS) - 3
 
 
-def test_a_store_that_is_gone_ends_it(repository: Repository, tmp_path: Path) -> None:
+def test_an_unreachable_store_ends_the_export(repository: Repository, tmp_path: Path) -> None:
     put(repository, PARTITIONS)
     asked = []
 
@@ -432,7 +436,7 @@ def test_without_a_marker(repository: Repository, tmp_path: Path) -> None:
     assert not (tmp_path / "out/_SUCCESS").exists()
 
 
-def test_threads_give_the_same(repository: Repository, tmp_path: Path) -> None:
+def test_threads_export_the_same(repository: Repository, tmp_path: Path) -> None:
     put(repository, PARTITIONS)
     report = export(
         repository, "main", b"", str(tmp_path / "out"), runner=LocalRunner(parallelism=4)

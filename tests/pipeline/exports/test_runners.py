@@ -63,7 +63,7 @@ def exported(repository: Repository, target: Path, runner: Runner, **options: An
     return outcome
 
 
-def test_the_same_by_every_runner(
+def test_every_runner_exports_the_same(
     repository: Repository, tmp_path: Path, spark_runner: SparkRunner
 ) -> None:
     first = put(repository, dict(CONTENTS))
@@ -87,7 +87,7 @@ def test_the_same_by_every_runner(
         assert (tmp_path / name / "_SUCCESS").exists()
 
 
-def test_failures_are_told_by_every_runner(
+def test_every_runner_reports_failures(
     repository: Repository, tmp_path: Path, spark_runner: SparkRunner
 ) -> None:
     put(repository, dict(CONTENTS) | {b"../out": b"x", b"a//b": b"y"})
@@ -139,7 +139,7 @@ class Deadly:
         pass
 
 
-def test_an_executor_that_dies_is_no_loss(
+def test_a_dead_executor_loses_nothing(
     repository: Repository, tmp_path: Path, spark_runner: SparkRunner
 ) -> None:
     put(repository, dict(CONTENTS))
@@ -150,7 +150,7 @@ def test_an_executor_that_dies_is_no_loss(
     assert (target / "_SUCCESS").exists()
 
 
-def test_executors_that_die_for_good_leave_no_success(
+def test_dead_executors_leave_no_success_marker(
     repository: Repository, tmp_path: Path, spark_runner: SparkRunner
 ) -> None:
     put(repository, dict(CONTENTS))

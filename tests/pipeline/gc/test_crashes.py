@@ -56,7 +56,7 @@ def contents(shared: Shared) -> set[str]:
 
 @pytest.mark.parametrize("other", [False, True], ids=["same machine", "another machine"])
 @pytest.mark.parametrize("step", STEPS)
-def test_killed_at_a_step(tmp_path: Path, step: str, *, other: bool) -> None:
+def test_a_kill_at_any_step_loses_nothing(tmp_path: Path, step: str, *, other: bool) -> None:
     with Shared(tmp_path / "whole", "ada", "ben", "cleo") as whole:
         prepare(whole)
         whole.collect()
@@ -140,7 +140,7 @@ class KillingStore(MemoryStore):
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_killed_at_every_change_of_the_bucket(tmp_path: Path, *, after: bool) -> None:
+def test_a_kill_at_any_change_of_the_bucket_loses_nothing(tmp_path: Path, *, after: bool) -> None:
     for count in range(1, 40):
         directory = tmp_path / str(count)
         with Shared(directory, "ada", "ben", "cleo") as shared:
@@ -169,7 +169,7 @@ def test_killed_at_every_change_of_the_bucket(tmp_path: Path, *, after: bool) ->
     pytest.fail("it never ended")
 
 
-def test_a_sweep_that_was_taken_over_deletes_nothing_more(tmp_path: Path) -> None:
+def test_a_sweep_deletes_nothing_after_it_was_taken_over(tmp_path: Path) -> None:
     with Shared(tmp_path, "ada", "ben", "cleo") as shared:
         prepare(shared)
         ada, ben, cleo = shared.clones

@@ -152,7 +152,7 @@ BROKEN: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("changes", BROKEN, ids=str)
-def test_a_state_that_is_none_is_refused(shared: Shared, changes: dict[str, Any]) -> None:
+def test_an_invalid_state_is_refused(shared: Shared, changes: dict[str, Any]) -> None:
     ben = shared.clones[1]
     forge_lists(shared, data=shared.data, others=everything(shared))
     shared.time.pass_by(MONTHS)
@@ -183,7 +183,7 @@ def test_a_state_that_lacks_a_field(shared: Shared, field: str) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"1", b"null", b"[" * 60_000, b"\xff", b'"' * 9])
-def test_a_state_that_is_no_object(shared: Shared, body: bytes) -> None:
+def test_a_state_that_is_not_an_object(shared: Shared, body: bytes) -> None:
     shared.store.put(STATE, body, ANY)
     with pytest.raises(DamagedState):
         shared.collect(shared.clones[1])
@@ -198,7 +198,9 @@ def test_a_state_of_a_newer_lakecli_is_not_replaced(shared: Shared) -> None:
 
 @pytest.mark.parametrize("conditional", [False, True])
 @pytest.mark.parametrize("phase", ["condemned", "sweeping"])
-def test_lists_that_name_everything(shared: Shared, phase: str, *, conditional: bool) -> None:
+def test_forged_lists_of_everything_delete_nothing_in_use(
+    shared: Shared, phase: str, *, conditional: bool
+) -> None:
     ada, ben = shared.clones
     if not conditional:
         ben = through(ben, Unconditional(shared.bucket))
@@ -359,7 +361,7 @@ def test_a_replacing_pack_that_is_gone_or_damaged(shared: Shared, *, damaged: bo
         b"[" * 10_000,
     ],
 )
-def test_a_list_that_is_none(shared: Shared, line: bytes) -> None:
+def test_an_invalid_list_is_refused(shared: Shared, line: bytes) -> None:
     ben = shared.clones[1]
     forge_lists(shared, data=shared.data, others=())
     shared.store.put(f"_lakecli/gc/marks/{MARK}/others", line, ANY)
@@ -376,7 +378,7 @@ def test_a_list_that_is_none(shared: Shared, line: bytes) -> None:
 
 @pytest.mark.parametrize("records", [b"x", b"\xff" * 40 + b"\0" * 40, b"\1" * 80])
 @pytest.mark.parametrize("part", ["all", "01"])
-def test_records_that_are_none(shared: Shared, records: bytes, part: str) -> None:
+def test_invalid_records_are_refused(shared: Shared, records: bytes, part: str) -> None:
     ben = shared.clones[1]
     forge_lists(shared, data=(), others=())
     shared.store.put(f"_lakecli/gc/marks/{MARK}/data-{part}", records, ANY)
@@ -387,7 +389,7 @@ def test_records_that_are_none(shared: Shared, records: bytes, part: str) -> Non
     assert read_state(shared.store).phase is Phase.IDLE
 
 
-def test_missing_lists_leave_nobody_waiting(shared: Shared) -> None:
+def test_missing_lists_leave_no_writer_waiting(shared: Shared) -> None:
     ben = shared.clones[1]
     forge(shared, phase="sweeping")
     with pytest.raises(Refused, match="may be running"):

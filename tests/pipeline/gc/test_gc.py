@@ -112,7 +112,7 @@ def test_tags_and_history_stay_without_rules(shared: Shared) -> None:
     assert read_all(ben, "main~3") == {b"a": b"0"}
 
 
-def test_rules_let_old_commits_go(shared: Shared) -> None:
+def test_rules_release_old_commits(shared: Shared) -> None:
     ada, ben = shared.clones
     put_rules(ada.store, Rules(21, {"side": 400}))
     make_commit(ada, {b"a": b"0"})
@@ -213,7 +213,7 @@ def test_a_commit_of_condemned_ranges_saves_what_they_hold(shared: Shared) -> No
     push(ben, "other")
 
 
-def test_undo_until_the_sweep(shared: Shared) -> None:
+def test_undo_works_until_the_sweep(shared: Shared) -> None:
     ada, ben = shared.clones
     upload(ben, b"left", b"left")
     with pytest.raises(NothingToDo):
@@ -246,7 +246,7 @@ def test_a_dry_run_changes_nothing(shared: Shared) -> None:
     assert contents() == before
 
 
-def test_everything_else_that_is_left_over(shared: Shared) -> None:
+def test_other_leftovers_are_deleted(shared: Shared) -> None:
     ada, _ = shared.clones
     store = shared.store
     for key in (
@@ -298,7 +298,7 @@ def test_replaced_packs_and_old_reflog_go_and_tombstones_stay(shared: Shared) ->
 
 
 @pytest.mark.parametrize("what", ["table", "file", "object"])
-def test_a_namespace_that_lakefs_works_in_is_refused(shared: Shared, what: str) -> None:
+def test_a_namespace_used_by_lakefs_is_refused(shared: Shared, what: str) -> None:
     ada, ben = shared.clones
     upload(ben, b"left", b"left")
     table = TableWriter(properties={"type": b"ranges"})
@@ -322,7 +322,7 @@ def test_a_namespace_that_lakefs_works_in_is_refused(shared: Shared, what: str) 
     assert key_of(b"left") not in shared.data
 
 
-def test_a_missing_range_stops_everything(shared: Shared) -> None:
+def test_a_missing_range_stops_the_collection(shared: Shared) -> None:
     ada, ben = shared.clones
     make_commit(ada, {b"a": b"a"})
     push(ada)
@@ -369,7 +369,7 @@ def test_tables_that_unpushed_work_has_lost_are_reported_and_stop_nobody(shared:
     assert (report.lost, report.action) == ((made.metarange_id,), Action.CONDEMNED)
 
 
-def test_the_answer_no(shared: Shared) -> None:
+def test_the_answer_no_deletes_nothing(shared: Shared) -> None:
     ada, ben = shared.clones
     upload(ben, b"left", b"left")
     shared.time.pass_by(LONG)
@@ -408,7 +408,7 @@ def test_a_grace_period_that_is_too_short(shared: Shared) -> None:
         "[" * 100_000,
     ],
 )
-def test_rules_that_are_none(text: str) -> None:
+def test_invalid_rules_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_rules(text)
 
@@ -420,5 +420,5 @@ def test_rules_are_kept(shared: Shared) -> None:
     assert find_rules(shared.store) == Rules(7, {"a": 2, "b": 1})
 
 
-def test_errors_travel() -> None:
+def test_errors_of_parts_reach_the_driver() -> None:
     assert isinstance(SharedNamespace("x"), LakeError)

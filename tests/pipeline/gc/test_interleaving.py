@@ -175,7 +175,7 @@ def act_before_each(
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_others_act_before_requests_of_a_sweep(tmp_path: Path, act: str) -> None:
+def test_others_may_act_before_requests_of_a_sweep(tmp_path: Path, act: str) -> None:
     act_before_each(tmp_path, "sweep", act, conditional=act == "fall_asleep", step=3)
 
 
@@ -183,7 +183,7 @@ def test_others_act_before_requests_of_a_sweep(tmp_path: Path, act: str) -> None
 @pytest.mark.parametrize("conditional", [False, True], ids=["S3", "versions"])
 @pytest.mark.parametrize("act", [*ACTS, "another_collector"])
 @pytest.mark.parametrize("command", ["condemn", "sweep"])
-def test_others_act_before_each_request(
+def test_others_may_act_before_each_request(
     tmp_path: Path, command: str, act: str, *, conditional: bool
 ) -> None:
     act_before_each(tmp_path, command, act, conditional=conditional, step=1)

@@ -94,7 +94,7 @@ def force_main_back(shared: Shared, offset: timedelta) -> None:
 
 
 @pytest.mark.parametrize("days", [-20_000, -365, -60, 0, 60, 400])
-def test_where_a_ref_stood_counts_by_the_dates_of_the_bucket(shared: Shared, days: int) -> None:
+def test_positions_of_refs_count_by_the_dates_of_the_bucket(shared: Shared, days: int) -> None:
     cleo = shared.clones[2]
     force_main_back(shared, days * DAY)
     shared.time.pass_by(3 * DAY)
@@ -237,7 +237,7 @@ def test_an_object_that_was_sent_again_before_the_sweep(shared: Shared, kind: st
     assert key in {info.key for info in shared.store.list()}
 
 
-def test_trees_go_before_what_they_refer_to(
+def test_trees_are_deleted_before_what_they_refer_to(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada, ben, _ = shared.clones

@@ -287,7 +287,7 @@ def is_whole(repository: Repository, ref: str) -> bool:
 
 @pytest.mark.parametrize("phase", ["idle", "condemned"])
 @pytest.mark.parametrize("name", WAYS)
-def test_what_is_used_again_before_the_sweep_survives_it(
+def test_objects_used_again_before_the_sweep_survive_it(
     setting: Setting, name: str, phase: str
 ) -> None:
     way, shared = WAYS[name], setting.shared
@@ -306,9 +306,7 @@ def test_what_is_used_again_before_the_sweep_survives_it(
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_what_is_used_again_survives_a_condemnation_that_is_taken_back(
-    setting: Setting, name: str
-) -> None:
+def test_objects_used_again_survive_an_undone_condemnation(setting: Setting, name: str) -> None:
     """And the next one, which comes at once."""
     way, shared = WAYS[name], setting.shared
     way.prepare(setting)
@@ -326,7 +324,7 @@ def test_what_is_used_again_survives_a_condemnation_that_is_taken_back(
 
 @pytest.mark.parametrize("phase", ["sweeping", "swept"])
 @pytest.mark.parametrize("name", WAYS)
-def test_what_a_sweep_takes_cannot_be_used_again(setting: Setting, name: str, phase: str) -> None:
+def test_swept_objects_cannot_be_used_again(setting: Setting, name: str, phase: str) -> None:
     way, shared = WAYS[name], setting.shared
     way.prepare(setting)
     shared.time.pass_by(LONG)
@@ -353,7 +351,7 @@ def test_what_a_sweep_takes_cannot_be_used_again(setting: Setting, name: str, ph
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_where_nothing_was_ever_collected_a_way_in_costs_one_get(
+def test_without_a_collection_using_objects_costs_one_get(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     way, store = WAYS[name], CountingStore()

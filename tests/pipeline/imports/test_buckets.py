@@ -102,7 +102,7 @@ def test_zero_copy(repository: Repository, source: ObjectStore) -> None:
     assert entry.content_type == ""
 
 
-def test_pinned_in_parts(
+def test_pinning_works_in_parts(
     repository: Repository,
     moto_endpoint: str,
     bucket: str,
@@ -129,7 +129,7 @@ def test_pinned_in_parts(
     }
 
 
-def test_what_an_earlier_run_pinned_is_used_only_while_it_is_current(
+def test_pins_of_an_earlier_run_are_used_only_while_current(
     repository: Repository, moto_endpoint: str, bucket: str
 ) -> None:
     del bucket
@@ -171,9 +171,7 @@ def test_in_parts(
     assert parts.tally.unchanged == len(OBJECTS)
 
 
-def test_a_misspelled_prefix_takes_nothing_away(
-    repository: Repository, source: ObjectStore
-) -> None:
+def test_a_misspelled_prefix_removes_nothing(repository: Repository, source: ObjectStore) -> None:
     run(repository, source.uri)
     before = entries(repository)
     with pytest.raises(NotFound, match=r"no object at .*/dat/"):
@@ -182,7 +180,7 @@ def test_a_misspelled_prefix_takes_nothing_away(
 
 
 @pytest.mark.parametrize("change", [False, True])
-def test_a_part_that_was_finished_is_listed_again(
+def test_a_finished_part_is_listed_again(
     repository: Repository,
     source: ObjectStore,
     monkeypatch: pytest.MonkeyPatch,

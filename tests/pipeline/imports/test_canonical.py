@@ -124,7 +124,7 @@ def test_equal_entries_make_an_equal_tree(  # noqa: PLR0917
     assert read == {key: value_of(number) for key, number in contents.items()}
 
 
-def test_whole_components_only(world: World) -> None:
+def test_a_destination_means_whole_path_components(world: World) -> None:
     base = {b"data/1": 1, b"database/1": 1, b"data": 1, b"data.csv": 1, b"data0": 1}
     tree, _ = world.run(world.build(base), b"data", Split({b"2": 2}), replaces=True)
     assert [key for key, _ in scan(world.trees, tree)] == [
@@ -141,7 +141,7 @@ def test_an_empty_source_empties_the_prefix(world: World) -> None:
     assert tree == EMPTY_TREE
 
 
-def test_merging_little_opens_little(world: World) -> None:
+def test_a_small_merge_opens_few_ranges(world: World) -> None:
     base = world.build({b"data/%05d" % n: 1 for n in range(20_000)})
     world.trees = world.location.trees()
     task = Task(

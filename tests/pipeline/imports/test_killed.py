@@ -73,7 +73,7 @@ def create(directory: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", ["ordered.parquet", "mixed.csv"])
-def test_finished_ranges_are_not_made_again(tmp_path: Path, form: str) -> None:
+def test_finished_ranges_are_not_written_again(tmp_path: Path, form: str) -> None:
     rows = [row_of(f"{n:05d}", n % 50) for n in range(COUNT)]
     if form == "ordered.parquet":
         source = write_parquet(tmp_path / form, rows)
@@ -103,7 +103,7 @@ def test_finished_ranges_are_not_made_again(tmp_path: Path, form: str) -> None:
     assert counts.entries == COUNT
 
 
-def test_a_part_that_was_not_finished_is_done_again(tmp_path: Path) -> None:
+def test_an_unfinished_part_is_imported_again(tmp_path: Path) -> None:
     rows = [row_of(f"{n:05d}", n % 50) for n in range(COUNT)]
     source = write_parquet(tmp_path / "x.parquet", rows)
     directory = create(tmp_path / "killed")
@@ -115,7 +115,7 @@ def test_a_part_that_was_not_finished_is_done_again(tmp_path: Path) -> None:
     assert again["resumed"] == 1
 
 
-def test_what_lay_too_long_is_done_again(tmp_path: Path) -> None:
+def test_an_old_part_is_imported_again(tmp_path: Path) -> None:
     """Garbage collection may have taken its ranges by then."""
     source = write_parquet(tmp_path / "x.parquet", [row_of(f"{n:05d}", 1) for n in range(COUNT)])
     directory = create(tmp_path / "killed")
@@ -128,7 +128,7 @@ def test_what_lay_too_long_is_done_again(tmp_path: Path) -> None:
     assert again["resumed"] == 1
 
 
-def test_another_manifest_under_the_same_name(tmp_path: Path) -> None:
+def test_a_changed_manifest_is_imported_anew(tmp_path: Path) -> None:
     rows = [row_of(f"{n:05d}", n % 50) for n in range(COUNT)]
     source = write_parquet(tmp_path / "x.parquet", rows)
     directory = create(tmp_path / "killed")
@@ -140,7 +140,7 @@ def test_another_manifest_under_the_same_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["part", "build"])
-def test_the_same_import_twice_at_one_time_is_done_once(
+def test_the_same_import_twice_at_once_commits_once(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifest, "ROWS_PER_PART", 500)

@@ -137,7 +137,9 @@ FORMS: dict[str, Callable[[Path], Path]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_says_the_same(repository: Repository, tmp_path: Path, form: str) -> None:
+def test_every_format_gives_the_same_tree(
+    repository: Repository, tmp_path: Path, form: str
+) -> None:
     source = FORMS[form](tmp_path)
     report = run(repository, source, is_manifest=form == "directory")
     assert report.tally.objects == report.tally.added == len(KEYS)
@@ -146,7 +148,9 @@ def test_every_form_says_the_same(repository: Repository, tmp_path: Path, form: 
     assert not list((repository.lake.home.cache / "imports").iterdir())
 
 
-def test_the_tree_is_the_same_in_order_and_not(repository: Repository, tmp_path: Path) -> None:
+def test_sorted_and_unsorted_manifests_give_the_same_tree(
+    repository: Repository, tmp_path: Path
+) -> None:
     first = run(repository, write_parquet(tmp_path / "a.parquet", rows(), group=100))
     assert first.parts > 3
     again = run(repository, write_csv(tmp_path / "b.csv", rows(shuffled=True)), allow_empty=True)
@@ -192,7 +196,7 @@ def test_wrong_values(
         run(repository, write_csv(tmp_path / "x.csv", [row_of("a", 1) | {field: value}]))
 
 
-def test_values_that_are_missing(repository: Repository, tmp_path: Path) -> None:
+def test_missing_values_are_refused(repository: Repository, tmp_path: Path) -> None:
     found = [row_of("a", 1), row_of("b", 2) | {"checksum": None}]
     for source in (
         write_parquet(tmp_path / "x.parquet", found),
@@ -221,7 +225,7 @@ def test_two_sources_for_one_path(
     assert contents(repository) == {}
 
 
-def test_addresses_that_nobody_serves(repository: Repository, tmp_path: Path) -> None:
+def test_unreadable_addresses_fail(repository: Repository, tmp_path: Path) -> None:
     found = [
         row_of("a", 1) | {"physical_address": "data/x"},
         row_of("b", 1) | {"physical_address": "ftp://host/x"},
@@ -242,7 +246,7 @@ def test_addresses_that_nobody_serves(repository: Repository, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("copies", [False, True])
-def test_objects_of_the_repository_itself(
+def test_objects_of_the_repository_itself_are_refused(
     repository: Repository,
     tmp_path: Path,
     copies: bool,  # noqa: FBT001
@@ -253,7 +257,7 @@ def test_objects_of_the_repository_itself(
         run(repository, write_csv(tmp_path / "x.csv", found), copies=copies)
 
 
-def test_a_manifest_by_no_known_name(repository: Repository, tmp_path: Path) -> None:
+def test_a_manifest_of_unknown_format_is_refused(repository: Repository, tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("a")
     with pytest.raises(UsageError, match="does not tell its format"):
         run(repository, tmp_path / "list.txt", is_manifest=True)
@@ -262,7 +266,7 @@ def test_a_manifest_by_no_known_name(repository: Repository, tmp_path: Path) -> 
         run(repository, tmp_path / "empty", is_manifest=True)
 
 
-def test_a_directory_called_like_a_manifest(repository: Repository, tmp_path: Path) -> None:
+def test_a_directory_named_like_a_manifest(repository: Repository, tmp_path: Path) -> None:
     """Spark writes tables into directories whose name ends in .parquet."""
     source = write_directory(tmp_path / "table.parquet", rows())
     run(repository, source)
@@ -331,7 +335,7 @@ def test_an_inventory_in_parquet(repository: Repository, tmp_path: Path) -> None
     assert len(contents(repository)) == 1
 
 
-def test_inventories_that_do_not_do(repository: Repository, tmp_path: Path) -> None:
+def test_unusable_inventories_are_refused(repository: Repository, tmp_path: Path) -> None:
     found = [inventory_row("a", 1), inventory_row("b", 1)]
     path = inventory(tmp_path, found, fileFormat="ORC")
     with pytest.raises(Unsupported, match="an inventory in ORC"):
@@ -344,7 +348,7 @@ def test_inventories_that_do_not_do(repository: Repository, tmp_path: Path) -> N
         run(repository, path)
 
 
-def test_lists_of_nothing(repository: Repository, tmp_path: Path) -> None:
+def test_empty_manifests(repository: Repository, tmp_path: Path) -> None:
     run(repository, write_csv(tmp_path / "x.csv", rows()), path=b"p")
     (tmp_path / "none.csv").write_text("path,uri,size,etag\n")
     assert run(repository, tmp_path / "none.csv", path=b"p").tally.removed == len(KEYS)
@@ -384,7 +388,7 @@ def _block(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "name", ["x.csv", "x.csv.gz", "x.jsonl", "x.jsonl.gz", "inventory", "types.csv"]
 )
-def test_the_same_without_arrow(
+def test_without_arrow_the_tree_is_the_same(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     if name == "inventory":

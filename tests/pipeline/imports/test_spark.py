@@ -139,7 +139,9 @@ def test_bad_values_on_a_cluster(repository: Repository, tmp_path: Path, spark: 
         run(repository, "x", source, Cluster(spark))
 
 
-def test_a_cluster_goes_on(repository: Repository, tmp_path: Path, spark: Any) -> None:
+def test_an_interrupted_import_on_a_cluster_continues(
+    repository: Repository, tmp_path: Path, spark: Any
+) -> None:
     """What was finished before an interruption is not done again, with the same intervals."""
     found = rows()
     random.Random(1).shuffle(found)
@@ -164,13 +166,13 @@ def test_a_cluster_goes_on(repository: Repository, tmp_path: Path, spark: Any) -
     assert report.tally == whole.tally
 
 
-def test_the_hash_is_that_of_spark(spark: Any) -> None:
+def test_murmur3_equals_the_hash_of_spark(spark: Any) -> None:
     numbers = [0, 1, 2, 42, 2**31, 2**40 + 7, 2**62]
     frame = spark.createDataFrame([(n,) for n in numbers], "n bigint").selectExpr("hash(n) h")
     assert [row.h for row in frame.collect()] == [murmur3(n) for n in numbers]
 
 
-def test_places_are_taken_as_asked() -> None:
+def test_rows_reach_their_partitions() -> None:
     places = shuffle.places_of(37)
     assert [murmur3(number) % 37 for number in places] == list(range(37))
     assert list(islice(places, 1))
