@@ -1,4 +1,4 @@
-"""fsspec's own tests of how copying, putting, getting and opening have to work."""
+"""fsspec's own tests of copying, putting, getting and opening."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file system on a bucket: only what is asked for travels."""
+"""The file system on a bucket: only the requested bytes are read."""
 
 from __future__ import annotations
 

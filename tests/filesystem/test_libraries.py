@@ -32,7 +32,7 @@ def frame(rows: int) -> Any:
 
 @pytest.fixture
 def refs(fs: LakeFileSystem) -> dict[str, int]:
-    """Refs of two commits of a table, and of what is staged on top; how many rows each has."""
+    """Refs of two commits of a table and of staged changes, with their numbers of rows."""
     for rows in (10, 20):
         frame(rows).to_parquet(f"{MAIN}/table.parquet")
         fs.commit(MAIN, f"{rows} rows")
@@ -138,7 +138,7 @@ def test_dask(fs: LakeFileSystem, refs: dict[str, int]) -> None:
 
 
 def test_dask_in_processes(refs: dict[str, int]) -> None:
-    """Workers get strings, and open their own store."""
+    """Workers receive strings, and open their own store."""
     found = dd.read_parquet("lakefs://demo/v1/table.parquet", split_row_groups=True)
     assert found["amount"].sum().compute(scheduler="processes", num_workers=1) == 45
     assert refs

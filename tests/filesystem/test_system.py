@@ -433,7 +433,7 @@ def test_objects_outside_the_namespace(fs: LakeFileSystem, tmp_path: Path) -> No
 
 
 def test_damage_is_not_a_missing_file(fs: LakeFileSystem, tmp_path: Path) -> None:
-    """Or what reads many files would pass over it in silence."""
+    """Otherwise a reader of many files would silently skip the file."""
     fs.pipe_file(f"{MAIN}/a", b"some data")
     data = tmp_path / fs.info(f"{MAIN}/a")["physical_address"].removeprefix("local://")
     data.chmod(0o600)
@@ -578,7 +578,7 @@ def test_a_deleted_repository_is_missing(fs: LakeFileSystem) -> None:
 def test_objects_written_during_a_move_are_kept(
     fs: LakeFileSystem, monkeypatch: pytest.MonkeyPatch, *, recursive: bool
 ) -> None:
-    """Another one writes to the source after it was copied, before it is removed."""
+    """Another process writes to the source between its copy and its removal."""
     other = LakeFileSystem(skip_instance_cache=True)
     fs.pipe_file(f"{MAIN}/dir/a", b"old")
     rm = fs.rm
@@ -616,7 +616,7 @@ def test_objects_written_during_a_removal_are_kept(fs: LakeFileSystem) -> None:
 def test_downloads_never_leave_the_target(
     fs: LakeFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """The oldest fsspec that we work with does not check this."""
+    """The oldest supported fsspec does not check this."""
     monkeypatch.setattr("fsspec.spec.check_contained", lambda *_: None, raising=False)
     fs.pipe_file(f"{MAIN}/t/good", b"1")
     digest = h(b"1").hex()

@@ -1,4 +1,4 @@
-"""One file system, many threads, several refs: every answer is of the ref that was asked for."""
+"""One file system, many threads, several refs: every answer is for the requested ref."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_info_and_find_answer_for_their_ref(
 
 
 def test_threads_that_write_lose_nothing(fs: LakeFileSystem) -> None:
-    """Each on a branch of its own and all on one, committing in between."""
+    """Each thread writes to its own branch, then all to one, with commits in between."""
     with lakes.repository(lakes.home_of(None), "demo") as repository:
         for number in range(4):
             branch.create(repository, f"b{number}", source="main")

@@ -1,4 +1,4 @@
-"""What tests have runners do: functions of a module, since executors import them."""
+"""Tasks for runners in tests: module-level functions, as executors import them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def die(_part: int) -> None:
 
 
 def nap(part: tuple[str, float]) -> str:
-    """Say that it began, sleep, and say that it ended."""
+    """Record the beginning, sleep, and record the end."""
     path, seconds = part
     Path(path + ".begun").touch()
     time.sleep(seconds)

@@ -30,7 +30,7 @@ NONCE = "0123456789abcdef" * 2
 
 
 class Touch:
-    """What an attacker would have unpickled."""
+    """An object that an attacker would have unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -63,7 +63,7 @@ def test_a_class_with_other_arguments_is_restored() -> None:
 
 def test_an_unknown_class_becomes_its_base_class() -> None:
     class Elsewhere(Refused):
-        """A member that only an executor has."""
+        """An error class that only an executor knows."""
 
     assert type(load_error(dump_error(Elsewhere("no")))) is Refused
 

@@ -1,4 +1,4 @@
-"""What is told when Spark does not begin, interrupts while Java starts, and the talk of Py4J."""
+"""Errors when Spark does not start, interrupts while Java starts, and the log of Py4J."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Day:
         return self.spark.read.format("lakefs").options(**options).load(uri)
 
     def begin(self) -> str:
-        """Import twice, with and without the bytes, and return the commit on main."""
+        """Import twice, with and without copying, and return the commit on main."""
         cli = self.cli
         to = ("--to", f"{DEMO}/main/orders/", "--json")
         planned = cli.ok("import", "--from", self.source, *to, "--copy", "--dry-run").json
@@ -148,7 +148,7 @@ def cli(tmp_path: Path) -> Cli:
 
 
 def check_points_in_time(day: Day, first: str) -> None:
-    """See that every way to name a moment gives what the table held then."""
+    """Check that every expression for a moment gives the table as it was then."""
     assert day.spark_sums("main") == corrected()
     assert day.spark_sums("main@{18 days ago}") == expected()
     assert day.spark_sums(first, where=f"day = '{WRONG}'") == {WRONG: expected()[WRONG]}
@@ -245,7 +245,7 @@ def keys(namespace: Path) -> set[str]:
 
 
 def tidy(cli: Cli) -> None:
-    """Let the operation log forget what is too old to be taken back."""
+    """Let the operation log drop operations that are too old to be undone."""
     home = Path(os.environ["LAKECLI_HOME"])
     runtime = Runtime(lambda: cli.now, lambda: os.urandom(16))
     with Lake.open(Home(home / "store", home / "cache"), runtime) as lake:

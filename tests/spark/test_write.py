@@ -40,7 +40,7 @@ URI = "lakefs://demo/main/t"
 
 @pytest.fixture
 def write(home: Path) -> Write:
-    """`write_table`, to the same table unless told otherwise."""
+    """`write_table`, by default to the same table."""
 
     def write(frame: Any, uri: str = URI, **options: Any) -> Any:
         return write_table(frame, uri, home=home, **options)
@@ -197,7 +197,7 @@ def test_a_write_without_rows_keeps_its_schema(
 
 
 def _failing(times: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Rows that end in an error, in one task and as often as said."""
+    """Rows that end in an error, in one task and a number of times."""
 
     def fail(batches: Iterator[Any]) -> Iterator[Any]:
         from pyspark import TaskContext
@@ -280,7 +280,7 @@ def test_wrong_arguments_are_refused_before_anything_runs(
 
 
 class _Touch:
-    """What runs where it is unpickled."""
+    """Runs code where it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""A diff by any runner says what a diff in this process says, in the same order."""
+"""A diff by any runner yields the same as a diff in this process, in the same order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Iterator[Repository]:
-    """Two branches that changed a thousand paths each, some of them both."""
+    """Two branches that each changed a thousand paths, some of them the same."""
     with open_lake(tmp_path) as lake:
         made = make_repository(lake, tmp_path)
         paths = [b"p/%04d" % number for number in range(2_000)]
@@ -41,7 +41,7 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 
 
 class Backwards(LocalRunner):
-    """Results come in the wrong order."""
+    """A runner whose results come in the wrong order."""
 
     def run(self, task: Callable[[Any], Any], parts: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         return iter(list(super().run(task, parts))[::-1])

@@ -1,4 +1,4 @@
-"""Intervals hold every key that differs, each once, and little else."""
+"""Intervals contain every key that differs, each once, and few others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ sizes = st.sampled_from([1, 20, 60, 10_000])
 
 
 def check(found: list[Interval], prefix: bytes) -> None:
-    """They ascend, touch each other, and keep to the prefix."""
+    """Intervals are ascending and adjacent, and stay within the prefix."""
     for left, right in pairwise(found):
         assert left.stop == right.start
     if found:

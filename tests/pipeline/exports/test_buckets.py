@@ -1,4 +1,4 @@
-"""Exporting to buckets: S3, Google Cloud Storage and Azure, each by its emulator."""
+"""Exports to buckets: S3, Google Cloud Storage and Azure, each with its emulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exporting to a directory."""
+"""Exports to a directory."""
 
 from __future__ import annotations
 
@@ -362,7 +362,7 @@ def test_a_killed_export_continues(repository: Repository, tmp_path: Path) -> No
 
 
 class Moody(FaultyStore):
-    """Fails to read what a function says."""
+    """Fails to read the objects that a function selects."""
 
     def __init__(self, fails: Callable[[str], LakeError | None]) -> None:
         super().__init__()

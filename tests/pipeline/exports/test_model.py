@@ -1,4 +1,4 @@
-"""Whatever was committed, and however it is exported: in the end the destination holds it."""
+"""For random commits and exports, the destination has the exported objects at the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ steps: st.SearchStrategy[list[tuple[Changes, bool]]] = st.lists(
 
 
 def conflicts(contents: dict[bytes, bytes]) -> bool:
-    """Whether a directory cannot hold all: one path is a directory of another."""
+    """Whether a directory cannot contain all paths: one is a directory of another."""
     return any(other.startswith(path + b"/") for path in contents for other in contents)
 
 

@@ -1,4 +1,4 @@
-"""Exports by any runner, and an executor that dies on the way."""
+"""Exports by each runner, and with an executor that dies."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def exported_failing(repository: Repository, target: Path, runner: Runner) -> Ou
 
 
 def dying(part: Part, *, job: records.Job, marker: str, times: int) -> Outcome:
-    """Export a part, and kill the executor's process when that is done."""
+    """Export a part, then kill the executor's process."""
     outcome = export_part(part, job=job)
     deaths = len(list(Path(marker).iterdir()))
     if part.start and deaths < times:
@@ -117,7 +117,7 @@ def dying(part: Part, *, job: records.Job, marker: str, times: int) -> Outcome:
 
 
 class Deadly:
-    """A runner whose executors die some times."""
+    """A runner whose executors die a number of times."""
 
     name = "spark"
     parallelism = 2

@@ -1,4 +1,4 @@
-"""A check by any runner finds what a check without one finds."""
+"""A check by any runner has the same findings as one without a runner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines that share a namespace in memory, and one clock that a test sets for all of them."""
+"""Machines that share a namespace in memory, with one clock that a test sets for all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 GRACE = timedelta(days=2)
 LONG = GRACE + timedelta(hours=4)
-"""After that much, what is garbage can be condemned, and what is condemned can be swept."""
+"""Time after which garbage can be condemned, and condemned objects can be swept."""
 
 
 class Time:
@@ -132,7 +132,7 @@ def push(repository: Repository, name: str = "main") -> None:
 
 
 def force(repository: Repository, name: str = "main") -> None:
-    """Move a branch in the bucket to where it stands here, whatever that is."""
+    """Force a branch in the bucket to its local commit."""
     options = pushing.PushOptions(who="me", lease=pushing.Lease())
     pushing.push(repository, name, options=options)
 

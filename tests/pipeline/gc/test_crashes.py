@@ -1,4 +1,4 @@
-"""A collection that is killed at any step ends where one does that was not."""
+"""A collection that is killed at any step ends like one that was not killed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STEPS = [
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """The process was killed."""
 
 
 def prepare(shared: Shared) -> None:
@@ -49,7 +49,7 @@ def prepare(shared: Shared) -> None:
 
 
 def contents(shared: Shared) -> set[str]:
-    """Return all keys but those that depend on how often a collection ran."""
+    """Return all keys except those that depend on the number of collections."""
     passing = ("_lakecli/gc/clock", "_lakecli/gc/seen/")
     return {info.key for info in shared.store.list() if not info.key.startswith(passing)}
 

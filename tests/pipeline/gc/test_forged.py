@@ -1,4 +1,4 @@
-"""A state or a list of garbage that somebody forged makes a collection delete nothing in use."""
+"""A forged state or list of garbage makes a collection delete nothing in use."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def forge_lists(
     mark: str = MARK,
     claim_read: bool = True,
 ) -> None:
-    """Write lists of what is condemned, as lakecli writes them."""
+    """Write lists of condemned objects, as lakecli writes them."""
     digests = sorted(bytes.fromhex(key.removeprefix("data/").replace("/", "")) for key in data)
     records = b"".join(digest + (1).to_bytes(8) for digest in digests)
     prefix = f"_lakecli/gc/marks/{mark}/"
@@ -418,7 +418,7 @@ def test_lists_that_are_younger_than_the_state(shared: Shared) -> None:
 
 
 class Unexpected(Exception):
-    """Something that nobody has thought of."""
+    """A forged field."""
 
 
 @pytest.mark.parametrize("error", [Unexpected, KeyboardInterrupt, ValueError, MemoryError])
@@ -443,7 +443,7 @@ def test_a_sweep_that_fails_in_any_way_ends(
 
 
 def collect_or_refuse(shared: Shared) -> None:
-    """Let the victim collect; what is refused is refused with a hint."""
+    """Let the victim collect; each refusal has a hint."""
     try:
         shared.collect(shared.clones[1])
     except LakeError as error:
@@ -458,7 +458,7 @@ def collect_or_refuse(shared: Shared) -> None:
 )
 @given(data=st.data())
 def test_random_forgeries(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Whatever the state and the lists say: refs stay whole, and what is young stays."""
+    """Whatever the state and the lists say, refs stay complete and young objects stay."""
     with Shared(tmp_path_factory.mktemp("forged"), "ada", "ben") as shared:
         ada = shared.clones[0]
         prepare(shared)
@@ -500,7 +500,7 @@ def test_random_forgeries(tmp_path_factory: pytest.TempPathFactory, data: st.Dat
 def test_a_ref_that_cannot_be_read_stops_a_collection(
     shared: Shared, key: str, body: bytes
 ) -> None:
-    """Others leave it out; here nobody knows what it needs, so nothing is deleted."""
+    """Other commands leave it out; here its needs are unknown, so nothing is deleted."""
     ada, ben = shared.clones
     upload(ada, b"left", b"left")
     shared.time.pass_by(MONTHS)

@@ -1,4 +1,4 @@
-"""What garbage collection deletes, and what it must not."""
+"""What garbage collection deletes, and what it must keep."""
 
 from __future__ import annotations
 

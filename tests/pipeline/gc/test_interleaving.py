@@ -1,4 +1,4 @@
-"""The program itself, stopped before each request to the bucket while others act.
+"""The program, stopped before each request to the bucket while other clones act.
 
 `protocol.py` explores a model of what collectors and writers do. Here the program does it: one
 command is stopped before its n-th request, for every n, another machine does something from
@@ -37,7 +37,7 @@ def key_of(contents: bytes) -> str:
 
 
 class Stopping(MemoryStore):
-    """A store that calls somebody before the n-th request of one of its users.
+    """A store that calls a function before the n-th request of one of its users.
 
     Attributes:
         count: of requests so far.
@@ -121,7 +121,7 @@ class Scene:
             self.acknowledged.add(b"work")
 
     def fall_asleep(self) -> None:
-        """Stand still for so long that another machine has swept, and X is uploaded again."""
+        """Pause until another machine has swept and X is uploaded again."""
         for _ in range(2):
             self.shared.time.pass_by(LONG)
             with suppress(LakeError):
@@ -133,7 +133,7 @@ class Scene:
             self.shared.collect(self.ada)
 
     def check(self) -> None:
-        """Check that refs are whole, and what was taken into use lately is there."""
+        """Check that refs are complete, and that objects recently taken into use exist."""
         assert read_all(self.ada, "main") == {b"used": b"used"}
         missing = {each for each in self.acknowledged if key_of(each) not in self.shared.data}
         assert not missing

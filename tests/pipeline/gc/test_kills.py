@@ -1,4 +1,4 @@
-"""``gc run`` in a process that is killed at any step: the same command again gives the same end."""
+"""``gc run`` killed at any step: the same command again leads to the same result."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LONG_AGO = 1_700_000_000
 
 
 def do(lake: Lake, killer: Killer) -> Action:
-    """Take one turn of a collection; each move of its state is a step of its own."""
+    """Run one turn of a collection; each move of its state is a step."""
     move = collection.move
 
     def move_and_note(store: ObjectStore, seen: Seen, after: GcState) -> None:
@@ -61,7 +61,7 @@ def run(directory: Path, step: str) -> Outcome:
 
 
 def prepare(directory: Path) -> Path:
-    """Leave data, ranges and a metarange that nothing reaches any more, beside some in use."""
+    """Create unreachable data, ranges and a metarange, in addition to some in use."""
     with Clones.make(directory, "ada", "ben") as clones:
         ada, ben = clones.repositories
         make_commit(ada, {b"used": b"used"})
@@ -89,7 +89,7 @@ def advance_here(directory: Path) -> Action:
 
 
 def finish(directory: Path) -> set[str]:
-    """Run until nothing is left to do; return what is in the namespace then."""
+    """Run until nothing is left to do; return the objects in the namespace."""
     for _ in range(5):
         action = advance_here(directory)
         grow_old(directory)
@@ -108,7 +108,7 @@ def finish(directory: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """What is left where nothing comes between."""
+    """The objects left without an interruption."""
     directory = prepare(tmp_path_factory.mktemp("whole"))
     before = {path.name for path in (directory / "namespace" / "data").rglob("*/*")}
     for steps, action in ((CONDEMNING, Action.CONDEMNED), (SWEEPING, Action.SWEPT)):

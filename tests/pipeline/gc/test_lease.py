@@ -1,4 +1,4 @@
-"""A sweep that stalls, is slow or fails deletes nothing that is used again, and stops nobody."""
+"""A sweep that stalls, is slow or fails deletes nothing in use and blocks no writer."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def shared(tmp_path: Path) -> Iterator[Shared]:
 
 
 def give(shared: Shared, repository: Repository, kind: type[Watched]) -> tuple[Repository, Watched]:
-    """Return a handle to a machine's repository with a store of its own, and that store."""
+    """Return a handle to a machine's repository with a separate store, and that store."""
     store = kind(shared.bucket)
     return through(repository, store), store
 

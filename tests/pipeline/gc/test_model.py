@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 CONTENTS = [b"0", b"1"]
-"""Few, so that what somebody uploads is there already more often than not."""
+"""Few, so that uploaded contents usually exist already."""
 
 HOURS = st.sampled_from([1, 23, 28, 47])
 """Near half of the grace period, and near the whole of it, on both sides."""
@@ -73,7 +73,7 @@ class Unconditional(MemoryStore):
 
 
 class Collecting(RuleBasedStateMachine):
-    """Two clones work, a third collects."""
+    """Two clones work, and a third one collects."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class Collecting(RuleBasedStateMachine):
         return {info.key for info in self.shared.store.list()}
 
     def keys_of(self, repository: Repository, made: Commit) -> set[str] | None:
-        """Return what a commit refers to; ``None`` if some of it is gone."""
+        """Return the objects that a commit refers to; ``None`` if some are missing."""
         keys = set()
         if made.metarange_id:
             keys.add(sstable_key(made.metarange_id))
@@ -215,7 +215,7 @@ class Collecting(RuleBasedStateMachine):
 
     @invariant()
     def refs_reach_what_is_there(self) -> None:
-        """What refs stand on, or stood on lately, is whole, and so is all of its history."""
+        """The commits that refs point to, or recently pointed to, are complete with their history."""
         present, now = self.present(), self.shared.time.now
         lately = now - REFLOG
         waiting = [commit_id for commit_id, at in self.stood.items() if at > lately]
@@ -248,24 +248,24 @@ TestCollecting.settings = SETTINGS
 
 
 def no_guard(patch: pytest.MonkeyPatch) -> None:
-    """Let writers refer to what is there without another thought."""
+    """Let writers refer to existing objects without protecting them."""
     patch.setattr(GcGuard, "settle", lambda _self, **_keys: None)
 
 
 def no_marking_again(patch: pytest.MonkeyPatch) -> None:
-    """Let a sweep delete all that was condemned but for what is kept."""
+    """Let a sweep delete all condemned objects except kept ones."""
     nothing = Roots(0, frozenset(), frozenset(), {})
     patch.setattr(sweep, "reach_all", lambda _work, _live, reach: (nothing, reach))
     patch.setattr(sweep, "list_tables", lambda *_args: {})
 
 
 def no_keeps(patch: pytest.MonkeyPatch) -> None:
-    """Let a sweep pass over the keeps."""
+    """Let a sweep ignore the keeps."""
     patch.setattr(sweep, "iter_keeps", lambda *_args: iter(()))
 
 
 def no_waiting(patch: pytest.MonkeyPatch) -> None:
-    """Let writers go on while a sweep deletes, and ask for nothing afterwards."""
+    """Let writers continue while a sweep deletes, and check nothing afterwards."""
     patch.setattr(GcGuard, "_settle", GcGuard._read)
     patch.setattr(collection, "may_have_swept", lambda *_states: False)
 

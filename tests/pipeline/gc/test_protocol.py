@@ -21,7 +21,7 @@ from tests.pipeline.gc.protocol import (
 )
 
 LEFT_OVER = world(x=OLD, old_ref=OLD, writers=(UPLOADS,))
-"""X is garbage, until somebody uploads it again."""
+"""X is garbage until a writer uploads it again."""
 
 ABSENT = world(x=GONE, old_ref=OLD, writers=(UPLOADS,))
 REFERRED_TO = world(x=OLD, old_ref=GONE, writers=(UPLOADS,))

@@ -1,4 +1,4 @@
-"""What protects from collection: each kind of root by itself, whatever clocks say."""
+"""Each kind of root alone protects from collection, whatever the clocks say."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NO_OFFSET = timedelta()
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """The process was killed."""
 
 
 @pytest.fixture
@@ -46,13 +46,13 @@ def key_of(contents: bytes) -> str:
 
 
 def set_clock(shared: Shared, repository: Repository, offset: timedelta = NO_OFFSET) -> None:
-    """Let the clock of one machine be wrong by that much from now on."""
+    """Set the clock of one machine wrong by an amount from now on."""
     lake = repository.lake
     lake.runtime = lake.runtime._replace(clock=lambda: shared.time() + offset)
 
 
 def sweep_now(shared: Shared, collector: Repository, **options: object) -> None:
-    """Condemn what may be condemned now, wait, and sweep."""
+    """Condemn garbage, wait, and sweep."""
     if shared.collect(collector, **options).action is Action.CONDEMNED:
         grace = options.get("grace", GRACE)
         assert isinstance(grace, timedelta)
@@ -61,7 +61,7 @@ def sweep_now(shared: Shared, collector: Repository, **options: object) -> None:
 
 
 def insist(repository: Repository, name: str = "main") -> None:
-    """Move a branch in the bucket to where it stands here, wherever it stands now."""
+    """Force a branch in the bucket to its local commit."""
     fetch(repository)
     ref = find_ref(repository.store, "branch", name)
     assert ref is not None

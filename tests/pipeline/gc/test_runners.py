@@ -28,7 +28,7 @@ COMMITS = 20
 
 
 def make_history(repository: Repository) -> int:
-    """Make commits that share most of their ranges; return how many distinct ones there are."""
+    """Make commits that share most of their ranges; return the number of distinct ranges."""
     ranges: set[str] = set()
     stage(repository, "main", {b"%05d" % number: b"0" for number in range(600)})
     for number in range(COMMITS):

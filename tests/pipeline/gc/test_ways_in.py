@@ -271,7 +271,7 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting
 
 
 def is_whole(repository: Repository, ref: str) -> bool:
-    """Whether the bucket has the tree and all objects of a ref, and of what is staged there."""
+    """Return whether the bucket has the tree and all objects of a ref, staged changes included."""
     there = {info.key: info.size for info in repository.store.list("data/")}
     uncached = through(repository)
     with TemporaryDirectory() as directory:

@@ -1,4 +1,4 @@
-"""Manifests for tests, in every form."""
+"""Manifests for tests, in every format."""
 
 from __future__ import annotations
 

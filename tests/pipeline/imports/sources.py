@@ -36,7 +36,7 @@ def value_of(number: int) -> bytes:
 
 
 class Literal(NamedTuple):
-    """Some objects, handed over a few at a time."""
+    """Some objects, yielded a few at a time."""
 
     objects: tuple[tuple[bytes, int], ...]
     at_once: int = 3

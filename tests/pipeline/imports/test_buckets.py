@@ -1,4 +1,4 @@
-"""Prefixes of a bucket as sources: S3 as moto serves it, and how a listing is split."""
+"""Bucket prefixes as sources: S3 by moto, and the division of a listing."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def bucket(
 
 @pytest.fixture
 def source(bucket: str) -> ObjectStore:
-    """A prefix with objects, and beside it what merely begins like it."""
+    """A prefix with objects, and other objects whose keys begin like it."""
     store = open_store(f"s3://{bucket}/data")
     for key, body in OBJECTS.items():
         store.put(key, body, ANY)
@@ -108,7 +108,7 @@ def test_pinning_works_in_parts(
     bucket: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Parts of a listing of versions are the whole of it, old versions and deletions left out."""
+    """The parts of a listing of versions are complete, without old versions and delete markers."""
     del bucket
     store = open_store(f"s3://{new_bucket(moto_endpoint, keeps_versions=True)}/data")
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""An import makes the tree that committing the same entries one by one would have made."""
+"""An import writes the same tree as commits of the same entries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STORE = MemoryStore()
 
 
 class MemorySite(StoreLocation):
-    """A location that is not the machine's: syncing a disk is not what is tested here."""
+    """A location in memory, as syncing a disk is not tested here."""
 
     def trees(self) -> TreeStore:
         return TreeStore(STORE, cache=None, range_entries=self.range_entries)

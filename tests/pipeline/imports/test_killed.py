@@ -1,4 +1,4 @@
-"""An import that is killed goes on where it was."""
+"""An import that was killed continues where it ended."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def do(lake: Lake, _killer: Killer, source: Path) -> str:
 
 
 def run(directory: Path, source: Path, step: str = "never") -> dict[str, Any] | None:
-    """Import in a process of its own; return ``None`` if it was killed at the step."""
+    """Import in a separate process; return ``None`` if it was killed at the step."""
     outcome = crashes.run(do, directory, source, step=step)
     return None if outcome.killed else json.loads(outcome.answer)
 
@@ -116,7 +116,7 @@ def test_an_unfinished_part_is_imported_again(tmp_path: Path) -> None:
 
 
 def test_an_old_part_is_imported_again(tmp_path: Path) -> None:
-    """Garbage collection may have taken its ranges by then."""
+    """Garbage collection may have deleted its ranges by then."""
     source = write_parquet(tmp_path / "x.parquet", [row_of(f"{n:05d}", 1) for n in range(COUNT)])
     directory = create(tmp_path / "killed")
     assert run(directory, source, "part 2") is None

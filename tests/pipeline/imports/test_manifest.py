@@ -1,4 +1,4 @@
-"""Lists of objects: every form says the same."""
+"""Manifests: every format gives the same tree."""
 
 from __future__ import annotations
 

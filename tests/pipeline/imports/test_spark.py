@@ -37,7 +37,7 @@ COUNT = 3_000
 
 
 class Cluster(SparkRunner):
-    """An embedded Spark that is taken for one on other machines."""
+    """An embedded Spark that claims to run on other machines."""
 
     shares_disk = False
 
@@ -142,7 +142,7 @@ def test_bad_values_on_a_cluster(repository: Repository, tmp_path: Path, spark: 
 def test_an_interrupted_import_on_a_cluster_continues(
     repository: Repository, tmp_path: Path, spark: Any
 ) -> None:
-    """What was finished before an interruption is not done again, with the same intervals."""
+    """Parts that were finished before an interruption are not imported again."""
     found = rows()
     random.Random(1).shuffle(found)
     source = write_parquet(tmp_path / "x.parquet", found)
