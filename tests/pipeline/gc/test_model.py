@@ -215,7 +215,7 @@ class Collecting(RuleBasedStateMachine):
 
     @invariant()
     def refs_reach_what_is_there(self) -> None:
-        """The commits that refs point to, or recently pointed to, are complete with their history."""
+        """The commits of refs, present and recent, are complete with their history."""
         present, now = self.present(), self.shared.time.now
         lately = now - REFLOG
         waiting = [commit_id for commit_id, at in self.stood.items() if at > lately]
