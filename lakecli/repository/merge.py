@@ -99,7 +99,7 @@ def _points(repository: Repository, view: View, source: str, options: MergeOptio
     if not options.allow_empty and points.source.metarange_id == points.base.metarange_id:
         raise NothingToDo(
             f"{source} brings nothing new to {view.name}",
-            hint="record a merge all the same: --allow-empty",
+            hint="record a merge anyway: --allow-empty",
         )
     return points
 

@@ -74,7 +74,7 @@ class NotDumped(Refused):
             f"a refs dump would lose {len(lost)} things: "
             + ", ".join(f"{each.loss}: {each.what}" for each in lost[:5])
             + (", …" if lost[5:] else ""),
-            hint=_HINTS[kinds[0]] if len(kinds) == 1 else f"to dump all the same: {options}",
+            hint=_HINTS[kinds[0]] if len(kinds) == 1 else f"to dump anyway: {options}",
         )
         self.lost = tuple(lost)
 

@@ -29,7 +29,7 @@ def copy_object(
     Args:
         client: of the SDK.
         source: ``Bucket`` and ``Key``.
-        target: likewise.
+        target: ``Bucket`` and ``Key``.
         attributes: of the copy; if there are none, it has those of `source`.
     """
     from botocore.exceptions import ClientError
