@@ -299,7 +299,7 @@ __lakecli_argument() {
     'repo create 1') REPLY='repository' ;;
     'repo create 2') REPLY='directory' ;;
     'repo delete 1') REPLY='repository' ;;
-    'rev-parse '*) REPLY='nothing' ;;
+    'rev-parse '*) REPLY='ref' ;;
     'show commit 1') REPLY='ref' ;;
     'status 1') REPLY='branch' ;;
     'tag create 1') REPLY='tag' ;;

@@ -856,7 +856,7 @@ function __lakecli_argument
         case 'repo delete 1'
             echo 'repository'
         case 'rev-parse *'
-            echo 'nothing'
+            echo 'ref'
         case 'show commit 1'
             echo 'ref'
         case 'status 1'

@@ -78,8 +78,7 @@ BranchOrTagUri = Annotated[
 RefUris = Annotated[
     list[LakeUri],
     typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF, with modifiers such as ~2"),
-    Parser(read_refs, repeatable=True),
-    Completion(Kind.REF),
+    Parser(read_refs, Kind.REF, repeatable=True),
 ]
 PathUri = Annotated[
     LakeUri,
