@@ -1,4 +1,4 @@
-"""What every object store must do. One subclass per adapter, in ``test_<adapter>.py``."""
+"""The contract of all object stores. One subclass per adapter, in ``test_<adapter>.py``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ODD_NAMES: tuple[str, ...] = (
 
 
 PREFIXES: tuple[str, ...] = ("some/pre fix", "some/prefix", "")
-"""Of namespaces in a bucket. A space keeps S3 off its short cut; production uses plain ones."""
+"""Prefixes of namespaces. One with a space keeps S3 from its direct requests."""
 
 
 class Chunked(io.RawIOBase):
@@ -70,16 +70,16 @@ class Chunked(io.RawIOBase):
 
 
 class ObjectStoreContract(ABC):
-    """Subclasses say how to make stores; every test below then runs on them."""
+    """Subclasses make the stores; every test below then runs on them."""
 
     keeps_metadata = True
     """Content type and metadata come back from `head`."""
 
     is_conditional = True
-    """Conditions are honoured, as opposed to ignored by the server under test."""
+    """The server under test honours conditions."""
 
     names_existing = True
-    """A flushed batch tells which of its keys were there already."""
+    """A flushed batch reports which of its keys existed."""
 
     has_matching_deletes = True
     """Objects can be deleted on the condition of a version that every write changes."""
@@ -92,7 +92,7 @@ class ObjectStoreContract(ABC):
     @abstractmethod
     @pytest.fixture
     def make_store(self) -> Callable[[], ObjectStore]:
-        """Return what makes stores of one empty namespace, new in every test."""
+        """Return a function that makes stores of one empty namespace, new in every test."""
 
     @abstractmethod
     @pytest.fixture
@@ -324,7 +324,7 @@ class ObjectStoreContract(ABC):
             assert [info.key for info in store.list("a/", after=after)] == within, after
 
     clashing: tuple[str, ...] = ()
-    """Keys of the listing tests that this store cannot hold beside the others."""
+    """Keys of the listing tests that this store cannot hold together with the others."""
 
     def test_listing_takes_a_prefix(self, store: ObjectStore) -> None:
         for key in ("data/ab/1", "data/ab/2", "data/ac/1", "data/b", "datum", "x/data/ab/1"):
@@ -400,7 +400,7 @@ class ObjectStoreContract(ABC):
         left = {info.key: info.version for info in store.list()}
         assert sorted(left) == ["aside", written, copied, renewed]
         assert all(version != left.get(key) for key, version in old.items())
-        # With the version of a listing, and with that of `head`; one that never was matches none.
+        # With the version of a listing, with that of `head`, and with one that never existed.
         assert store.delete_matching([(written, Version("no-such-version"))]) == [written]
         assert not store.delete_matching([(written, left[written])])
         assert not store.delete_matching([(copied, store.head(copied).version)])
@@ -444,14 +444,14 @@ class ObjectStoreContract(ABC):
         store.copy("from", "deep/er/to")
         assert store.get("deep/er/to") == b"other"
 
-    # Writes that are new or not at all
+    # Create-only writes
 
     def test_put_new_reports_an_existing_object(self, store: ObjectStore) -> None:
         assert store.put_new("data/00/new", b"first")
         assert not store.put_new("data/00/new", b"second")
         assert store.get("data/00/new") == b"first"
 
-    # Writes of objects that are named by their contents: present means same name and same size
+    # Writes of content-addressed objects: an object exists if name and size are the same
 
     def test_put_content_replaces_an_object_of_another_size(self, store: ObjectStore) -> None:
         assert put_content(store, "data/00/k", b"whole")
@@ -523,7 +523,7 @@ class ObjectStoreContract(ABC):
             f"t/{n}": len(str(n)) for n in range(100)
         }
 
-    # A bucket that is not there
+    # A missing bucket
 
     def test_a_missing_bucket_is_reported(self, missing_store: ObjectStore) -> None:
         def flush() -> None:
@@ -552,7 +552,7 @@ class ObjectStoreContract(ABC):
 
 
 class SpoolContract:
-    """For stores that can rename: one pass that copies and hashes."""
+    """Tests for stores that can rename: copying and hashing in one pass."""
 
     @pytest.fixture
     def store(self) -> Iterator[ObjectStore]:
@@ -596,7 +596,7 @@ def _binary(stream: object) -> BinaryIO:
 
 
 def _race(stores: Sequence[ObjectStore], act: Callable[[ObjectStore, int], bool]) -> list[bool]:
-    """Let writers, each with a store of its own, act at the same moment."""
+    """Let writers, each with another store, act at the same moment."""
     barrier = Barrier(len(stores))
 
     def run(me: int) -> bool:

@@ -1,4 +1,4 @@
-"""Which credentials are in use: found where they are, and never shown whole."""
+"""Describing the credentials in use, without showing them in full."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOKEN = "session-token-of-the-tests"
 
 @pytest.fixture
 def aws(home: Path) -> Path:
-    """The directory of the SDK's files."""
+    """The directory of the configuration files of the SDK."""
     directory = home / ".aws"
     directory.mkdir()
     return directory

@@ -55,7 +55,7 @@ def store(container: str) -> AzureStore:
 
 
 class TestAzureStore(CheckedPartsContract, ObjectStoreContract):
-    knows_dropped_uploads = False  # the blocks of a blob are taken, whatever their names are
+    knows_dropped_uploads = False  # a blob accepts blocks of any name
     outlives_others = False
     odd_names = (
         *(name for name in ODD_NAMES if name not in IMPOSSIBLE),
@@ -138,7 +138,7 @@ def test_a_condition_is_checked_again_at_the_end(store: AzureStore) -> None:
 
 
 def test_two_uploads_of_one_object_do_not_mix(store: AzureStore) -> None:
-    # Blocks of both lie side by side until one of them is committed, which drops the other's.
+    # Blocks of both exist until one list is committed, which drops the blocks of the other.
     other = b"\x01" * (2 * PART_SIZE)
     for condition in (ANY, ABSENT):
         stream = StagedConflict(store, f"k-{condition}", BytesIO(other))
@@ -149,7 +149,7 @@ def test_two_uploads_of_one_object_do_not_mix(store: AzureStore) -> None:
 
 
 class StagedConflict(Chunked):
-    """While this is being sent, somebody else is faster."""
+    """A body during whose sending another writer is faster."""
 
     def __init__(self, store: AzureStore, key: str, body: bytes | BytesIO) -> None:
         super().__init__(2 * PART_SIZE)
@@ -160,7 +160,7 @@ class StagedConflict(Chunked):
         data = super().read(size)
         if not data and not self.is_overtaken:
             self.is_overtaken = True
-            sleep(0.2)  # the blocks on their way shall arrive
+            sleep(0.2)  # until the blocks in flight have arrived
             self._store.put(self._key, self._body, ANY)
         return data
 
@@ -241,7 +241,7 @@ def test_an_upload_ignores_the_blocks_of_a_stream(store: AzureStore) -> None:
     part = part_of(uploads, "k", upload, 1, b"x")
     assert list(uploads.parts("k", upload)) == [replace(part, crc32c=None)]
     assert [each.id for each in uploads.iter_unfinished()] == [upload]
-    # Who writes the object drops the blocks of others; that a condition does not hold says more.
+    # Writing the object drops all blocks, but the failed condition is the better error.
     store.put("k", chunked(PART_SIZE), ANY)
     with pytest.raises(UploadNotFound):
         list(uploads.parts("k", upload))
@@ -260,7 +260,7 @@ def test_the_last_sending_of_a_part_counts(store: AzureStore) -> None:
     uploads = store.uploads()
     upload = uploads.start("k")
     first = part_of(uploads, "k", upload, 1, b"first")
-    sleep(1.1)  # the store tells the time in seconds
+    sleep(1.1)  # the store gives times in seconds
     later = store.uploads()
     second = part_of(later, "k", upload, 1, b"again")
     assert first.tag != second.tag
@@ -284,7 +284,7 @@ def test_a_part_damaged_in_transit_is_refused(
         large = b"the very body" + b"\x5a" * PART_SIZE
         conditions: tuple[Condition, ...] = (ANY, ABSENT)
         for condition in conditions:
-            # The emulator takes a blob of which it has only blocks for one that exists.
+            # To the emulator a blob with uncommitted blocks exists.
             for key, body in (("small", b"the very body"), ("large", BytesIO(large))):
                 with pytest.raises(IntegrityError, match="received other bytes than were sent"):
                     store.put(key, body, condition)
@@ -292,7 +292,7 @@ def test_a_part_damaged_in_transit_is_refused(
         store.put("k", b"another body", ABSENT)
 
 
-# Where the container is
+# Preparing a container
 
 
 def test_preparing_needs_the_container(container: str) -> None:
@@ -412,7 +412,7 @@ def test_nothing_is_loaded_before_the_first_request() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
-# Who asks
+# Credentials
 
 
 def test_the_account_key_alone_is_enough(
@@ -481,7 +481,7 @@ def test_responses_show_the_stores_clock(store: AzureStore) -> None:
 
 
 class _Requests:
-    """Takes deletions, and notes how many each request has."""
+    """A client that records the number of deletions in each request."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -493,7 +493,7 @@ class _Requests:
 
 
 def test_a_request_deletes_at_most_256_objects() -> None:
-    """The emulator may take more."""
+    """The emulator may accept more."""
     store, requests = AzureStore(ACCOUNT, "container"), _Requests()
     store._client = requests  # type: ignore[assignment]
     store.delete(f"k{number}" for number in range(513))

@@ -93,7 +93,7 @@ def without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for nothing between attempts."""
+    """Do not wait between attempts."""
     monkeypatch.setattr("azure.storage.blob.ExponentialRetry.get_backoff_time", lambda *_: 0)
     monkeypatch.setattr("azure.storage.blob._download.time.sleep", lambda _: None)
 
@@ -238,7 +238,7 @@ def test_an_answer_without_an_etag_is_no_version(store: AzureStore, server: Stub
             store.put("k", body, ANY)
 
 
-# Repeating
+# Retries
 
 
 @pytest.mark.usefixtures("impatient")
@@ -328,7 +328,7 @@ def test_a_pending_copy_is_polled(
 
 
 def test_renewing_never_copies(store: AzureStore, server: StubServer) -> None:
-    """The store may make a copy later; until then the object would be empty."""
+    """The store may copy later, and the object would be empty until then."""
     described = Answer(200, headers={"ETag": '"v1"', "x-ms-meta-k": "v", "Content-Length": "0"})
     lost = azure_error(412, "ConditionNotMet")
     server.answers = [described, lost, described, Answer(200, headers={"ETag": '"v2"'})]

@@ -1,4 +1,4 @@
-"""Which credentials are used for which account; nothing is asked here."""
+"""Choosing the credentials of an account, without a request."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ STRING = "AZURE_STORAGE_CONNECTION_STRING"
                 source="AZURE_STORAGE_SAS_TOKEN",
             ),
         ),
-        # Whose a login is, the account itself knows.
+        # The account decides whose login it is.
         ({"AZURE_STORAGE_ACCOUNT": "another"}, AzureLogin("account", USUAL)),
     ],
 )

@@ -1,4 +1,4 @@
-"""Which adapter has which capability."""
+"""The capabilities of each adapter."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def test_the_clock_continues_from_the_last_response() -> None:
     assert date.now() == datetime(2026, 3, 1, 12, 1, 30, tzinfo=UTC)
     date.hook(SimpleNamespace(headers={"Date": "Sun, 01 Mar 2026 13:00:00 GMT"}))
     assert date.now() == datetime(2026, 3, 1, 13, tzinfo=UTC)
-    date.note(None)  # as a response that a test made may have none
+    date.note(None)  # a response of a test may have none
     assert date.now() == datetime(2026, 3, 1, 13, tzinfo=UTC)
 
 

@@ -106,7 +106,7 @@ def test_a_condition_is_checked_again_at_the_end(store: GsStore) -> None:
 
 
 class StagedConflict(Chunked):
-    """While this is being sent, somebody else is faster."""
+    """A body during whose sending another writer is faster."""
 
     def __init__(self, store: GsStore, key: str) -> None:
         super().__init__(PART_SIZE + 1)
@@ -193,7 +193,7 @@ def test_a_part_damaged_in_transit_is_refused(
         store.put("k", b"another body", ABSENT)
 
 
-# Where the bucket is
+# Preparing a bucket
 
 
 def test_preparing_needs_the_bucket(bucket: str) -> None:
@@ -213,7 +213,7 @@ def test_namespaces_of_one_bucket_do_not_see_each_other(bucket: str) -> None:
     assert (one.uri, whole.uri) == (f"gs://{bucket}/a", f"gs://{bucket}")
 
 
-# What it tells of an object, and what it cannot hold
+# Properties of objects, and impossible keys
 
 
 def test_the_etag_is_the_md5_of_the_bytes(store: GsStore) -> None:
@@ -281,7 +281,7 @@ def test_responses_show_the_stores_clock(store: GsStore) -> None:
 
 
 class _Requests:
-    """Takes deletions, and notes how many each request has."""
+    """A client that records the number of deletions in each request."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -293,7 +293,7 @@ class _Requests:
 
 
 def test_a_request_deletes_at_most_a_hundred_objects() -> None:
-    """The emulator may take more."""
+    """The emulator may accept more."""
     store, requests = GsStore("bucket"), _Requests()
     store._client = requests  # type: ignore[assignment]
     store.delete(f"k{number}" for number in range(201))

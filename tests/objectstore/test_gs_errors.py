@@ -100,7 +100,7 @@ def without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for nothing between attempts."""
+    """Do not wait between attempts."""
     monkeypatch.setattr("lakecli.objectstore.gs.attempts.REQUESTS", RetryPolicy(5, first_delay=0.0))
 
 
@@ -181,7 +181,7 @@ class TestGsErrors(ErrorContract):
 
 
 def test_rejected_credentials_are_reported() -> None:
-    # Without a server: after this answer the SDK wants new credentials, which tests have not.
+    # Without a server, because the SDK would request new credentials after this answer.
     from google.api_core.exceptions import Unauthorized
 
     refusal = Unauthorized("GET https://storage.example/?secret: odd")  # type: ignore[no-untyped-call]
@@ -194,7 +194,7 @@ def test_rejected_credentials_are_reported() -> None:
 
 
 def test_a_conflict_decides_nothing(store: GsStore, server: StubServer) -> None:
-    # Whoever takes it for "there already" would lose an object that the other one fails to write.
+    # Taking it for "exists already" would lose the object if the other writer fails.
     server.answers = [gs_error(409, "conflict")]
     conditions: tuple[Condition, ...] = (ANY, ABSENT, Match(Version("1234")))
     for condition in conditions:
@@ -214,7 +214,7 @@ def test_an_answer_without_a_generation_is_no_version(store: GsStore, server: St
         store.head("k")
 
 
-# Repeating
+# Retries
 
 
 @pytest.mark.usefixtures("impatient")
@@ -231,7 +231,9 @@ def test_of_a_conditional_upload_only_the_last_chunk_is_sent_once(server: StubSe
     assert "secret" not in raised.value.message
     server.requests.clear()
     server.answers = [busy, begun, busy, more, busy, described(crc32c="n5uBqQ==")]
-    with pytest.raises(IntegrityError):  # it got as far as comparing the checksum of the stub
+    with pytest.raises(
+        IntegrityError
+    ):  # the upload is complete, and the checksum of the stub is compared
         store.put("k", io.BytesIO(body), ANY)
     assert methods(server)[:6] == ["POST", "POST", "PUT", "PUT", "PUT", "PUT"]
 
@@ -246,7 +248,7 @@ def test_an_upload_that_the_server_dropped_is_reported(store: GsStore, server: S
         store.put("k", io.BytesIO(b"x" * PART_SIZE), ANY)
 
 
-# What the answers to downloads say
+# Answers to downloads
 
 
 def test_damaged_bodies_are_noticed(store: GsStore, server: StubServer) -> None:
@@ -266,7 +268,7 @@ def test_a_large_object_is_read_from_one_generation(store: GsStore, server: Stub
 
 
 def test_a_missing_generation_is_requested(store: GsStore, server: StubServer) -> None:
-    # A proxy may take the header away; then the object has no name to be read under further.
+    # A proxy may remove the header, without which the generation is unknown.
     piece = Answer(206, b"x" * READ_SIZE)
     server.answers = [piece, described(generation="88"), piece, Answer(206, b"end")]
     with store.open("k") as stream:

@@ -1,4 +1,4 @@
-"""Temporary files of killed processes go; those of running ones stay, however old they look."""
+"""Removing temporary files of killed processes, and never those of running ones."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def temporaries(root: Path) -> list[Path]:
 
 
 def make_old(root: Path, hours: float = 25) -> None:
-    """Make all temporary files look as if nobody had touched them for so long."""
+    """Make all temporary files look untouched for some time."""
     for path in temporaries(root):
         old = path.stat().st_mtime - hours * 3_600
         os.utime(path, (old, old))
@@ -118,7 +118,7 @@ def test_this_process_keeps_its_files(tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_written_lately_keeps_its_directory(tmp_path: Path) -> None:
-    """An older lakecli holds no locks: then the newest time of all counts."""
+    """An older lakecli holds no locks, so the newest time of its files decides."""
     directory = tmp_path / "_lakecli" / "tmp" / "18e-1-0"
     (directory / "0").mkdir(parents=True)
     (directory / "0" / "k").write_bytes(b"1")
@@ -131,7 +131,7 @@ def test_a_file_that_was_written_lately_keeps_its_directory(tmp_path: Path) -> N
 
 
 def test_other_files_are_left_alone(tmp_path: Path) -> None:
-    """The lock stays, links are not followed, and what lakecli never makes is let alone."""
+    """The lock stays, links are not followed, and foreign files are left alone."""
     root, canary = tmp_path / "namespace", tmp_path / "canary"
     root.mkdir()
     canary.mkdir()
@@ -143,7 +143,7 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
     (own / "dir").mkdir()
     (own / "dir" / "link").symlink_to(canary)
     os.mkfifo(own / "pipe")
-    store.delete(["missing"])  # makes the lock
+    store.delete(["missing"])  # creates the lock
     for path in (own / "dir" / "link", own / "link", own / "dir", own / "pipe", own / "lock"):
         os.utime(path, (1, 1), follow_symlinks=False)
     assert clear_temporaries(store) == 1

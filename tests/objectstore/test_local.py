@@ -48,7 +48,7 @@ class TestLocalStore(SpoolContract, ObjectStoreContract):
 
     keeps_metadata = False
     odd_names = (*ODD_NAMES, "new\nline", "\x01\x7f", "not-utf-8-\udcff", "n" * 255)
-    clashing = ("a", "a/b")  # beside a/b/c
+    clashing = ("a", "a/b")  # together with a/b/c
 
     @pytest.fixture
     def make_store(self, tmp_path: Path) -> Callable[[], ObjectStore]:
@@ -83,7 +83,7 @@ def leftovers(root: Path) -> list[str]:
     return [path.name for path in (root / TEMPORARY).glob("*") if path.name != "lock"]
 
 
-# Nothing outside the root
+# Staying below the root
 
 
 BAD_KEYS = (
@@ -196,7 +196,7 @@ def test_a_directory_cannot_hold_an_object_below_another(store: LocalStore) -> N
     assert [info.key for info in store.list()] == ["a", "d/e"]
 
 
-# Whole objects only
+# No partial objects
 
 
 def test_a_failed_write_leaves_nothing(store: LocalStore, tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_a_process_killed_at_any_step_leaves_whole_objects(tmp_path: Path) -> No
         found = {info.key: store.get(info.key) for info in store.list()}
         assert all(body in bodies[key] for key, body in found.items()), step
         survived.add(len(found))
-        # The next process is not hindered by what was left.
+        # Abandoned files do not hinder the next process.
         store.put("ref", b"again", ANY)
         if done.returncode == 0:
             assert found.keys() == bodies.keys()
@@ -321,7 +321,7 @@ def test_content_is_durable_before_names_and_names_before_success(
 
         monkeypatch.setattr(module, name, wrapper)
 
-    store.put("data/00/x", b"", ANY)  # so that no directory is missing
+    store.put("data/00/x", b"", ANY)  # so that the directory exists
     for name in ("write", "link", "rename"):
         record(os, name)
     from lakecli.objectstore.local import staging_dirs
@@ -343,7 +343,7 @@ def test_content_is_durable_before_names_and_names_before_success(
     batch.flush()
     assert events == ["write", "sync_file", "rename", "link", "sync_names"]
     events.clear()
-    batch.put_new("data/01/b1", b"1")  # in a new directory: it is moved as a whole
+    batch.put_new("data/01/b1", b"1")  # in a new directory, which is moved as a whole
     batch.flush()
     assert events == ["write", "sync_file", "rename", "sync_names", "sync_names"]
     events.clear()
@@ -420,7 +420,7 @@ def test_a_flush_that_failed_can_be_repeated(
 
 
 class FailingDisk:
-    """Syncs that fail at one moment, and succeed ever after, as those of a kernel do."""
+    """A sync that fails once and then succeeds, as a kernel reports write errors only once."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str, *, at: int) -> None:
         self.calls = 0
@@ -493,7 +493,7 @@ def test_versions_differ_even_if_the_clock_stands_still(tmp_path: Path) -> None:
     assert len(set(versions)) == len(versions)
 
 
-# What the operating system says
+# Errors of the operating system
 
 
 @pytest.mark.parametrize(
@@ -649,5 +649,5 @@ def test_no_descriptor_stays_open(store: LocalStore) -> None:
 
 
 def _open_descriptors() -> Sequence[str]:
-    gc.collect()  # what earlier tests left
+    gc.collect()  # garbage of earlier tests
     return sorted(path.name for path in Path("/dev/fd").iterdir())

@@ -127,7 +127,7 @@ def test_signatures_equal_those_of_the_sdk(
     asked = PresignRequest(method, MINUTE, content_type=content_type, file_name="ü;.csv")
     signed = offline.presign("odd key/ü+%?&=#.csv", asked, now=NOW)
     sdk = BlobSharedAccessSignature("account", account_key=KEY)
-    sdk.x_ms_version = "2022-11-02"  # it signs for its own version otherwise
+    sdk.x_ms_version = "2022-11-02"  # otherwise it signs for its own version
     theirs = sdk.generate_blob(
         "container",
         "p/odd key/ü+%?&=#.csv",

@@ -139,7 +139,7 @@ def key_file() -> Path:
 
 @pytest.fixture
 def iam(gcs_environment: pytest.MonkeyPatch, tmp_path: Path) -> StubServer:
-    """Google's token service and IAM, and a login that goes through both of them."""
+    """Google's token service and IAM, and a login that uses both."""
     server = StubServer(Answer())
     (tmp_path / "token").write_text("token of a workload")
     login = {
@@ -174,7 +174,7 @@ def test_iam_signs_without_a_local_key(iam: StubServer) -> None:
         day = PresignRequest("GET", timedelta(days=1))
         signed = GsStore("bucket", "p").presign("k", day, now=NOW)
     assert signed.url.endswith("&X-Goog-Signature=abcd")
-    # Google promises to keep a key that it signs with for that long.
+    # Google keeps its signing keys for twelve hours.
     assert signed.expires_at == NOW.replace(microsecond=0) + timedelta(hours=12)
     assert f"serviceAccounts/{ACCOUNT}:signBlob" in iam.requests[-1].path
     text = base64.b64decode(json.loads(iam.requests[-1].body)["payload"]).decode()
@@ -193,7 +193,7 @@ def test_a_refusal_of_iam_is_reported(iam: StubServer) -> None:
 
 def test_an_unreachable_iam_is_reported(iam: StubServer) -> None:
     with iam:
-        pass  # nobody listens any more
+        pass  # the server has stopped
     with pytest.raises(Unreachable, match="cannot reach Google"):
         GsStore("bucket").presign("k", GET, now=NOW)
 

@@ -135,7 +135,7 @@ def test_file_names_are_quoted_for_old_and_new_clients(name: str, value: str) ->
 def test_urls_end_with_the_credentials(
     offline: S3Store, aws_environment: pytest.MonkeyPatch
 ) -> None:
-    # The SDK looks at its own clock to see that these have not ended.
+    # The SDK checks by the system clock that these have not expired.
     now = clock()
     end = (now + timedelta(hours=2)).replace(microsecond=0)
     aws_environment.setenv("AWS_SESSION_TOKEN", "session/token+of=tests")
@@ -192,7 +192,7 @@ def test_signatures_equal_those_of_the_sdk(
             s3={"addressing_style": "path" if endpoint else "virtual"},
         ),
     )
-    for _ in range(3):  # a second may pass between the two
+    for _ in range(3):  # a second may pass between the two URLs
         ours = store.presign(key, request, now=clock()).url
         theirs = client.generate_presigned_url(
             "get_object",
@@ -228,7 +228,7 @@ def test_signatures_of_put_urls_equal_those_of_the_sdk(
         config=Config(
             signature_version="s3v4",
             s3={"addressing_style": "path" if endpoint else "virtual"},
-            # The SDK would have the checksum of an empty body signed, too.
+            # Otherwise the SDK also signs the checksum of an empty body.
             request_checksum_calculation="when_required",
         ),
     )
@@ -236,7 +236,7 @@ def test_signatures_of_put_urls_equal_those_of_the_sdk(
     if content_type:
         parameters["ContentType"] = content_type
     request = PresignRequest("PUT", MINUTE, content_type=content_type)
-    for _ in range(3):  # a second may pass between the two
+    for _ in range(3):  # a second may pass between the two URLs
         ours = store.presign("k", request, now=clock())
         theirs = client.generate_presigned_url("put_object", Params=parameters, ExpiresIn=60)
         if _parts(ours.url) == _parts(theirs):

@@ -1,4 +1,4 @@
-"""`lakecli doctor` on stores of which one thing is wrong at a time."""
+"""`lakecli doctor` on stores with one fault at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def probe(
     clock: Callable[[], datetime] = lambda: NOW,
     greet: Callable[[], ObjectStore] | None = None,
 ) -> dict[str, Check]:
-    """Run every check, and see that nothing is left behind where anything can be deleted."""
+    """Run every check, and assert that no object is left behind if deletion works."""
     before = store.keys
     found = {check.name: check for check in make_probe(store, clock=clock, greet=greet).run()}
     assert tuple(found) == NAMES
@@ -58,7 +58,7 @@ def make_probe(
 
 
 def verdicts(found: dict[str, Check], *, but: Verdict = OK) -> dict[str, Verdict]:
-    """Return what is not well, besides the credentials, of which a store in memory has none."""
+    """Return the checks with a problem, except credentials, which a store in memory lacks."""
     return {
         name: check.verdict
         for name, check in found.items()
@@ -125,7 +125,7 @@ def test_refused_conditions_are_detected() -> None:
 
 
 def test_a_race_with_two_winners_is_detected() -> None:
-    """Checks first and writes later: one writer alone never notices."""
+    """Checks the condition before it writes, which a single writer never notices."""
 
     class Racy(FaultyStore):
         together = threading.Barrier(8)
@@ -148,7 +148,7 @@ def test_a_race_with_two_winners_is_detected() -> None:
 
 def test_a_race_without_a_winner_is_a_warning() -> None:
     class Timid(FaultyStore):
-        """Answers racing writers by "somebody else is at it" until they give up."""
+        """Answers racing writers with a conflict until they give up."""
 
         def put(self, *arguments: object, **options: object) -> object:  # type: ignore[override]
             if "race-match" in str(arguments[0]) and arguments[1] != b"start":
@@ -175,7 +175,7 @@ def test_a_race_without_answers_is_no_verdict() -> None:
 
 def test_the_probe_waits_between_writes_if_the_store_needs_it() -> None:
     class Slow(FaultyStore):
-        """Refuses the second write of a key, for a moment, as Google's does."""
+        """Refuses a second write of a key for a moment, as Google does."""
 
         refused: set[str] = set()  # noqa: RUF012 - one store a test
 
@@ -193,7 +193,7 @@ def test_the_probe_waits_between_writes_if_the_store_needs_it() -> None:
 
 def test_a_reply_lost_in_a_race_is_no_second_winner() -> None:
     class Lossy(FaultyStore):
-        """Does what the first writer of each race asks, and loses the reply."""
+        """Applies the write of the first writer in each race, and loses the reply."""
 
         lost: set[str] = set()  # noqa: RUF012 - one store a test
 
@@ -362,7 +362,7 @@ def test_the_clock_difference_is_judged(
         assert found["clock"].kind is ErrorKind.PERMISSION
 
 
-# Ends
+# Interruption
 
 
 def test_an_unreachable_store_is_asked_once() -> None:

@@ -1,4 +1,4 @@
-"""`lakecli doctor` on real servers and directories, and what it leaves there: nothing."""
+"""`lakecli doctor` on real servers and directories, where it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_moto_passes_the_probe(
     before = len(sent)
     found = probe(store)
     assert 90 < len(sent) - before <= REQUESTS
-    # It keeps checksums without looking at them; all else is right.
+    # moto stores checksums without comparing them.
     assert not_well(found) == {"checksums": WARNING}
     assert found["reachable"].details["endpoint"] == moto_endpoint.removeprefix("http://")
     assert found["credentials"].details["identity"] == "acce…"
@@ -71,7 +71,7 @@ def test_moto_passes_the_probe(
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every request of this process, whoever sends it."""
+    """Record every request of this process."""
     requests: list[str] = []
     original = HTTPConnection.putrequest
 
@@ -180,7 +180,7 @@ def test_an_unwritable_directory_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     user = os.geteuid()
     if user == 0:
-        os.seteuid(65534)  # modes mean nothing to root
+        os.seteuid(65534)  # permissions do not restrict root
     try:
         found = probe(LocalStore(str(tmp_path)))
     finally:
@@ -222,7 +222,7 @@ def test_expired_credentials_are_reported(aws_environment: pytest.MonkeyPatch) -
 
 
 def test_a_clock_that_breaks_signatures_is_reported(aws_environment: pytest.MonkeyPatch) -> None:
-    """Nothing can be written then; the server's time comes with its refusals."""
+    """All writes fail; the refusals show the time of the server."""
     refusal = s3_error(403, "RequestTimeTooSkewed")
     refusal.headers["Date"] = "Thu, 01 Jan 2026 00:00:00 GMT"
     with StubServer(refusal) as server:

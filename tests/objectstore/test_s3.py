@@ -51,7 +51,7 @@ def store(bucket: str) -> S3Store:
 
 class TestS3Store(UploadsContract, ObjectStoreContract):
     odd_names = (*ODD_NAMES, "\x01\x7f", "n" * 500)
-    has_matching_deletes = False  # an ETag does not tell two writes of the same bytes apart
+    has_matching_deletes = False  # two writes of the same bytes have the same ETag
     knows_dropped_uploads = False  # moto answers 500
     many = 110
 
@@ -94,7 +94,7 @@ def test_large_streams_keep_their_condition(store: S3Store) -> None:
 
 def test_the_condition_is_checked_again_when_parts_are_joined(store: S3Store) -> None:
     class StagedConflict(Chunked):
-        """While this is being sent, somebody else is faster."""
+        """A body during whose sending another writer is faster."""
 
         is_overtaken = False
 
@@ -129,7 +129,7 @@ def test_a_failed_upload_is_aborted(store: S3Store, bucket: str) -> None:
 def test_objects_above_the_limit_are_copied_in_parts(
     store: S3Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # No server refuses copies above 5 GiB within the time and disk of a test.
+    # A test has neither time nor disk for objects above 5 GiB.
     body = bytes(range(256)) * 25_000
     store.put("from", body, ANY, content_type="a/b", metadata={"k": "v"})
     monkeypatch.setattr("lakecli.objectstore.s3.multipart.SINGLE_LIMIT", len(body) - 1)
@@ -164,7 +164,7 @@ def test_parts_grow_to_stay_below_ten_thousand() -> None:
             return _Sized(size)
 
     class _Sized(bytes):
-        """Claims to be as long as asked for, without being there."""
+        """Claims any length, without contents."""
 
         size: int
 
@@ -185,7 +185,7 @@ def test_parts_grow_to_stay_below_ten_thousand() -> None:
     assert all(size <= 5 << 30 for size in stream.asked)
 
 
-# Where the bucket is
+# Preparing a bucket
 
 
 def test_the_region_is_learned_from_the_bucket(aws_environment: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_the_region_is_learned_from_the_bucket(aws_environment: pytest.MonkeyPat
         assert store.region == "eu-central-1"
         assert store.get("k") == b""
         assert "/eu-central-1/s3/" in server.requests[-1].headers["Authorization"]
-        # A server that is not AWS may call its only region anything.
+        # A server other than AWS may use any name for its region.
         aws_environment.setenv("AWS_DEFAULT_REGION", "chosen-1")
         assert S3Store("bucket").find_region() == "chosen-1"
         assert S3Store("bucket", region="explicit-1").find_region() == "explicit-1"
@@ -259,7 +259,7 @@ def test_the_aws_configuration_file_is_read(
     assert "AWS_PROFILE" in str(raised.value.hint)
 
 
-# What S3 cannot hold
+# Impossible keys
 
 
 def test_keys_that_are_not_utf8_are_refused(store: S3Store) -> None:

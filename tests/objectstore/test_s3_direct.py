@@ -1,4 +1,4 @@
-"""Plain requests: they come first, and whatever is not a plain success is the SDK's business."""
+"""Direct requests, which come before those of the SDK; the SDK repeats all that fail."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def methods(server: StubServer) -> list[str]:
 
 
 def is_direct(server: StubServer, number: int = -1) -> bool:
-    """Tell whether a request was a plain one: the SDK says who it is, and in which try."""
+    """Return whether a request was direct: the SDK sends its name and the number of the try."""
     return "amz-sdk-invocation-id" not in {name.lower() for name in server.requests[number].headers}
 
 

@@ -88,7 +88,7 @@ def without_credentials(aws_environment: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def sdk_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the plain request that comes before the SDK's own, so that these can be counted."""
+    """Send no direct requests, so that those of the SDK can be counted."""
     monkeypatch.setattr(DirectRequests, "_prepare", lambda _: False)
 
 
@@ -227,7 +227,7 @@ def test_answers_to_head_have_no_body(
     assert (hint or "None") in str(raised.value.hint)
 
 
-# Repeating
+# Retries
 
 
 def test_damaged_bodies_are_noticed(store: S3Store, server: StubServer) -> None:
@@ -264,7 +264,7 @@ def test_checksums_of_parts_are_announced_and_checked_again(
 def test_a_plain_request_is_repeated_by_the_sdk_unless_it_is_conditional(
     store: S3Store, server: StubServer, aws_environment: pytest.MonkeyPatch
 ) -> None:
-    """The contract counts the SDK's own requests; here a plain one goes before."""
+    """The contract counts requests of the SDK; here a direct one comes before."""
     aws_environment.setenv("AWS_MAX_ATTEMPTS", "3")
     server.answers = [s3_error(503, "SlowDown"), Answer(body=b"body")]
     assert store.get("k") == b"body"
@@ -334,7 +334,7 @@ def test_joining_parts_on_a_condition_is_never_repeated(
     condition: Condition,
     answer: Answer,
 ) -> None:
-    """The first try may have had effect; the second one would call the race that it won lost."""
+    """The first try may have succeeded; a second one would report a lost race."""
     aws_environment.setenv("AWS_MAX_ATTEMPTS", "3")
     server.answers = [answer]
     parts = [Part(1, 5, '"tag"')]
@@ -361,11 +361,11 @@ def test_a_create_only_stream_is_joined_once(
     aws_environment.setenv("AWS_MAX_ATTEMPTS", "3")
     gone = Answer(404)
     failed = s3_error(500, "InternalError")
-    # Not there, but the bucket; begun; one part; joined; then it is aborted.
+    # Object missing, bucket found; started; one part; joined; aborted.
     server.answers = [gone, OK, _STARTED, OK, failed, Answer(204)]
 
     class Unknown(io.BytesIO):
-        """A stream that does not tell its length."""
+        """A stream of unknown length."""
 
         def seekable(self) -> bool:
             return False
@@ -393,7 +393,7 @@ def test_a_create_only_stream_is_joined_once(
 def test_a_request_deletes_a_thousand_objects_at_most(
     store: S3Store, server: StubServer, count: int
 ) -> None:
-    """AWS refuses more, and moto does not."""
+    """AWS refuses more; moto does not."""
     server.answers = [Answer(body=b"<DeleteResult></DeleteResult>")]
     store.delete(f"k{number:05}" for number in range(count))
     pages = [each.body.count(b"<Key>") for each in server.requests]
@@ -431,7 +431,7 @@ def test_a_batch_waits_for_another_writer_of_the_key(store: S3Store, server: Stu
 def test_a_conflict_that_lasts_decides_nothing(
     store: S3Store, server: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Callers that go on with other objects catch `Unreachable`."""
+    """Callers that continue with other objects catch `Unreachable`."""
     waited: list[float] = []
     retries = partial(Retries, sleep=waited.append)
     monkeypatch.setattr("lakecli.objectstore.s3.store.Retries", retries)
@@ -459,8 +459,8 @@ def test_a_batch_works_without_conditional_writes(store: S3Store, server: StubSe
     server.answers = [
         s3_error(501, "NotImplemented"),
         Answer(404),  # no such object
-        OK,  # but the bucket
-        OK,  # so it is put
+        OK,  # the bucket exists
+        OK,  # the object is written
         Answer(headers={"ETag": '"e"', "Last-Modified": "Tue, 01 Jan 2030 00:00:00 GMT"}),
     ]
     batch = store.batch()

@@ -1,4 +1,4 @@
-"""What is found without the SDK is what the SDK finds; where that is not sure, nothing is."""
+"""Settings found without the SDK equal those of the SDK, or none are found."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def find(
     config: str | None = None,
     credentials: str | None = None,
 ) -> PlainAccess | None:
-    """Return what is found in an environment, compared with what the SDK finds there."""
+    """Return the settings found in an environment, compared with those of the SDK."""
     directory, monkeypatch = place
     files = {"AWS_CONFIG_FILE": config, "AWS_SHARED_CREDENTIALS_FILE": credentials}
     for name, text in files.items():

@@ -1,4 +1,4 @@
-"""Writing past the system's cache, and the usual way."""
+"""Writing files with and without the page cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def pages(size: int) -> memoryview:
-    """Whole pages of memory with something in them."""
+    """Whole pages of memory, filled."""
     memory = memoryview(mmap.mmap(-1, size))
     memory[:] = (bytes(range(251)) * (size // 251 + 1))[:size]
     return memory

@@ -1,4 +1,4 @@
-"""Batches of small files on a directory: whole directories are moved, or their files."""
+"""Batches of small files in a directory, which move whole directories or single files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading versions of objects: one contract, on every store that offers it."""
+"""Reading versions of objects: one contract for every store with versions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Make(Protocol):
 def make(
     request: pytest.FixtureRequest, aws_environment: pytest.MonkeyPatch, moto_endpoint: str
 ) -> Iterator[Make]:
-    """Makes stores whose bucket keeps versions, or does not."""
+    """Makes stores in buckets with and without versioning."""
     with ExitStack() as stack:
         yield _make(stack, request, aws_environment, moto_endpoint)
 
@@ -54,7 +54,7 @@ def _make(
             text, _ = stack.enter_context(versioned_azure(keeps_versions=keeps))
             environment.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
             store = AzureStore(ACCOUNT, CONTAINER, "some/pre fix")
-            store.access()  # finds the login of just this server
+            store.access()  # the credentials of this server
             return store
 
         return make_azure
@@ -127,7 +127,7 @@ def test_current_versions_are_listed_in_order(
     expected = [name for name in names if name != "e/1"]
     assert list(listed(store)) == expected
     for after, following in pairwise(expected):
-        # Also after what is no key: servers differ in what comes first then.
+        # Also after a text that is no key, where servers list in different order.
         assert next(iter(listed(store, after + "!"))) == following
         assert next(iter(listed(store, after))) == following
     assert [info for info, _ in versions_of(store).list_versions()] == list(store.list())
@@ -138,7 +138,7 @@ def test_current_versions_are_listed_in_order(
 def test_a_bucket_without_versioning_is_reported(make: Make) -> None:
     for keeps in (True, False):
         store = make(keeps=keeps)
-        store.put("k", b"", ANY)  # on Azure objects tell, not the bucket
+        store.put("k", b"", ANY)  # on Azure only objects show it
         if keeps:
             versions_of(store).check_versions()
         else:
@@ -174,7 +174,7 @@ def test_a_directory_has_no_versions(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["plain", "o d+d/é?versionId=x"])
 def test_a_signed_url_reads_the_version(store: ObjectStore, key: str) -> None:
     if isinstance(store, MemoryStore):
-        return  # it has no URLs
+        return  # the store has no URLs
     store.put(key, b"first", ANY)
     old = at_version(store, listed(store)[key])
     store.put(key, b"second", ANY)

@@ -1,4 +1,4 @@
-"""What uploads in parts must do, on every store that has them."""
+"""The contract of uploads in parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.uploads import Part, Uploads
 
 SMALLEST = 5 << 20
-"""What S3 takes as a part that is not the last one."""
+"""The smallest part that S3 accepts, except as the last one."""
 
 
 def part_of(uploads: Uploads, key: str, upload: UploadId, number: int, body: bytes) -> Part:
@@ -29,13 +29,13 @@ def part_of(uploads: Uploads, key: str, upload: UploadId, number: int, body: byt
 
 
 class UploadsContract:
-    """Mixed into the suite of a store: `make_store` and `missing_store` are its fixtures."""
+    """A mix-in for the suite of a store, which has fixtures `make_store` and `missing_store`."""
 
     knows_dropped_uploads = True
-    """Parts of an upload that was dropped are refused; otherwise they may do anything."""
+    """The store refuses parts of an aborted upload."""
 
     outlives_others = True
-    """An upload goes on when somebody writes the object meanwhile; otherwise it may be gone."""
+    """An upload survives another write of its object."""
 
     has_conditions = True
     """Parts can be joined under a condition."""
@@ -61,7 +61,7 @@ class UploadsContract:
             store.head("data/k")
         assert list(store.list()) == []
 
-        # Another process goes on: it knows nothing but the key and the id.
+        # Another process resumes, and knows only the key and the ID.
         later = uploads_of(make_store())
         assert later is not None
         assert [(part.number, part.size) for part in later.parts("data/k", upload)] == [
@@ -163,7 +163,7 @@ class UploadsContract:
 
 
 class CheckedPartsContract(UploadsContract):
-    """For stores that compare the checksum of a part."""
+    """Tests for stores that compare the checksum of a part."""
 
     def test_a_part_with_other_bytes_is_refused(self, uploads: Uploads) -> None:
         upload = uploads.start("k")
