@@ -1,4 +1,4 @@
-"""Committing a branch's staged changes."""
+"""Commit the staged changes of a branch."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from lakecli.repository.core.view import View
 
 MAX_LISTED: Final = 1_000
-"""StagedConflict paths that an error lists, at most."""
+"""Conflicting paths that an error lists, at most."""
 
 
 class StagedConflict(ConflictError):
-    """Staged paths were changed on the branch, by others, since they were staged."""
+    """Others have changed staged paths on the branch since."""
 
 
 def commit(
@@ -38,24 +38,24 @@ def commit(
     created_at: datetime | None = None,
     strategy: MergeStrategy = MergeStrategy.FAIL,
 ) -> Commit:
-    """Commit what is staged on a branch, atomically.
+    """Commit the staged changes of a branch atomically.
 
-    Staging the same contents again is no change. What others stage while this runs is kept.
+    Staging the same contents again is no change. Changes staged while this runs are kept.
 
     Args:
-        repository: whose branch.
-        branch: its name.
-        message: stored as given.
+        repository: the repository of the branch.
+        branch: the name of the branch.
+        message: the commit message, stored as given.
         committer: stored as given.
         metadata: stored as given.
         allow_empty: commit even if nothing changed.
-        created_at: the commit's date; the clock's present by default.
-        strategy: what becomes of staged paths that others have changed on the branch since, in
-            commits that a pull or an automatic fetch brought: staged changes are the source.
+        created_at: the commit's date; ``None``: now.
+        strategy: which side wins for staged conflicts: ``source-wins`` keeps the staged change,
+            ``dest-wins`` the change that a pull or an automatic fetch brought.
 
     Raises:
         UsageError: message, committer or metadata are not UTF-8.
-        StagedConflict: there are such paths, and no strategy decides.
+        StagedConflict: there are staged conflicts, and no strategy decides.
         NotFound: no such branch.
         NothingToDo: there is no change.
         LostRace: another commit took the staged changes.
@@ -87,7 +87,7 @@ def commit(
 def _changes(
     view: View, branch: str, strategy: MergeStrategy
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Return (path, value; ``None``: removed) of what is to be committed, in path order."""
+    """Return the changes to commit as (path, value; ``None``: removed), in path order."""
     changes = ((path, value or None) for path, value in view.staged())  # b"": a tombstone
     if strategy == MergeStrategy.SOURCE_WINS or _is_current(view):
         return changes
@@ -111,7 +111,7 @@ def _changes(
 
 
 def _is_current(view: View) -> bool:
-    """Whether all that is staged was staged on top of the head, so that nobody came between."""
+    """Tell whether everything was staged on top of the head."""
     return all(
         staging_tokens.started_on(view.txn, token) in (None, view.commit.id)
         for token in view.tokens

@@ -81,7 +81,7 @@ def test_a_conflict_answer_to_a_claim_is_retried(repository: Repository) -> None
 
 def test_a_conflict_answer_that_lasts_claims_nothing(repository: Repository) -> None:
     store = Undecided(1_000)
-    with pytest.raises(Unreachable, match=r"does not take _lakecli/repository\.json"):
+    with pytest.raises(Unreachable, match=r"refuses to create _lakecli/repository\.json"):
         namespace.claim(
             store,
             repository.record,

@@ -1,19 +1,18 @@
-"""The one gate into use: what is staged, and what a commit or a ref stands on, is claimed here.
+"""Claim objects and commits against garbage collection before anything refers to them.
 
-Objects in the bucket may be garbage to every other clone, condemned, or deleted already. Before
-anything of this clone refers to one, it is looked for and claimed against garbage collection (see
-`lakecli.repository.core.gc_guard`), and only then the value or the commit gets a type that staging
-areas, commits, branches and tags demand: `ClaimedValue` and `ClaimedCommit` are made by this module
-alone.
+An object in the bucket may be garbage to every other clone, condemned, or deleted already. Before
+this clone refers to one, this module checks that it exists and claims it (see
+`lakecli.repository.core.gc_guard`). Only then does the value or commit get the type that staging
+areas, commits, branches and tags require: only this module makes `ClaimedValue` and
+`ClaimedCommit`.
 
 A claimed tree protects everything that it refers to: a sweep follows the trees that are recent or
 kept, and deletes trees before what they refer to.
 
-Where nothing was ever collected, one GET of the state is all that a claim costs.
+If nothing was ever collected, a claim costs one GET of the state.
 
-Refs are local: where the bucket cannot be asked, a branch or tag is created, and an operation is
-taken back, all the same, unclaimed. What is lost by that, pushing finds out. Whatever writes to the
-bucket or stages fails without it.
+Refs are local: without the bucket, branches and tags are created and operations undone unclaimed;
+a push finds out what was lost. Whatever writes to the bucket or stages fails without the bucket.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.view import View
 
     Change = tuple[bytes, ClaimedValue]
-    """A path, and what is to be staged there."""
+    """A path, and the value to stage there."""
 
 Uploaded_contra = TypeVar("Uploaded_contra", contravariant=True)
 
@@ -51,11 +50,11 @@ MAX_LISTED: Final = 1_000
 
 
 class Gone(IntegrityError):
-    """What was to be used is not in the bucket any more."""
+    """An object that is needed is no longer in the bucket."""
 
 
 class _Data(NamedTuple):
-    """A data object of the namespace that a value refers to."""
+    """The data object in the namespace that a value refers to."""
 
     key: str
     size: int
@@ -79,7 +78,7 @@ def claim_entry(repository: Repository, path: bytes, entry: Entry) -> ClaimedVal
 def claim_values(repository: Repository, values: Iterable[tuple[bytes, bytes]]) -> list[Change]:
     """Return (path, encoded entry or tombstone) as what may be staged; their objects are claimed.
 
-    Objects outside the namespace are nobody's garbage, and are not looked for.
+    Objects outside the namespace are never collected, and are not checked.
 
     Raises:
         Gone: naming the paths whose objects are not in the bucket, or have another size.
@@ -121,7 +120,7 @@ def claim_uploaded(
         uploaded: the uploaded objects: all that the entries refer to, and possibly more.
 
     Raises:
-        Swept: some of it was deleted meanwhile.
+        Swept: some of them were deleted since.
         SweepRunning: a sweep does not end.
     """
     uploads.claim(uploaded)
@@ -157,13 +156,13 @@ def committed_value(head: View, path: bytes) -> ClaimedValue:
 
 
 class Reclaimed:
-    """What operations of the log bring back, claimed as far as it is there still.
+    """Claims what operations of the log bring back, as far as it still exists.
 
     Args:
         repository: whose operations.
 
     Attributes:
-        gone: how many trees and objects are not there any more.
+        gone: the number of trees and objects that no longer exist.
     """
 
     def __init__(self, repository: Repository) -> None:
@@ -175,7 +174,7 @@ class Reclaimed:
         self.gone += not _claim_history(txn, self._repository, commit)
 
     def add_values(self, values: Iterable[tuple[bytes, bytes]]) -> None:
-        """Claim what is staged again, as (path, encoded entry or tombstone)."""
+        """Claim values that are staged again, as (path, encoded entry or tombstone)."""
         first = next((each for each in values if each[1]), None)
         guard = self._repository.guard
         if first is None:
@@ -193,7 +192,7 @@ class Reclaimed:
 
 
 def _claim(repository: Repository, values: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
-    """Claim the objects of some values; return the paths of those that are not there."""
+    """Claim the objects of some values; return the paths whose objects are missing."""
     found = ((path, data) for path, value in values if (data := _data_of(value)) is not None)
     first = next(found, None)
     if first is None:
@@ -221,10 +220,10 @@ def _data_of(value: bytes) -> _Data | None:
 
 
 def claim_head(view: View) -> ClaimedCommit:
-    """Return the commit of a branch as what a new commit on the branch may stand on.
+    """Return the head of a branch as the parent of a new commit.
 
-    What only this clone knows of its history is claimed as far as it is there; what is gone is
-    found out by pushing, and can be uploaded again.
+    Trees of its history that only this clone knows are claimed as far as they exist. A push finds
+    the missing ones, which can be uploaded again.
 
     Raises:
         Swept: its tree was deleted just now.
@@ -238,7 +237,7 @@ def claim_tree(view: View) -> None:
     """Claim the tree of a view's commit, so that all that it refers to stays.
 
     Raises:
-        Gone: the tree is not in the bucket any more.
+        Gone: the tree is no longer in the bucket.
         Swept: it was deleted just now.
         SweepRunning: a sweep does not end.
     """
@@ -246,10 +245,10 @@ def claim_tree(view: View) -> None:
 
 
 def claim_target(txn: ReadTransaction, repository: Repository, commit: Commit) -> ClaimedCommit:
-    """Return a commit as what a ref of this clone may stand on, also while the bucket is away.
+    """Return a commit that a ref of this clone may point to, even without the bucket.
 
     Raises:
-        Gone: its tree is not in the bucket any more.
+        Gone: its tree is no longer in the bucket.
         Swept: the tree was deleted just now.
         SweepRunning: a sweep does not end.
     """
@@ -260,7 +259,7 @@ def claim_target(txn: ReadTransaction, repository: Repository, commit: Commit) -
 
 @contextmanager
 def unless_away() -> Iterator[None]:
-    """Claim in the block; end it in silence where the bucket cannot be asked."""
+    """Claim in the block; leave it silently if the bucket cannot be read."""
     from lakecli.remote.collection import SweepRunning
 
     try:
@@ -272,10 +271,10 @@ def unless_away() -> Iterator[None]:
 
 
 def claim_commit(txn: ReadTransaction, repository: Repository, commit: Commit) -> ClaimedCommit:
-    """Return a commit as what refs and other commits may stand on; it and its history are claimed.
+    """Return a commit that refs and commits may refer to; claim it and its history.
 
     Raises:
-        Gone: its tree is not in the bucket any more.
+        Gone: its tree is no longer in the bucket.
         Swept: the tree was deleted just now.
         SweepRunning: a sweep does not end.
     """
@@ -289,7 +288,7 @@ def claim_commit(txn: ReadTransaction, repository: Repository, commit: Commit) -
 
 
 def _claim_history(txn: ReadTransaction, repository: Repository, commit: Commit) -> bool:
-    """Claim what only this clone may know to be in use; tell whether the commit's tree is there."""
+    """Claim the trees that only this clone knows; tell whether the commit's tree exists."""
     guard = repository.guard
     guard.begin()
     if not guard.is_active:

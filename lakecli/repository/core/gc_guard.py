@@ -1,14 +1,12 @@
-"""Referring to objects that are in the bucket already, while garbage collection may be at work.
+"""Protect existing objects from garbage collection before this clone refers to them.
 
-Whoever uploads what is there already, or writes a range that is there already, takes an object
-into use that may be garbage to everybody else. What has to be done about it, before anything
-refers to the object, is in `lakecli.remote.collection`; `GcGuard` does it:
+An upload or a new tree may reuse an object that is garbage to all other clones. `GcGuard` follows
+the protocol of `lakecli.remote.collection`:
 
-- One GET tells the state. Where there never was a collection, that is all.
-- An object that is older than half the grace period gets a new time, so that it is no candidate
-  for the time being.
-- While something is condemned, what is taken into use is first kept, then the state is read again.
-- While a sweep runs, it waits. If one has gone by, it looks whether everything is still there.
+- One GET returns the state. If there never was a collection, that is all.
+- An object older than half the grace period gets a new time, so that it is no candidate for now.
+- While objects are condemned, the used ones are first kept, then the state is read again.
+- While a sweep runs, the guard waits. After a sweep, it checks that everything still exists.
 
 A reading of the state is trusted for `STALE_AFTER`: the collector waits that much longer.
 
@@ -39,7 +37,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 PARALLELISM: Final = 16
-"""Objects looked at, or given a new time, at once."""
+"""Objects checked, or given a new time, at once."""
 
 
 def random_id() -> bytes:
@@ -48,21 +46,21 @@ def random_id() -> bytes:
 
 
 class Swept(LostRace):
-    """Garbage collection deleted something that was about to be referred to."""
+    """Garbage collection deleted an object that was about to be used."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(
-            f"garbage was collected in {uri} meanwhile; nothing refers to what was just written",
+            f"garbage collection ran in {uri} at the same time; nothing refers to what was written",
             hint="run the same command again",
         )
 
 
 class GcGuard:
-    """What writers into one namespace do about garbage collection. Safe to share between threads.
+    """The garbage collection protocol of a writer to one namespace. Safe to share between threads.
 
     Args:
         store: the namespace.
-        monotonic: seconds that only ever grow, also while the machine is asleep.
+        monotonic: returns seconds that only grow, also while the machine is asleep.
         sleep: waits for some seconds.
         new_id: returns random bytes.
 
@@ -89,21 +87,21 @@ class GcGuard:
 
     @property
     def is_active(self) -> bool:
-        """Whether there ever was a collection, as far as is known."""
+        """Whether there ever was a collection, as far as this guard knows."""
         return self._state is not None and not self._state.never_ran
 
     def begin(self) -> None:
-        """Read the state, unless that was done lately; wait for a sweep to end.
+        """Read the state, unless it was read recently; wait for a sweep to end.
 
-        Call it before looking whether anything is there.
+        Call it before checking whether objects exist.
 
         Raises:
-            PermissionDenied: the state may not be read, and it is not known to be absent.
+            PermissionDenied: reading the state is not allowed, and it may exist.
             SweepRunning: it does not end.
         """
         with self._lock:
             if self._state is None or self._is_stale():
-                self._settle()
+                self._await_sweep()
 
     def settle(
         self, *, found: Collection[str], written: Collection[str], whole: bool = False
@@ -111,10 +109,10 @@ class GcGuard:
         """Make sure that objects outlive a collection; call it before anything refers to them.
 
         Args:
-            found: keys of those that were there already, or may have been.
-            written: keys of all others; what is durable by now.
-            whole: they refer to more that is not named here; so if a sweep may have gone by, that
-                is not looked for, and `Swept` raised.
+            found: keys of objects that existed already, or may have.
+            written: keys of all other objects; they are durable by now.
+            whole: the objects may refer to others not listed here; raise `Swept` instead of
+                rechecking them after a sweep.
 
         Raises:
             Swept: one has been deleted.
@@ -127,36 +125,36 @@ class GcGuard:
             is_stale = before is not None and self._is_stale()
             while True:
                 if before is None:
-                    self._settle()
+                    self._await_sweep()
                     before = self._state
                     continue
                 keys = set(found)
                 if is_stale or before.phase is not Phase.IDLE:
                     now = self._read()
                     if may_have_swept(before, now):
-                        self._settle()
+                        self._await_sweep()
                         if whole:
                             raise Swept(self._store.uri)
                         self._ages([*keys, *written])  # raises where one is gone
                 if is_stale:
-                    # What was put long before this reading may be condemned itself by now.
+                    # Objects written long before this reading may be condemned by now.
                     keys.update(written)
                 state = self._state
                 if state is None or state.never_ran or not keys:
                     return
                 if state.phase is Phase.CONDEMNED and not self._keep(state, keys):
-                    # What went by between the two readings is looked at like a sweep before them.
+                    # A change between the two readings is handled like a sweep before them.
                     before = state
                     continue
                 self._refresh(keys, state.grace / 2)
                 return
 
     def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
-        """Make sure that those of some objects which are there outlive a collection.
+        """Make sure that the existing ones of some objects outlive a collection.
 
         Returns:
-            The sizes of those that are there; ``None`` where nothing was ever collected, so that
-            it was not asked.
+            The sizes of the existing ones; ``None`` if nothing was ever collected, and therefore
+            nothing was checked.
 
         Raises:
             Swept: one was deleted just now.
@@ -168,18 +166,18 @@ class GcGuard:
             return {}
         with self._lock:
             if self._state is None or self._is_stale():
-                self._settle()
+                self._await_sweep()
             while True:
                 state = self._state
                 if state is None or state.phase is Phase.SWEEPING:
-                    self._settle()
+                    self._await_sweep()
                     continue
                 if state.never_ran:
                     return None
                 found = zip(keys, self._for_each(self._find, keys), strict=True)
                 infos = {key: info for key, info in found if info is not None}
-                # Looked for after the state was read, and before the keep: a sweep that took one
-                # of them has moved the state.
+                # Checked after the state was read and before the keep: a sweep that deleted one
+                # of them has changed the state.
                 if not infos or state.phase is not Phase.CONDEMNED or self._keep(state, set(infos)):
                     self._renew(infos, state.grace / 2)
                     return {key: info.size for key, info in infos.items()}
@@ -208,11 +206,11 @@ class GcGuard:
         return self._state
 
     def _check_absent(self, error: PermissionDenied) -> None:
-        """Accept that the state may not be read only where a listing proves that there is none.
+        """Accept an unreadable state only if a listing proves that it does not exist.
 
-        Stores refuse what is absent, too, to who may not list. But a policy, or an owner of the
-        object in another account, could hide a state that is there; whoever believed that nothing
-        was ever collected would then use what a sweep is about to delete.
+        Without permission to list, stores also deny access to missing objects. But a policy, or an
+        owner in another account, could hide an existing state; believing that nothing was ever
+        collected, a writer would then use what a sweep is about to delete.
         """
         from lakecli.remote.collection import STATE_KEY
 
@@ -220,14 +218,14 @@ class GcGuard:
             if all(info.key != STATE_KEY for info in self._store.list(STATE_KEY)):
                 return
         except PermissionDenied:
-            raise error from None  # it says best what is missing: maybe all credentials
+            raise error from None  # all credentials may be missing
         raise PermissionDenied(
             f"not allowed to read whether garbage is collected: {self._store.uri}/{STATE_KEY}",
             hint="allow reading it, and listing the namespace; see what is missing: lakecli doctor "
             f"{self._store.uri}",
         ) from error
 
-    def _settle(self) -> None:
+    def _await_sweep(self) -> None:
         from lakecli.remote.collection import Phase, wait_for_sweep
 
         if self._read().phase is Phase.SWEEPING:
@@ -237,11 +235,11 @@ class GcGuard:
             self._read()
 
     def _keep(self, state: GcState, keys: set[str]) -> bool:
-        """Write a keep; return whether the state still is as it was."""
+        """Write a keep; tell whether the state is unchanged."""
         from lakecli.identity import h
         from lakecli.remote.collection import write_keep
 
-        # Named by what it says: whoever wants the same kept, says so once.
+        # Named by its content: keeping the same objects twice writes one record.
         keep_id = h("\n".join(sorted(keys)).encode("ascii")).hex()[:32]
         write_keep(self._store, state.epoch, keep_id, keys)
         now = self._read()
@@ -284,8 +282,8 @@ class GcGuard:
         return then + timedelta(seconds=self._monotonic() - at)
 
     def _touch(self, key: str) -> None:
-        # The copy has a name of its own each time: of two writers that renew one object at once,
-        # neither deletes the other's copy.
+        # Each copy has a unique name: two writers that renew one object at once do not delete each
+        # other's copy.
         from lakecli.objectstore.capabilities import renew
         from lakecli.remote.collection import REFRESHING
 

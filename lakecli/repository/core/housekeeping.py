@@ -1,15 +1,14 @@
-"""Letting old operations go, about once a day and in batches that nobody notices.
+"""Delete expired operations, about once a day and in small batches.
 
 An operation can be undone for 30 days. After that it is deleted with its images and the staging
-tokens that belong to it, unless a branch or a younger operation needs one of those: undoing gives
+tokens that belong to it, unless a branch or a younger operation needs one of those: undo gives
 a token back to its branch, where the next commit seals it again. So a repository that was deleted
-here can be brought back for 30 days; then its branches and what is staged on them go as well. Its
-commits stay: they are small, and a clone of the same repository may be reading them in.
+here can be restored for 30 days; then its branches and staged changes are deleted too. Its commits
+stay: they are small, and a clone of the same repository may be reading them.
 
-A clock may be wrong for a while, a dead battery sets it to 1970. The order of the log is its
-sequence numbers; dates only say where it ends, and only where they can be true (`expired_through`).
-Nothing is deleted by one reading of the clock either: a reading counts once another, a day later at
-least, has confirmed it.
+A clock may be wrong for a while: a dead battery sets it to 1970. Sequence numbers order the log;
+dates only say where it expires, and only plausible ones (`expired_through`). One reading of the
+clock deletes nothing: a reading counts once another one, at least a day later, has confirmed it.
 
 ::
 
@@ -36,16 +35,16 @@ if TYPE_CHECKING:
 
 KEPT_FOR: Final = timedelta(days=30)
 SLACK: Final = timedelta(days=1)
-"""How far the oldest operation may be past its time before the log is looked through."""
+"""How long the oldest operation may be expired before the log is cleaned."""
 
 BATCH: Final = 2_000
 """Records deleted at one time, at most."""
 
 EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
-"""No operation is older: a date before this is that of a clock that was never set."""
+"""No operation is older: an earlier date comes from a clock that was never set."""
 
 CONFIRMED_AFTER: Final = timedelta(days=1)
-"""How much later a second reading of the clock has to be, for the first to count."""
+"""The least time between two readings of the clock, for the second to confirm the first."""
 
 _CLOCK: Final = b"housekeeping/clock"
 
@@ -53,16 +52,16 @@ _CLOCK: Final = b"housekeeping/clock"
 def expired_through(
     txn: ReadTransaction, repository: Repository, *, now: datetime, cutoff: datetime
 ) -> int:
-    """Return the sequence number up to which a log is expired; 0: nothing is.
+    """Return the sequence number up to which a log is expired; 0 if nothing is.
 
-    That ends at the first operation dated after the cutoff, however what follows it is dated. What
-    is dated before lakecli was or in the future says nothing by itself.
+    Expiry ends at the first operation dated after the cutoff, whatever the dates that follow. Dates
+    in the future or before the first version of lakecli are ignored.
 
     Args:
-        txn: the moment to look at.
-        repository: whose log.
+        txn: a transaction.
+        repository: the repository of the log.
         now: the present.
-        cutoff: what is dated before is expired.
+        cutoff: operations dated before it are expired.
     """
     through = 0
     for operation in log.iter_oldest_first(txn, repository.key):
@@ -75,9 +74,9 @@ def expired_through(
 
 
 def tidy(repository: Repository) -> int:
-    """Delete about `BATCH` records at most that nothing can bring back, and return how many.
+    """Delete about `BATCH` expired records at most, and return how many.
 
-    Of this repository, and of those that were deleted on this machine.
+    They are of this repository, and of those that were deleted on this machine.
     """
     from lakecli.repository.core import records
 
@@ -130,7 +129,7 @@ def _expire_log(repository: Repository, cutoff: datetime) -> int:
 
 
 def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
-    """Delete what is left of a repository that was deleted too long ago to come back."""
+    """Delete the rest of a repository whose deletion can no longer be undone."""
     from lakecli.repository.core import records, tracking
 
     with repository.lake.kv.read() as txn:

@@ -1,7 +1,7 @@
-"""Claiming a storage namespace, and what stands in its ``_lakecli/repository.json``.
+"""Claim a storage namespace, and read and write its ``_lakecli/repository.json``.
 
-The claim is a create-only PUT of ``repository.json``; whoever wrote it owns the namespace. After
-it comes lakeFS's own marker, so that both systems see a taken namespace.
+The claim is a create-only PUT of ``repository.json``: the repository named in it owns the
+namespace. lakeFS's own marker follows, so that both systems see that the namespace is taken.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NEED_SIZE: Final = 100
 _MOST_NEEDS: Final = 100
 
 KNOWN_NEEDS: Final = frozenset[str]()
-"""What a repository may ask of whoever reads or writes it, as far as this version can do it."""
+"""The features, named in ``needs_read`` and ``needs_write``, that this version supports."""
 
 
 class NamespaceTaken(AlreadyExists):
@@ -53,19 +53,19 @@ class NamespaceTaken(AlreadyExists):
 
 
 class NewerRepository(Refused):
-    """A newer lakecli made or changed the repository in a way that this one cannot work with."""
+    """A newer lakecli created or changed the repository in a way that this one does not support."""
 
 
 class Description(NamedTuple):
-    """What stands in ``_lakecli/repository.json``.
+    """The contents of ``_lakecli/repository.json``.
 
     Attributes:
         uuid: 32 hex digits, the same in every clone.
         range_entries: the tree parameter N.
         default_branch: the name of the branch that the repository began with.
-        created_at: by the clock of whoever created it.
-        needs_read: what one has to know to read it, as far as this version does not.
-        needs_write: likewise, to write to it.
+        created_at: when it was created, by the clock of that machine.
+        needs_read: features needed to read it that this version does not support.
+        needs_write: features needed to write to it that this version does not support.
     """
 
     uuid: RepositoryUuid
@@ -120,11 +120,11 @@ def owner_of(store: ObjectStore) -> RepositoryUuid | None:
 
 
 def describe(store: ObjectStore) -> Description | None:
-    """Return what is written of the repository in a namespace, or ``None`` if there is none.
+    """Return the description of the repository in a namespace, or ``None`` if there is none.
 
     Raises:
         IntegrityError: its ``repository.json`` cannot be understood.
-        NewerRepository: its format is one that came later.
+        NewerRepository: its format is newer than this lakecli.
     """
     found = _read(store)
     if found is None:
@@ -165,10 +165,10 @@ def _damaged(store: ObjectStore, reason: ValueError) -> IntegrityError:
 
 
 def check_needs(store: ObjectStore, description: Description, *, writing: bool) -> None:
-    """Refuse a repository that asks for more than this version can do.
+    """Refuse a repository that needs features which this version does not support.
 
     Raises:
-        NewerRepository: naming what it asks for.
+        NewerRepository: naming the features.
     """
     lacking = (*description.needs_read, *(description.needs_write if writing else ()))
     if lacking:
@@ -190,7 +190,7 @@ def claim(store: ObjectStore, record: RepositoryRecord, *, retries: Retries | No
 
     Args:
         store: the namespace.
-        record: of the repository.
+        record: the repository.
         retries: how often to try.
 
     Raises:
@@ -223,7 +223,7 @@ def take_over(
 
     Args:
         store: the namespace.
-        record: of the repository.
+        record: the repository.
         origin: the IDs of the refs dump that the repository was made of, kept in the claim.
         retries: how often to try.
 
@@ -241,12 +241,12 @@ def take_over(
 
 
 def _create(store: ObjectStore, key: str, body: bytes, retries: Retries) -> None:
-    """Write an object unless it is there, and make sure that it is, whoever wrote it.
+    """Create an object, or accept an existing one; make sure that it exists afterwards.
 
-    A condition that did not hold is no proof of that: S3 answers 409 while it cannot tell yet.
+    A failed condition does not prove that: S3 answers 409 during a concurrent write.
 
     Raises:
-        Unreachable: it is not.
+        Unreachable: it does not exist.
     """
     content_type = "application/json" if key == layout.REPOSITORY else ""
     for _ in retries.attempts():
@@ -263,13 +263,13 @@ def _create(store: ObjectStore, key: str, body: bytes, retries: Retries) -> None
 
 def _not_created(store: ObjectStore, key: str) -> Unreachable:
     return Unreachable(
-        f"{store.uri} does not take {key}, which is not there",
+        f"{store.uri} refuses to create {key}, which does not exist",
         hint="wait and repeat the command; the storage namespace is not claimed",
     )
 
 
 def restore(store: ObjectStore, record: RepositoryRecord) -> None:
-    """Write ``repository.json`` again where it is gone or cannot be understood.
+    """Write ``repository.json`` again if it is missing or damaged.
 
     Raises:
         NamespaceTaken: it belongs to another repository.

@@ -1,4 +1,4 @@
-"""Which places outside the storage namespace a repository's entries name, and how often."""
+"""Count the places outside the storage namespace that a repository's entries name."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from lakecli.repository.core.places import Trust
 
 SAMPLED_RANGES: Final = 16
-"""Ranges of the newest tree that are read to name places without checking the whole."""
+"""Ranges of the newest tree that are read as a sample."""
 
 MAX_PLACES: Final = 1_000
-"""Places that are told apart; whoever forges entries may name any number."""
+"""Places counted separately; forged entries may name any number."""
 
 OTHERS: Final = "(other places)"
 NO_STORE: Final = "(addresses of no store)"
@@ -30,9 +30,9 @@ class Place(NamedTuple):
     """A bucket or directory outside the namespace.
 
     Attributes:
-        uri: of it, or `OTHERS`, or `NO_STORE`.
-        objects: entries that name an object in it.
-        allowed: whether this user allowed to read them here.
+        uri: its URI, or `OTHERS`, or `NO_STORE`.
+        objects: the number of entries that name an object in it.
+        allowed: whether this user allows reading them.
     """
 
     uri: str
@@ -41,12 +41,12 @@ class Place(NamedTuple):
 
 
 class Outside(NamedTuple):
-    """What a look at the newest tree found.
+    """The outside places in a sample of the newest tree.
 
     Attributes:
         places: the most frequent first.
         ranges_read: how many ranges were read.
-        ranges: how many there are.
+        ranges: how many ranges the tree has.
     """
 
     places: tuple[Place, ...]
@@ -63,14 +63,14 @@ def place_of(address: str) -> str:
 
 
 def count(counts: dict[str, int], place: str, objects: int = 1) -> None:
-    """Count objects in a place; after `MAX_PLACES` others are counted together."""
+    """Count objects in a place; after `MAX_PLACES` places, count the others together."""
     if place not in counts and len(counts) >= MAX_PLACES:
         place = OTHERS
     counts[place] = counts.get(place, 0) + objects
 
 
 def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[Place, ...]:
-    """Return counted places with whether they are allowed, the most frequent first."""
+    """Return the counted places, the most frequent first."""
     trust = trust_of(repository)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(Place(uri, objects, _is_allowed(trust, uri)) for uri, objects in ordered)
@@ -86,9 +86,9 @@ def allowable(places: Iterable[Place], trust: Trust) -> list[str]:
 
 
 def look(repository: Repository, *, ranges: int = SAMPLED_RANGES) -> Outside:
-    """Count the outside places in the tree of the default branch; at most so many ranges are read.
+    """Count the outside places in the default branch, from at most `ranges` ranges of its tree.
 
-    They are spread evenly over the tree. What cannot be read is passed over: `fsck` says why.
+    The ranges are spread evenly over the tree. Unreadable ones are skipped: `fsck` reports them.
     """
     from lakecli.refs.ref_store import RefStore
 

@@ -1,8 +1,8 @@
-"""Places outside a storage namespace, and whether this user allowed to read them.
+"""Places outside a storage namespace, and whether this user allows reading them.
 
 A place is a bucket, a container, a prefix in one, or a directory of this machine, written as a
-normalised URI. An entry may name any address, and whoever can write to the namespace can write an
-entry. So an address is followed only into a place that is allowed:
+normalised URI. An entry may name any address, and everybody who can write to the namespace can
+write an entry. So an address is followed only into an allowed place:
 
 - the bucket or container of the namespace itself; of a namespace in a directory, that directory;
 - places in the setting ``trust.addresses``, for all repositories or for one;
@@ -35,7 +35,7 @@ MAX_REMEMBERED: Final = 1_000
 """Places that one repository remembers."""
 
 _HOST_ADDRESS: Final = re.compile(r"[0-9.]+|metadata(\.google\.internal)?", re.ASCII)
-"""Bucket names that are a machine's address: a server of credentials may answer there."""
+"""Bucket names that are a machine's address: a credential server may answer there."""
 
 
 class OutsideAddress(Refused):
@@ -43,10 +43,10 @@ class OutsideAddress(Refused):
 
 
 class Trust(NamedTuple):
-    """What one repository may read outside its namespace; plain strings, so that it travels.
+    """What one repository may read outside its namespace; plain strings, for Spark executors.
 
     Attributes:
-        repository: its name on this machine, for messages; may be empty.
+        repository: its name on this machine, for messages, or ``""``.
         namespace: its storage namespace, normalised.
         allowed: places, normalised.
     """
@@ -96,7 +96,7 @@ class Trust(NamedTuple):
         import shlex
 
         key = f"repo.{self.repository}.{SETTING}" if self.repository else SETTING
-        # A list is separated by blanks or commas: of a place with one in it, what lies above.
+        # Spaces and commas separate a list: a place that contains one is replaced by its parent.
         cut = [re.split(r"(?=/[^/]*[,\s])", place)[0] for place in places]
         listed = dict.fromkeys([*self.allowed, *cut])
         return f"lakecli config set {key} {shlex.quote(' '.join(listed))}"
@@ -128,7 +128,7 @@ def check_host(bucket: str) -> None:
     """Refuse a bucket whose name is the address of a machine.
 
     Raises:
-        OutsideAddress: it is.
+        OutsideAddress: the name is an address.
     """
     if _HOST_ADDRESS.fullmatch(parse(bucket).bucket.rpartition("/")[2]):
         raise OutsideAddress(
@@ -155,9 +155,6 @@ def _covers(place: str, bucket: str, key: str) -> bool:
     if not set(key.split("/")).isdisjoint((".", "..")):
         return False
     return f"{bucket}/{key}".startswith(f"{place}/")
-
-
-# -- what a clone remembers ------------------------------------------------------------------
 
 
 def _row(repository: Repository) -> bytes:

@@ -1,4 +1,4 @@
-"""Reading an object's bytes, and telling whether they are the right ones."""
+"""Read an object's bytes and verify them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PIECE: Final = 1 << 20
 """Bytes read at a time."""
 
 RANGE: Final = 8 << 20
-"""Bytes of one request, once reading everything by one has failed."""
+"""Bytes of one request, after one request for all bytes has failed."""
 
 
 _MD5: Final = re.compile(r"[0-9a-f]{32}")
@@ -38,10 +38,10 @@ class Named(Protocol):
 
 
 def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
-    """Yield an entry's bytes in pieces, and check at the end that they were the right ones.
+    """Yield an entry's bytes in pieces, and verify them at the end.
 
     Raises:
-        NotFound: the data object is gone.
+        NotFound: the data object is missing.
         IntegrityError: raised after the last piece: the bytes are not those that were uploaded.
     """
     store, key = locate(repository, entry)
@@ -49,16 +49,16 @@ def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
 
 
 def read_located(repository: Named, store: ObjectStore, key: str, entry: Entry) -> Iterator[bytes]:
-    """Yield an entry's bytes from where they lie, as `read_object` does.
+    """Yield an entry's bytes from a store, as `read_object` does.
 
     Args:
-        repository: for what is said of errors.
-        store: that holds them.
-        key: of them in `store`.
-        entry: that they belong to.
+        repository: named in errors.
+        store: the store that holds the bytes.
+        key: their key in `store`.
+        entry: the entry.
 
     Raises:
-        NotFound: the data object is gone.
+        NotFound: the data object is missing.
         IntegrityError: raised after the last piece: the bytes are not those that were uploaded.
     """
     check = check_of(entry)
@@ -86,7 +86,7 @@ class Hasher(Protocol):
 
 
 class ContentCheck(NamedTuple):
-    """What an entry's bytes must hash to."""
+    """The digest that an entry's bytes must have."""
 
     hasher: Hasher
     expected: str
@@ -97,10 +97,10 @@ class ContentCheck(NamedTuple):
 
 
 def check_of(entry: Entry) -> ContentCheck | None:
-    """Return how an entry's bytes can be verified; ``None``: by their size alone.
+    """Return how an entry's bytes can be verified; ``None``: only by their size.
 
-    lakecli names objects by their BLAKE3. lakeFS records the MD5 of what it uploaded whole, in 32
-    hex digits; of an upload in parts it records something else, with a hyphen.
+    lakecli names objects by their BLAKE3. lakeFS records the MD5 of a simple upload, in 32 hex
+    digits, and for a multipart upload another value, with a hyphen.
     """
     digest = digest_of(entry)
     if digest is not None:
@@ -118,7 +118,7 @@ def digest_of(entry: Entry) -> str | None:
 
 
 def gone(repository: Named, store: ObjectStore, key: str) -> NotFound:
-    """Return the error of a data object that is not there."""
+    """Return the error for a missing data object."""
     return NotFound(
         f"the data object is gone: {store.uri}/{key}",
         hint=f"see what else is missing: lakecli fsck {repository.uri}",
@@ -126,7 +126,7 @@ def gone(repository: Named, store: ObjectStore, key: str) -> NotFound:
 
 
 def damaged(repository: Named, store: ObjectStore, key: str) -> IntegrityError:
-    """Return the error of a data object that does not have the bytes that were uploaded."""
+    """Return the error for a data object with wrong bytes."""
     return IntegrityError(
         f"the data object is damaged: {store.uri}/{key}",
         hint=f"see what else is: lakecli fsck {repository.uri} --data",
@@ -134,9 +134,9 @@ def damaged(repository: Named, store: ObjectStore, key: str) -> IntegrityError:
 
 
 def _pieces(store: ObjectStore, key: str, size: int) -> Iterator[bytes]:
-    """Yield an object's bytes; where the connection breaks, go on from there, piece by piece.
+    """Yield an object's bytes; after a broken connection, continue range by range.
 
-    What is one piece is read by one call, which stores have a shorter way for.
+    An object of one piece is read by one call, which stores do with fewer requests.
     """
     if 0 < size <= PIECE:
         yield store.get(key)

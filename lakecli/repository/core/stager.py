@@ -1,7 +1,7 @@
-"""Writing to staging areas, in short transactions that add up to one operation of the log.
+"""Write to staging areas, in short transactions that form one operation of the log.
 
-Where another command comes between two of them, what follows is an operation of its own: what is
-undone is always the newest, so the log has to be in the order in which things were written.
+If another command writes between two of them, the rest is a separate operation: undo takes the
+newest first, so the log must have the order of the writes.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from lakecli.staging.area import ClaimedValue
 
 BATCH: Final = 8_192
-"""Records written in one transaction: other processes wait for no more than these."""
+"""Records written in one transaction, for which other processes wait."""
 
 MAX_ATTEMPTS: Final = 64
-"""How often what changes while it is read is read again, at most."""
+"""How often records that change while they are read are read again, at most."""
 
 
 class Seen(NamedTuple):
-    """What a branch had at some paths when it was read.
+    """The state of some paths of a branch when it was read.
 
     Attributes:
         branch: its name.
-        tree: of its head.
-        staged: paths, and what was staged at each: a value, a tombstone, or ``None``.
+        tree: the tree of its head.
+        staged: paths, and the staged value, tombstone, or ``None`` of each.
     """
 
     branch: str
@@ -49,7 +49,7 @@ class Seen(NamedTuple):
 
     @classmethod
     def of(cls, view: View, branch: str, paths: Iterable[bytes]) -> Seen:
-        """Return what the view of a branch has at some paths."""
+        """Return the state of some paths in the view of a branch."""
         staged = [(path, _staged_value(view.txn, view.tokens, path)) for path in paths]
         return cls(branch, view.commit.metarange_id, staged)
 
@@ -62,7 +62,7 @@ def _staged_value(
 
 
 def _is_as_seen(txn: WriteTransaction, repository: Repository, seen: Seen) -> bool:
-    """Tell whether a branch has what was seen; trees are compared as a whole, not read."""
+    """Tell whether a branch is as it was seen; trees are compared by ID, not read."""
     branch = branch_at(repository, txn, seen.branch)
     tokens = (branch.staging_token, *branch.sealed_tokens)
     head = RefStore(txn, repository.key).get_commit(branch.commit_id)
@@ -74,14 +74,14 @@ def _is_as_seen(txn: WriteTransaction, repository: Repository, seen: Seen) -> bo
 
 
 class Stager:
-    """Stages changes on branches of one repository, as one operation if nobody comes between.
+    """Stages changes on branches of one repository, as one operation where possible.
 
     Belongs to one thread at a time.
 
     Args:
-        repository: whose branches.
-        branch: where changes go unless `write` is told otherwise.
-        kind: of the operation, as the log shows it.
+        repository: the repository of the branches.
+        branch: the branch to stage on, unless `write` names another.
+        kind: the kind of the operation, as the log shows it.
     """
 
     def __init__(self, repository: Repository, branch: str, *, kind: str) -> None:
@@ -101,8 +101,8 @@ class Stager:
 
         Args:
             changes: what to stage.
-            branch: where, if not on the stager's own branch.
-            whole: all of it in one transaction, however many there are: nobody sees a part.
+            branch: the branch to stage on, if not the stager's own.
+            whole: stage all changes in one transaction, so that nobody sees a part of them.
 
         Raises:
             NotFound: no such branch.
@@ -123,10 +123,10 @@ class Stager:
 
         Args:
             parts: branches and what to stage on each, in ascending order of paths.
-            seen: what the changes were made from.
+            seen: the state that the changes are based on.
 
         Returns:
-            Whether what was seen is still there; if not, nothing was staged.
+            Whether that state was unchanged; if not, nothing was staged.
 
         Raises:
             NotFound: no such branch.
@@ -141,9 +141,9 @@ class Stager:
         return True
 
     def unstage(self, paths: Sequence[bytes]) -> None:
-        """Make paths, in ascending order, read as they are committed again.
+        """Unstage paths, given in ascending order, so that they read as committed again.
 
-        Where a sealed area has a path too, what is committed is staged over it.
+        If a sealed area has a path too, the committed value is staged over it.
 
         Raises:
             NotFound: no such branch.
@@ -155,7 +155,7 @@ class Stager:
                 pass  # another commit has come between
 
     def _unstage(self, part: Sequence[bytes], *, has_asked: bool) -> bool:
-        """Unstage some paths, unless what they then read as was not claimed."""
+        """Unstage some paths, unless the head has moved since it was claimed."""
         with self._repository.lake.kv.read() as txn:
             view = view_of_branch(self._repository, txn, self._branch)
             head = gate.claim_head(view).id if view.tokens[1:] else None
@@ -192,7 +192,7 @@ class Stager:
                 metadata=None if begun is None else {"continues": begun.id.hex()},
             )
         elif change not in begun.staging:
-            # Another area, or a commit that came to nothing sealed the first one meanwhile.
+            # Another area, or a commit that failed has sealed the first one since.
             self._operation = replace(begun, staging=(*begun.staging, change))
             log.rewrite(txn, self._operation)
         assert self._operation is not None
@@ -218,7 +218,7 @@ def stage_entry(
 
 
 def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> bool:
-    """Unstage one path; return whether a sealed area has it too, and is covered now."""
+    """Unstage one path; return whether its value in a sealed area had to be covered."""
     sealed = any(area.get(txn, each, path) is not None for each in below.tokens)
     if not sealed:
         area.remove(txn, token, path)

@@ -60,10 +60,10 @@ def put_fetched(txn: WriteTransaction, repository: Repository, fetched: Fetched)
 def track(txn: WriteTransaction, repository: Repository, ref: RemoteRef) -> bool:
     """Record the position of a ref in the bucket, and its moves; older ones change nothing.
 
-    A position whose commit this clone lacks is left for the next fetch, which brings it.
+    A position whose commit this clone lacks is left to the next fetch.
 
     Returns:
-        Whether the ref's position is known now.
+        Whether the position is recorded.
     """
     from lakecli.refs.ref_store import RefStore
     from lakecli.remote.known import put_moves

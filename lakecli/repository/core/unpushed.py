@@ -1,8 +1,8 @@
-"""Finding the trees that only this clone's word keeps from garbage collection.
+"""Find the trees that garbage collection cannot know to be in use.
 
-Commits that were never pushed are known to this clone alone, and commits that were pushed may be
-reached by no ref of the bucket any more: what their trees refer to looks like garbage to a
-collector once it is old. Whoever builds on top of them says that they are in use.
+Only this clone knows commits that were never pushed, and pushed commits may no longer be reached by
+a ref in the bucket. Once their trees are old, a collector takes them for garbage. Before building
+on them, this clone claims them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 MOST: Final = 1_000
-"""Commits looked at. Who has more that were never pushed had better push."""
+"""Commits examined at most; of more commits that were never pushed, the oldest are not claimed."""
 
 
 def unreached_trees(
@@ -29,7 +29,7 @@ def unreached_trees(
 ) -> frozenset[MetarangeId]:
     """Return the trees of a commit and of its ancestors, as far as the bucket's refs lack them.
 
-    Where the bucket's refs stand is what was fetched last. The empty tree is not among them.
+    The refs in the bucket are those of the last fetch. The empty tree is not included.
     """
     from lakecli.repository.core import tracking
 
@@ -56,5 +56,5 @@ def unreached_trees(
             unreached = islice(iter_unreached(refs, commit_id, shared), MOST)
             trees.update(commit.metarange_id for commit in unreached)
         except DamagedHistory:
-            continue  # fsck tells of it
+            continue  # fsck reports it
     return frozenset(trees - {EMPTY_TREE})

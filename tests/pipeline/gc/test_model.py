@@ -266,7 +266,7 @@ def no_keeps(patch: pytest.MonkeyPatch) -> None:
 
 def no_waiting(patch: pytest.MonkeyPatch) -> None:
     """Let writers continue while a sweep deletes, and check nothing afterwards."""
-    patch.setattr(GcGuard, "_settle", GcGuard._read)
+    patch.setattr(GcGuard, "_await_sweep", GcGuard._read)
     patch.setattr(collection, "may_have_swept", lambda *_states: False)
 
 
