@@ -74,8 +74,8 @@ def diff_refs(
 
     Args:
         repository: of both refs.
-        left: a ref expression.
-        right: likewise.
+        left: the ref expression of the older side.
+        right: the ref expression of the newer side.
         prefix: only paths that start with it.
         two_way: compare the two trees as they are.
         compare: compares committed trees; this process does by default.

@@ -53,7 +53,9 @@ class Dumped(NamedTuple):
     """A dump that was written.
 
     Attributes:
-        branches: the number of them; `tags` and `commits` likewise.
+        branches: number of branches in the dump.
+        tags: number of tags in the dump.
+        commits: number of commits in the dump.
         lost: what is not in it, with the caller's consent.
     """
 

@@ -33,12 +33,12 @@ def record_object(
     content_type: str | None,
     metadata: Mapping[str, str],
 ) -> Entry:
-    """Stage an entry whose bytes are, and stay, somewhere else; whether they are is not asked.
+    """Stage an entry for an object outside the namespace, without checking that it exists.
 
     Args:
-        repository: where to.
-        branch: likewise.
-        path: likewise.
+        repository: to stage in.
+        branch: to stage on.
+        path: of the entry.
         location: URI of the object, outside the repository's storage namespace.
         size: in bytes.
         checksum: BLAKE3 in 64 hex digits, or the ETag by which its store will know it again.

@@ -87,12 +87,12 @@ def take_in(
     content_type: str | None,
     metadata: Mapping[str, str],
 ) -> tuple[Entry, bool]:
-    """Stage what came by a link.
+    """Stage the object that was uploaded through a PUT link.
 
     Args:
-        repository: whose link it was.
-        branch: where it is staged.
-        path: likewise.
+        repository: that gave the link.
+        branch: to stage on.
+        path: of the entry.
         incoming_id: of the link.
         content_type: instead of what the suffix of the path implies.
         metadata: user metadata.

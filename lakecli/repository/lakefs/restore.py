@@ -51,7 +51,9 @@ class Restored(NamedTuple):
     """What came out of a dump.
 
     Attributes:
-        branches: the number of them; `tags` and `commits` likewise.
+        branches: number of restored branches.
+        tags: number of restored tags.
+        commits: number of restored commits.
         left_out: refs whose names lakecli does not allow.
     """
 
