@@ -226,8 +226,7 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         """
         for _ in range(TRIES):
             with suppress(ConditionFailed), self.translated(key) as full:
-                self.sdk().touch(full)
-                return
+                return self.sdk().touch(full)
         raise replaced(self.uri, key)
 
     def copy(self, source: str, key: str) -> None:
