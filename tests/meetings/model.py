@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.sources import MissingTable
 from lakecli.committed.values import decode_entry
-from lakecli.layout import REFLOG, REFS, unescape_name
+from lakecli.kv.packed import PackedStore
+from lakecli.layout import REFLOG, REFS, pack_key, unescape_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.view import open_view
@@ -60,6 +61,8 @@ class Model:
         self.parents: dict[str, tuple[str, ...]] = {}
         self.places: dict[str, dict[str, Place]] = {person: {} for person in PEOPLE}
         self.known: dict[str, set[str]] = {person: set() for person in PEOPLE}
+        self.packs: dict[str, set[str]] = {person: set() for person in PEOPLE}
+        """The keys of the packs that each clone believes its commits to lie in."""
         self.tags: dict[str, dict[str, str]] = {person: {} for person in PEOPLE}
         self.losses = Losses(world)
         self.pushed: set[str] = set()
@@ -112,7 +115,10 @@ class Model:
                     heads = {each.name: str(each.commit_id) for each in refs.iter_branches()}
                     self.tags[person] = {each.name: each.commit_id for each in refs.iter_tags()}
                     commits = {str(each.id): each for each in refs.iter_commits()}
+                    packed = PackedStore(txn, repository.key)
+                    packs = {packed.find_pack(each.id) for each in commits.values()}
                 self.known[person] = set(commits)
+                self.packs[person] = {pack_key(each) for each in packs if each is not None}
                 for made in sorted(commits.values(), key=lambda each: each.generation):
                     self._learn(repository, made)
             for name in places.keys() - heads.keys():
@@ -208,12 +214,11 @@ class Model:
             return None
 
     def refers_to_lost(self, person: str) -> bool:
-        """Tell whether a commit or a staged change of a person refers to what the bucket lost."""
-        staged = data_keys(
-            checksum for place in self.places[person].values() for checksum in place.staged.values()
-        )
+        """Tell whether a clone's commits, their packs or staged changes are what the bucket lost."""
+        places = self.places[person].values()
+        staged = data_keys(each for place in places for each in place.staged.values())
         return bool(
-            self.losses.missing(staged)
+            self.losses.missing(staged | self.packs[person])
             or any(self.losses.missing(self.objects_of(each)) for each in self.known[person])
         )
 
