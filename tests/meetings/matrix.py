@@ -274,7 +274,10 @@ class Matrix:
         begin = refs(self._beginning(meeting.situation, sync=meeting.sync))
         if alone[1] == begin:
             return False  # the second one moves nothing that the first one reads
+        arrives = meeting.sync and meeting.first[0] == "push"
         for ref in set(begin).union(found, *alone):
+            if arrives and found.get(ref) == alone[0].get(ref):
+                continue  # it was on its way when it was undone: the branch follows it again
             moved = [tree.get(ref) for tree in alone if tree.get(ref) != begin.get(ref)]
             if len(moved) > 1 or found.get(ref) != (*moved, begin.get(ref))[0]:
                 return False

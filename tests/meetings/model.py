@@ -214,7 +214,7 @@ class Model:
             return None
 
     def refers_to_lost(self, person: str) -> bool:
-        """Tell whether a clone's commits, their packs or staged changes are what the bucket lost."""
+        """Tell whether the bucket has lost anything that a clone refers to."""
         places = self.places[person].values()
         staged = data_keys(each for place in places for each in place.staged.values())
         return bool(
