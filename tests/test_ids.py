@@ -60,7 +60,7 @@ FORGERIES: list[Any] = [
 
 
 @pytest.mark.parametrize(("kind", "size"), SIZES)
-def test_what_has_the_grammar_is_one(kind: type[HexId], size: int) -> None:
+def test_a_text_with_the_grammar_is_an_identifier(kind: type[HexId], size: int) -> None:
     text = ("0123456789abcdef" * 4)[:size]
     made = kind(text)
     assert type(made) is kind

@@ -168,6 +168,6 @@ def test_a_tree_of_long_and_odd_paths() -> None:
     assert contents(trees, build(trees, model)) == model
 
 
-def test_a_tree_nobody_wrote_is_an_integrity_error() -> None:
+def test_a_missing_tree_is_an_integrity_error() -> None:
     with pytest.raises(IntegrityError, match="missing from memory:"):
         apply(new_trees(), MetarangeId("0" * 64), [(b"a", value(1))])

@@ -222,7 +222,7 @@ def test_a_namespace_on_this_machine_is_not_cached(tmp_path: Path) -> None:
         assert record.size == (namespace / "_lakefs" / record.id).stat().st_size
 
 
-def test_recent_keeps_what_was_used_last() -> None:
+def test_the_lru_cache_keeps_the_most_recently_used_values() -> None:
     gone: list[str] = []
     recent: LruCache[int, str] = LruCache(10, forget=gone.append)
     recent.put(1, "one", 4)

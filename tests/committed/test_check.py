@@ -173,7 +173,7 @@ def test_a_record_outside_the_bounds() -> None:
     assert any(what.startswith("its keys reach from") for _, what in whats(trees, record))
 
 
-def test_a_value_that_is_no_entry() -> None:
+def test_a_value_that_is_not_an_entry() -> None:
     trees, record = tampered({key(5): encode_value(h(b"x"), b"\xff")})
     assert whats(trees, record)[0][0] == key(5)
 
@@ -237,7 +237,7 @@ def test_a_metarange_of_an_impossible_n() -> None:
     assert any("range_entries" in problem.what for problem in problems)
 
 
-def test_a_range_where_a_metarange_should_be_and_the_other_way_round() -> None:
+def test_a_range_in_place_of_a_metarange_is_reported_and_the_reverse() -> None:
     trees = new_trees()
     tree = build(trees, MODEL)
     record = next(iter_ranges(trees, tree))

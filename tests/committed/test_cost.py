@@ -224,7 +224,7 @@ def test_merge_of_changes_in_one_range(trees: TreeStore, tree: MetarangeId) -> N
     assert fresh.counts.ranges_written == 1
 
 
-def test_what_both_sides_have_in_common_is_not_read(trees: TreeStore, tree: MetarangeId) -> None:
+def test_ranges_that_both_sides_share_are_not_read(trees: TreeStore, tree: MetarangeId) -> None:
     """Both have the same thousand changes; what the source changed besides is all that counts."""
     common: Changes = {key(at): value(-at - 1) for at in range(1000, 2000)}
     other = change(trees, tree, common)

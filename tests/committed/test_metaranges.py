@@ -52,7 +52,7 @@ def test_a_record_is_the_bytes_that_lakefs_writes() -> None:
         bytes(32),
     ],
 )
-def test_what_is_no_id_never_becomes_a_key(name: bytes) -> None:
+def test_a_malformed_id_never_becomes_a_key(name: bytes) -> None:
     with pytest.raises(MalformedValue, match="a range without an ID"):
         decode_range_record(encode_value(name, b""))
 

@@ -109,7 +109,7 @@ class Told:
         self.settled.append({*found, *written})
 
 
-def test_a_writer_settles_what_it_wrote_and_nothing_of_another() -> None:
+def test_a_writer_claims_its_own_tables_only() -> None:
     """Two trees under way at once; the other one's tables are not durable yet."""
     store, guard = RecordingStore(), Told()
     trees = new_trees(store, range_entries=16)
@@ -127,7 +127,7 @@ def test_a_writer_settles_what_it_wrote_and_nothing_of_another() -> None:
 
 
 @pytest.mark.usefixtures("switching")
-def test_what_was_used_last_is_kept_by_many_threads() -> None:
+def test_the_most_recently_used_values_are_kept_by_many_threads() -> None:
     gone: list[int] = []
     recent: LruCache[int, int] = LruCache(100, forget=gone.append)
 

@@ -301,7 +301,7 @@ def test_the_identity_is_that_of_the_design() -> None:
         replace(HELLO, metadata={"::lakefs::client-mtime": "17"}),
     ],
 )
-def test_what_is_no_change(same: Entry) -> None:
+def test_fields_that_do_not_change_the_identity(same: Entry) -> None:
     assert identify(same) == identify(HELLO)
 
 
@@ -316,7 +316,7 @@ def test_what_is_no_change(same: Entry) -> None:
         replace(HELLO, physical_address=data_key(h(b"other").hex())),
     ],
 )
-def test_what_is_a_change(other: Entry) -> None:
+def test_fields_that_change_the_identity(other: Entry) -> None:
     assert identify(other) != identify(HELLO)
 
 
@@ -330,7 +330,7 @@ def test_what_is_a_change(other: Entry) -> None:
         (replace(HELLO, checksum="\udcff"), "checksum"),
     ],
 )
-def test_text_that_is_no_text_is_refused(entry: Entry, what: str) -> None:
+def test_text_that_is_not_utf_8_is_refused(entry: Entry, what: str) -> None:
     with pytest.raises(UsageError, match=f"the {what} is not valid text"):
         encode_entry(entry)
 

@@ -47,7 +47,7 @@ def read_one(directory: Path) -> bytes | None:
 
 
 class TestTransactions:
-    def test_what_was_written_is_there_after_reopening(self, tmp_path: Path) -> None:
+    def test_writes_are_there_after_reopening(self, tmp_path: Path) -> None:
         put_one(tmp_path / "new" / "home", b"1")
         assert read_one(tmp_path / "new" / "home") == b"1"
 
@@ -301,7 +301,7 @@ class TestPlaces:
             LocalStore.open(tmp_path / "home")
         assert "LAKECLI_HOME" in (caught.value.hint or "")
 
-    def test_what_is_no_store(self, tmp_path: Path) -> None:
+    def test_a_file_that_is_not_a_store_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "data.mdb").write_bytes(b"something else\n" * 1000)
         with pytest.raises(IntegrityError, match="damaged") as caught:
             LocalStore.open(tmp_path)

@@ -74,7 +74,7 @@ def test_times_that_have_no_record_are_not_remembered(store: LocalStore) -> None
             assert file_hashes.find(txn, far) is None
 
 
-def test_a_changed_file_replaces_what_was_known_of_it(store: LocalStore) -> None:
+def test_the_hash_of_a_changed_file_replaces_the_old_one(store: LocalStore) -> None:
     changed = replace(OLD, inode=7, size=6)
     with scratch(store) as txn:
         file_hashes.remember_many(txn, [(OLD, DIGEST, NOW)])

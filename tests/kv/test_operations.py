@@ -61,7 +61,7 @@ def test_newest_first_and_each_repository_counts_for_itself(store: LocalStore) -
         assert [each.sequence for each in operations.iter_operations(txn, other)] == [1]
 
 
-def test_an_operation_that_is_not_there(store: LocalStore) -> None:
+def test_a_missing_operation_is_not_found(store: LocalStore) -> None:
     with scratch(store) as txn:
         assert operations.find(txn, REPOSITORY, b"x" * 16) is None
         assert operations.find_oldest(txn, REPOSITORY) is None

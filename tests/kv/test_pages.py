@@ -231,7 +231,7 @@ def test_pages_are_looked_at_after_the_machine_went_down(
     assert calls == [False, False, True, False]
 
 
-def test_an_unclean_end_is_told_with_the_damage(whole: Path, tmp_path: Path) -> None:
+def test_the_error_for_damage_mentions_an_unclean_end(whole: Path, tmp_path: Path) -> None:
     directory = copy(whole, tmp_path / "store")
     record = directory / sentinel.NAME
     record.write_bytes(record.read_bytes().replace(b"closed", b"open"))

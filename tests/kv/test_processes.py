@@ -85,7 +85,7 @@ def test_two_writers_and_a_reader_lose_and_tear_nothing(home: Path) -> None:
         assert sum(1 for _ in txn.scan(Table.COMMITS)) == 600
 
 
-def test_nobody_waits_for_a_writer_but_a_writer(home: Path) -> None:
+def test_only_a_writer_waits_for_a_writer(home: Path) -> None:
     with started("hold-write", home, 100) as other:
         wait_for(other, "inside")
         begun = time.monotonic()

@@ -83,7 +83,7 @@ def test_against_all_reachable_commits(refs: FakeRefs, data: st.DataObject) -> N
     assert set(everything) == reached[left] | reached[right]
 
 
-def test_a_missing_commit_is_told_and_ends_nothing_else() -> None:
+def test_a_missing_commit_is_reported_and_the_walk_continues() -> None:
     refs = graph("a-b, x, b+x-c")
     del refs.commits[id_of("b")]
     found = dict(iter_reached(refs, [id_of("c")]))

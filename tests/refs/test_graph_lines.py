@@ -194,7 +194,7 @@ def test_commits_that_nothing_shown_leads_to_start_columns_of_their_own() -> Non
     assert _draw(list(_log(refs, "e"))[1:]) == _dedent(drawing)
 
 
-def test_what_follows_a_root_does_not_look_like_its_parent() -> None:
+def test_a_line_separates_a_root_from_the_next_commit() -> None:
     refs = graph("a, b-c", minutes={"a": 9})
     commits = [refs.commits[id_of(name)] for name in "acb"]
     assert _draw(commits) == _dedent("""

@@ -89,7 +89,7 @@ def test_after_leaves_out_up_to_and_including() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"stop_at": id_of("d")}])
-def test_after_a_commit_that_is_not_there(options: dict[str, CommitId]) -> None:
+def test_after_refuses_a_commit_that_is_not_in_the_log(options: dict[str, CommitId]) -> None:
     commits = iter_log(graph(MERGED), id_of("f"), after=id_of("z"), **options)  # type: ignore[arg-type]
     with pytest.raises(NotFound, match=f"commit {id_of('z')} is not in the log") as caught:
         next(commits)

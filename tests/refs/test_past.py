@@ -172,7 +172,7 @@ def test_a_ref_of_the_bucket_whose_name_begins_a_commit(refs: FakeRefs, past: Fa
     assert name_of(find(f"{base}@{{u}}", refs, past).commit.id) == "c"
 
 
-def test_what_this_clone_does_not_have(refs: FakeRefs, past: FakePast) -> None:
+def test_a_commit_that_this_clone_lacks_is_not_found(refs: FakeRefs, past: FakePast) -> None:
     past.upstream[RefKind.BRANCH, "main"] = id_of("z")
     with pytest.raises(NotFound, match="this clone does not have") as caught:
         find("main@{u}", refs, past)
@@ -189,7 +189,7 @@ def test_it_is_read_without_staging(refs: FakeRefs, past: FakePast) -> None:
     assert (theirs.branch, theirs.base_id) == (None, id_of("b"))
 
 
-def test_moves_are_not_read_where_nobody_asks(refs: FakeRefs, past: FakePast) -> None:
+def test_moves_are_read_only_if_the_expression_needs_them(refs: FakeRefs, past: FakePast) -> None:
     for text in ("main", "main~1", "main@", "main@{u}"):
         find(text, refs, past)
     assert not past.asked
@@ -220,7 +220,7 @@ def test_it_stood_where_the_last_move_before_went(gaps: list[int], later: int) -
         assert find(f"main@{{{number}}}", refs, past).commit.id == move.after
 
 
-def test_what_is_no_date(refs: FakeRefs, past: FakePast) -> None:
+def test_malformed_dates_are_refused(refs: FakeRefs, past: FakePast) -> None:
     for text in ("main@{}", "main@{soon}", "main@{upstreams}"):
         with pytest.raises(UsageError, match="not a time"):
             find(text, refs, past)

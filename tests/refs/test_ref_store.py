@@ -81,7 +81,7 @@ class TestBranches:
             assert not refs.delete_branch("main")
             assert refs.find_branch("main") is None
 
-    def test_one_that_is_not_there(self, store: LocalStore) -> None:
+    def test_a_missing_name_is_not_found(self, store: LocalStore) -> None:
         with scratch(store) as txn:
             refs = RefStore(txn, REPOSITORY)
             with pytest.raises(NotFound, match="no branch 'dev'"):
@@ -119,7 +119,7 @@ class TestBranches:
             with pytest.raises(UsageError, match="name of 495 bytes"):
                 refs.put_branch(replace(MAIN, name=longest.name + "x"))
 
-    def test_what_a_later_version_added_stays(self, store: LocalStore) -> None:
+    def test_fields_of_a_later_version_are_kept(self, store: LocalStore) -> None:
         with scratch(store) as txn:
             refs = RefStore(txn, REPOSITORY)
             refs.put_branch(MAIN)
@@ -180,7 +180,7 @@ class TestCommits:
             assert refs.find_commit(commit.id) is None
 
     @pytest.mark.parametrize("id", ["", "0a", "x" * 64, "0A" * 32, "0a" * 33])
-    def test_what_is_no_commit_id_names_nothing(self, store: LocalStore, id: str) -> None:
+    def test_a_malformed_commit_id_finds_nothing(self, store: LocalStore, id: str) -> None:
         with pytest.raises(IntegrityError):
             CommitId(id)
         with scratch(store) as txn:

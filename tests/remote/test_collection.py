@@ -21,7 +21,7 @@ def store_with(state: GcState) -> FaultyStore:
     return store
 
 
-def test_a_conflict_of_two_requests_is_no_move(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_request_does_not_change_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
     store = store_with(FIRST)
     seen = look(store)
 

@@ -170,7 +170,7 @@ def test_ours_though_others_moved_on(bucket: Bucket, answer: str) -> None:
     assert result.ref.commit_id == commit(3)
 
 
-def test_the_race_is_lost_though_nobody_answered(bucket: Bucket) -> None:
+def test_the_race_is_lost_even_without_an_answer(bucket: Bucket) -> None:
     advance(bucket.store, 1)
     store = bucket.troubled(("put", Fault("timeout", "later")))
 
@@ -188,7 +188,7 @@ def test_the_race_is_lost_though_nobody_answered(bucket: Bucket) -> None:
 
 
 @pytest.mark.parametrize("effect", ["no", "done", "later"])
-def test_nobody_answers_any_more(bucket: Bucket, effect: str) -> None:
+def test_the_outcome_is_unknown_if_no_read_succeeds(bucket: Bucket, effect: str) -> None:
     advance(bucket.store, 1)
     faults = [("put", Fault("timeout", effect)), *[("get", Fault("timeout"))] * 100]
     store = bucket.troubled(("get", None), *faults)
@@ -211,7 +211,7 @@ def test_a_refused_read_after_a_put_is_unknown_too(bucket: Bucket) -> None:
         apply(store, intent("w", commit(1), commit(2)), retries=PATIENT)
 
 
-def test_what_was_never_sent_is_not_unknown(bucket: Bucket) -> None:
+def test_a_request_that_was_never_sent_is_not_of_unknown_outcome(bucket: Bucket) -> None:
     advance(bucket.store, 32)
     wanted = intent("w", commit(32), commit(33))
     for fault, error in (
@@ -290,7 +290,7 @@ def test_unknown_fields_survive_a_move(bucket: Bucket) -> None:
     assert checked_moves(bucket.store)[0].extra == '{"signed":"x"}'
 
 
-def test_what_is_not_ours_is_not_overwritten(bucket: Bucket) -> None:
+def test_foreign_objects_are_not_overwritten(bucket: Bucket) -> None:
     key = ref_key("branch", "main")
     bucket.store.put(key, b"not ours", ANY)
     with pytest.raises(NotOurs):

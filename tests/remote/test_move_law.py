@@ -129,7 +129,7 @@ plans = st.builds(
     writers=st.lists(plans, min_size=1, max_size=3),
     order=st.lists(st.integers(0, 2), max_size=60),
 )
-def test_each_applied_move_is_made_once_and_told_as_such(
+def test_each_applied_move_is_made_once_and_reported_as_applied(
     earlier: int, writers: list[Plan], order: list[int]
 ) -> None:
     world = World()

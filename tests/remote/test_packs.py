@@ -158,7 +158,7 @@ def test_a_pack_is_a_table_of_lakefs_commits() -> None:
     assert value.startswith(b"\x80\x01" + key)
 
 
-def test_what_is_no_text_is_refused() -> None:
+def test_a_commit_that_is_not_utf_8_is_refused() -> None:
     store = MemoryStore()
     for commit in (
         make("a\udc80"),
@@ -226,7 +226,7 @@ def test_a_pack_of_nothing_but_bad_records_is_damaged() -> None:
         packs.read_pack(store, pack_id)
 
 
-def test_what_is_larger_than_any_pack_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_larger_than_any_pack_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packs, "MAX_PACK_SIZE", 1000)
     reads: list[int | None] = []
 
@@ -301,7 +301,7 @@ def test_what_replaced_a_pack_is_read_though_another_that_a_ref_names_is_gone_to
     assert [pack.id for pack in reading] == [merged]
 
 
-def test_a_pack_that_goes_while_it_is_read_was_replaced() -> None:
+def test_a_pack_deleted_while_it_is_read_was_replaced() -> None:
     store = CountingStore()
     one, two = make("a", metadata={"long": "x" * 5000}), make("b")
     first, second = (packs.write_pack(store, [commit]) for commit in (one, two))

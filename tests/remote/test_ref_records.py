@@ -151,7 +151,7 @@ def with_move(**fields: object) -> bytes:
         with_move(**{"from": "x"}),
     ],
 )
-def test_what_is_no_ref(data: bytes) -> None:
+def test_malformed_refs_are_refused(data: bytes) -> None:
     with pytest.raises(NotOurs, match=r"_lakecli/refs/branches/main was not written by lakecli"):
         parse_ref("branch", "main", data, V)
 
@@ -208,7 +208,7 @@ def test_hostile_documents(name: str) -> None:
         parse_moves("key", DOCUMENTS[name])
 
 
-def test_what_nobody_could_read_is_not_written() -> None:
+def test_a_ref_that_could_not_be_read_is_not_written() -> None:
     ref = parse_ref("branch", "main", json.dumps(FIELDS).encode(), V)
     long = ref.moves[0]._replace(who="x" * 5_000)
     with pytest.raises(Unwritable, match="who"):
@@ -219,7 +219,7 @@ def test_what_nobody_could_read_is_not_written() -> None:
         dump_ref(replace(ref, extra={"new": "x" * (1 << 20)}))
 
 
-def test_what_is_no_json() -> None:
+def test_a_ref_that_is_not_json_is_refused() -> None:
     with pytest.raises(NotOurs, match=r"by lakecli: it is no JSON$"):
         parse_ref("branch", "main", b"", V)
 
@@ -235,6 +235,6 @@ def test_a_ref_of_another_name_or_format() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"{}", b'{"format":1}', b'{"format":1,"moves":[]}', b'{"format":1,"moves":{}}']
 )
-def test_what_is_no_reflog(data: bytes) -> None:
+def test_malformed_reflog_objects_are_refused(data: bytes) -> None:
     with pytest.raises(NotOurs, match="some/key was not written"):
         parse_moves("some/key", data)

@@ -57,7 +57,7 @@ def test_chunks_that_another_version_cut_elsewhere() -> None:
     assert checked_moves(store) == expected
 
 
-def test_chunks_that_somebody_removed_end_it() -> None:
+def test_reading_moves_ends_at_deleted_chunks() -> None:
     store = CountingStore()
     advance(store, 100)
     store.delete([reflog_key("branch", "main", 48)])

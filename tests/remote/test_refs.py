@@ -58,7 +58,7 @@ def test_refs_that_are_not_there() -> None:
     assert [ref.name for ref in read_refs(store, listed)] == [ref.name for ref in listed[1:]]
 
 
-def test_an_object_that_is_no_ref_is_an_error() -> None:
+def test_an_object_that_is_not_a_ref_is_an_error() -> None:
     store = with_refs(40)
     store.put(ref_key("branch", "Ref-9"), b"garbage", ANY)
     with pytest.raises(NotOurs, match="branches/%52ef-9"):
