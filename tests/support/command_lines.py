@@ -6,6 +6,7 @@ is required, a file that must exist), `SPECIAL` says what to type instead.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.cli.describe import describe_all
@@ -116,6 +117,9 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
     (source / "new").write_bytes(b"new")
     (sample.directory / "file").write_bytes(b"file")
     rules.write_text('{"default_retention_days": 30, "branches": []}')
+    manifest = sample.directory / "refs.json"
+    kinds = ("commits", "tags", "branches")
+    manifest.write_text(json.dumps({f"{kind}_meta_range_id": "0" * 64 for kind in kinds}))
     return {
         "branch create": [("branch", "create", f"{uri}/made", "-s", ref)],
         "branch delete": [("branch", "delete", f"{uri}/made", "-y")],
@@ -125,6 +129,8 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
         ],
         "branch reset": [("branch", "reset", ref, "-y")],
         "branch revert": [("branch", "revert", ref, f"{ref}~1", "-y")],
+        "cat-sst": [("cat-sst", "-f", f"{sample.namespace}/_lakecli/repository.json")],
+        "refs-restore": [("refs-restore", uri, "--manifest", str(manifest))],
         "clone": [("clone", sample.namespace, "lakefs://cloned")],
         "commit": [("commit", ref, "-m", "message")],
         "diff": [("diff", ref), ("diff", ref, tag), ("diff", f"{ref}~1", ref, "--two-way")],
