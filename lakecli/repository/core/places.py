@@ -162,7 +162,7 @@ def _row(repository: Repository) -> bytes:
 
 
 def remembered(txn: ReadTransaction, repository: Repository) -> tuple[str, ...]:
-    """Return the places that this clone imported from, staged or was told to trust."""
+    """Return the places that this clone imported from, staged or trusts by a setting."""
     data = txn.get(Table.META, _row(repository))
     return () if data is None else tuple(json.loads(data))
 

@@ -40,7 +40,7 @@ class Presigner:
     Args:
         repository: whose objects.
         now: the moment of signing.
-        expires_in: how long the URLs shall work from then on.
+        expires_in: lifetime of the URLs from then on.
         inline: let browsers show every object, also what they would run.
     """
 
@@ -61,7 +61,7 @@ class Presigner:
         """Return a URL that reads an entry's bytes without credentials.
 
         It answers with the entry's content type and file name, since one data object may serve
-        many paths. Browsers are told to save what they would run, and what is of no known type.
+        many paths. The response makes browsers save objects that they would run or do not know.
 
         Raises:
             Unsupported: the store has no URLs.

@@ -208,8 +208,8 @@ def open_handoff(
     Args:
         repository: whose objects.
         ref: at which ref; a plain branch includes its staging area.
-        prefix: a directory: a slash is put behind it where it is missing.
-        expires_in: how long they shall work, from now on.
+        prefix: a directory; a missing slash is appended.
+        expires_in: lifetime of the URLs.
         inline: let browsers show every object, also what they would run.
 
     Raises:

@@ -2,7 +2,7 @@
 
 The names in them are data to whoever runs them: ASCII in single quotes for the shell, JSON in
 comments for Python. A name that cannot be that of a file below a directory is in a script for
-people only: it is told, and not obeyed.
+people only: it is reported and skipped.
 """
 
 from __future__ import annotations

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PARALLELISM: Final = 16
-"""How many objects are looked for at a time."""
+"""Objects checked at a time."""
 
 SAMPLE: Final = 16
-"""How many young data objects are looked for before others of their age are trusted."""
+"""Young data objects that are checked before others of their age are trusted."""
 
 BATCH: Final = 10_000
-"""How many data objects are looked for one by one, at most; for more the namespace is listed."""
+"""Data objects checked one by one, at most; for more the namespace is listed."""
 
 LISTED_FROM: Final = 2_000
 """The number of ranges and metaranges from which listing all is faster than asking for each."""
@@ -112,7 +112,7 @@ def _missing_tables(repository: Repository, commits: Sequence[Commit]) -> list[s
         for commit, parents in _with_parents(repository, commits)
         if commit.metarange_id and commit.metarange_id not in parents
     }
-    # They are looked for before they are read, which may find them in the cache only.
+    # They are checked in the store first, because a read may find them in the cache only.
     missing = _absent(repository.store, map(sstable_key, new))
     if missing:
         return missing
