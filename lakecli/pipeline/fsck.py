@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PART_OBJECTS: Final = 500
 PART_BYTES: Final = 256 << 20
-"""Limits of one part; a data object that is larger than this is a part by itself."""
+"""Limits of one part; a larger data object is the only one of its part."""
 
 PART_RANGES: Final = 8
 
@@ -42,7 +42,7 @@ _REFERENCE: Final = 40
 
 
 class Read(NamedTuple):
-    """A range without problems of its own.
+    """A range without problems.
 
     Attributes:
         entries: number of entries.

@@ -68,12 +68,12 @@ def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
 
 def _is_new_enough(java: Path) -> bool:
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [java, "-version"], capture_output=True, timeout=_TIMEOUT, check=True, text=True
         )
     except (OSError, subprocess.SubprocessError):
         return False
-    found = _VERSION.search(told.stderr)
+    found = _VERSION.search(output.stderr)
     return found is not None and int(found[1]) >= OLDEST
 
 

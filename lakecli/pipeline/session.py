@@ -119,13 +119,13 @@ def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
         raise Unsupported(f"Spark does not start: {gist(str(error))}", hint=f"see {log}") from error
     except Exception as error:
         master = settings["spark.master"]
-        told = gist(str(error))
-        if "stopped SparkContext" in told or "master" in told.lower():
+        reason = gist(str(error))
+        if "stopped SparkContext" in reason or "master" in reason.lower():
             raise Unreachable(
                 f"Spark does not answer at {master}", hint=f"check --master, and see {log}"
             ) from error
         raise UsageError(
-            f"Spark does not start: {told}", hint=f"check --master and --conf, and see {log}"
+            f"Spark does not start: {reason}", hint=f"check --master and --conf, and see {log}"
         ) from error
 
 
@@ -133,8 +133,8 @@ def _last_words(log: Path) -> str:
     """Return the line of Spark's log that says why it did not start."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     raised = [found[1] for line in lines if (found := _UNCAUGHT.match(line))]
-    told = [line for line in lines if line.strip() and not _CHATTER.match(line)]
-    return next(iter(raised + told), "Java exited without a message").strip()
+    others = [line for line in lines if line.strip() and not _CHATTER.match(line)]
+    return next(iter(raised + others), "Java exited without a message").strip()
 
 
 def with_attempts(master: str) -> str:

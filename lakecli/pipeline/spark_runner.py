@@ -13,8 +13,9 @@ import re
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
 from lakecli.errors import LakeError, Unreachable, Unsupported
 from lakecli.pipeline.errors_as_json import dump_error, find_carried, load_error
@@ -50,19 +51,13 @@ class Failed(NamedTuple):
     error: str
 
 
-class Apply(Generic[P, R]):
-    """Applies a task to a numbered part on an executor."""
-
-    def __init__(self, task: Callable[[P], R]) -> None:
-        self._task = task
-
-    def __call__(self, numbered: tuple[int, P]) -> tuple[int, R | Failed]:
-        """Return the part's number and its result."""
-        number, part = numbered
-        try:
-            return number, self._task(part)
-        except LakeError as error:
-            return number, Failed(dump_error(error))
+def apply(task: Callable[[P], R], numbered: tuple[int, P]) -> tuple[int, R | Failed]:
+    """Apply a task to a numbered part on an executor; return the number and the result."""
+    number, part = numbered
+    try:
+        return number, task(part)
+    except LakeError as error:
+        return number, Failed(dump_error(error))
 
 
 class SparkRunner(ClosedOnExit):
@@ -114,11 +109,10 @@ class SparkRunner(ClosedOnExit):
 
     def run(self, task: Callable[[P], R], parts: Iterable[P]) -> Iterator[tuple[P, R]]:
         """Yield (part, result) as parts finish; see `Runner.run`."""
-        apply = Apply(task)
 
         def job(batch: list[P]) -> Iterator[tuple[P, R]]:
             slices = self.context.parallelize(list(enumerate(batch)), len(batch))
-            for number, result in slices.map(apply).collect():
+            for number, result in slices.map(partial(apply, task)).collect():
                 yield batch[number], opened(result)
 
         rest = iter(parts)

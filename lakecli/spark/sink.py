@@ -141,8 +141,8 @@ class Sink:
     """
 
     def __init__(self, location: StoreLocation, shape: Shape, write_id: str) -> None:
-        self._location = location
-        self._shape = shape
+        self.location = location
+        self.shape = shape
         self._write_id = write_id
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -163,23 +163,13 @@ class Sink:
             task_files = _Task(self, task, Path(directory))
             for batch in batches:
                 task_files.add(batch)
-            if task == 0 and not self._shape.partition_by and task_files.is_empty:
+            if task == 0 and not self.shape.partition_by and task_files.is_empty:
                 task_files.begin("")
             return task_files.finish()
 
-    @property
-    def location(self) -> StoreLocation:
-        """The repository's namespace."""
-        return self._location
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of the files."""
-        return self._shape
-
     def name(self, task: int, number: int) -> str:
         """Return the name of a task's file."""
-        return f"part-{task:05d}-{self._write_id}-c{number:03d}{self._shape.extension}"
+        return f"part-{task:05d}-{self._write_id}-c{number:03d}{self.shape.extension}"
 
 
 class _Task:

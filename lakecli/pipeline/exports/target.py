@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
 from lakecli.errors import Refused, UsageError
 from lakecli.model import CLIENT_METADATA_PREFIX
@@ -68,43 +68,9 @@ class Changed(Refused):
         super().__init__("it was changed at the destination, so it was not deleted")
 
 
-class Target(Protocol):
-    """The destination of an export. `find` is called in path order, by one thread at a time."""
-
-    def find(self, name: bytes) -> ObjectInfo | None:
-        """Return the entry of a name in a listing, if there is one."""
-
-    def state_of(self, item: Item, found: ObjectInfo | None) -> State:
-        """Compare an object with what the destination has in its place."""
-
-    def write(self, item: Item, pieces: Iterator[bytes]) -> bool:
-        """Write an object; return whether its metadata was written too.
-
-        Raises:
-            UsageError: the destination cannot hold an object of this name.
-        """
-
-    def may_copy(self, source: ObjectStore) -> bool:
-        """Return whether the store may be able to copy objects from a source on its side."""
-
-    def copy(self, item: Item, source: ObjectStore, key: str) -> bool:
-        """Have the store copy an object; return whether it did."""
-
-    def is_there(self, item: Item, found: ObjectInfo | None) -> bool:
-        """Return whether there is something to delete.
-
-        Raises:
-            Changed: the destination has another object than the earlier export wrote.
-        """
-
-    def delete(self, item: Item) -> None:
-        """Delete an object."""
-
-    def close(self) -> None:
-        """Release what is open."""
-
-
-def open_target(uri: str, region: str, *, check: Callable[[], None]) -> Target:
+def open_target(
+    uri: str, region: str, *, check: Callable[[], None]
+) -> DirectoryTarget | BucketTarget:
     """Return the target of a destination.
 
     Args:
@@ -138,7 +104,7 @@ class DirectoryTarget:
         return self._compare(item.name, item.entry)
 
     def write(self, item: Item, pieces: Iterator[bytes]) -> bool:
-        """Write a file; create a directory for a name that ends in a slash."""
+        """Write a file, or create a directory for a name that ends in a slash; return ``True``."""
         assert item.entry is not None
         if item.name.endswith(b"/"):
             self._destination.make_directory(item.name[:-1])
@@ -157,7 +123,11 @@ class DirectoryTarget:
         return False
 
     def is_there(self, item: Item, found: ObjectInfo | None) -> bool:
-        """Compare a file with what the earlier export wrote."""
+        """Compare a file with what the earlier export wrote; return whether it is there.
+
+        Raises:
+            Changed: the file is another one.
+        """
         del found
         assert item.old is not None
         if item.name.endswith(b"/"):
@@ -187,7 +157,7 @@ class DirectoryTarget:
 
 
 class BucketTarget:
-    """A prefix of a bucket."""
+    """A prefix of a bucket. `find` is called in path order, by one thread at a time."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -216,7 +186,14 @@ class BucketTarget:
         return State.SAME if carried == item.identity else State.DIFFERENT
 
     def write(self, item: Item, pieces: Iterator[bytes]) -> bool:
-        """Send an object: a small one after it is verified, a large one while it is read."""
+        """Send an object: a small one after it is verified, a large one while it is read.
+
+        Returns:
+            Whether its metadata was written too.
+
+        Raises:
+            UsageError: the destination cannot hold an object of this name.
+        """
         assert item.entry is not None
         body = b"".join(pieces) if item.entry.size <= WHOLE else cast("BinaryIO", _Held(pieces))
         metadata, is_whole = self._metadata(item)
@@ -246,7 +223,14 @@ class BucketTarget:
         )
 
     def is_there(self, item: Item, found: ObjectInfo | None) -> bool:
-        """Compare an object with what the earlier export wrote, without reading it."""
+        """Compare an object with what the earlier export wrote, without reading it.
+
+        Returns:
+            Whether there is an object to delete.
+
+        Raises:
+            Changed: the object is another one.
+        """
         assert item.old is not None
         if found is None:
             return False

@@ -129,8 +129,8 @@ def _only_present(batch: Any, layout: Layout) -> Any:  # noqa: ANN401
 
         flags = batch.column(name)
         if not pa.types.is_boolean(flags.type):
-            told = [text.lower() == TRUE for text in bytes_of(_as_binary(flags).fill_null(b""))]
-            flags = pa.array(told, pa.bool_())
+            values = [text.lower() == TRUE for text in bytes_of(_as_binary(flags).fill_null(b""))]
+            flags = pa.array(values, pa.bool_())
         else:
             flags = flags.fill_null(wanted)
         if not wanted:

@@ -176,14 +176,14 @@ def groups_of(files: Sequence[ManifestFile], layout: Layout) -> list[Group]:
             column = names.index(layout.path)
             for number in range(metadata.num_row_groups):
                 group = metadata.row_group(number)
-                told = group.column(column).statistics
-                has_both = told is not None and told.has_min_max
+                statistics = group.column(column).statistics
+                has_both = statistics is not None and statistics.has_min_max
                 groups.append(
                     Group(
                         Piece(file, layout, (number,)),
                         group.num_rows,
-                        _bytes(told.min) if has_both else None,
-                        _bytes(told.max) if has_both else None,
+                        _bytes(statistics.min) if has_both else None,
+                        _bytes(statistics.max) if has_both else None,
                     )
                 )
     return groups

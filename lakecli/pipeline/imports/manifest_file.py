@@ -67,9 +67,9 @@ def opened(file: ManifestFile) -> Iterator[BinaryIO]:
     try:
         yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if file.is_gzip else stream
     except problems as error:
-        told = str(error).splitlines()
+        lines = str(error).splitlines()
         raise IntegrityError(
-            f"cannot read {file.uri} as {file.kind}: {told[0] if told else 'it ends too soon'}",
+            f"cannot read {file.uri} as {file.kind}: {lines[0] if lines else 'it ends too soon'}",
             hint="a manifest is Parquet, CSV with a line of names, or JSON lines",
         ) from error
     finally:

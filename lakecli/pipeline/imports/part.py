@@ -203,8 +203,8 @@ class Said:
     def noted(self, rows: Iterator[Rows]) -> Iterator[Rows]:
         """Yield rows unchanged, and add them to the digest."""
         for piece in rows:
-            told = [piece.sizes, piece.seconds, list(map(len, piece.keys))]
-            self._hasher.update(json.dumps(told).encode())
+            fields = [piece.sizes, piece.seconds, list(map(len, piece.keys))]
+            self._hasher.update(json.dumps(fields).encode())
             self._hasher.update(b"".join(piece.keys))
             self._hasher.update(b" ".join(piece.checksums))
             self._hasher.update(b" ".join(piece.addresses))
