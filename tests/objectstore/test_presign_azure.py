@@ -212,7 +212,7 @@ def test_urls_end_with_the_delegated_key(login: tuple[AzureStore, SecureServer])
 
 def test_a_sas_token_cannot_sign(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=2025&sig=secret")
-    with pytest.raises(Unsupported, match="a signature and no key") as raised:
+    with pytest.raises(Unsupported, match="a SAS token and no key") as raised:
         AzureStore("account", "container").presign("k", GET, now=NOW)
     assert "secret" not in raised.value.message
     assert "AZURE_STORAGE_KEY" in str(raised.value.hint)

@@ -152,7 +152,7 @@ class AzureClient:
         The store deletes uncommitted blocks after a week.
         """
         blob = self._blob(name)
-        # All uploads of a blob share one set of blocks, so each upload needs names of its own.
+        # All uploads of a blob share one set of blocks, so each upload uses unique names.
         upload = uuid4().hex
 
         def stage(number: int, part: bytes) -> BlobBlock:

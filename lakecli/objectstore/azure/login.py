@@ -29,7 +29,7 @@ DOMAIN: Final = "core.windows.net"
 
 HOW_TO_LOG_IN: Final = (
     f"set {CONNECTION_STRING}, or {ACCOUNT} and {KEY}, or {SAS_TOKEN}, or run `az login`; on a "
-    "machine of Azure with an identity of its own, set "
+    "machine of Azure that has a managed identity, set "
     "AZURE_TOKEN_CREDENTIALS=ManagedIdentityCredential"
 )
 

@@ -340,9 +340,9 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> Client:
 def _explained(answer: requests.Response) -> GoogleAPICallError:
     """Return the SDK's error for a response of the XML API, with its code and message."""
     try:
-        told = fromstring(answer.content)  # noqa: S314 - by the store that holds all our data
-        code = told.findtext("{*}Code") or ""
-        texts = (told.findtext("{*}Message"), told.findtext("{*}Details"))
+        document = fromstring(answer.content)  # noqa: S314 - from the store that holds all data
+        code = document.findtext("{*}Code") or ""
+        texts = (document.findtext("{*}Message"), document.findtext("{*}Details"))
     except SyntaxError:
         code, texts = "", (None, None)
     text = " ".join(each for each in texts if each)

@@ -176,7 +176,7 @@ class _Body:
 
 def _parsed(answer: Response) -> Element:
     try:
-        return fromstring(answer.content)  # noqa: S314 - by the store that holds all our data
+        return fromstring(answer.content)  # noqa: S314 - from the store that holds all data
     except SyntaxError as error:
         raise Unreachable("the response of the store was cut off", hint="repeat the command") from (
             error

@@ -174,7 +174,7 @@ class DirectRequests:
 
 
 def _is_undamaged(body: bytes, headers: Mapping[str, str]) -> bool:
-    """Compare a body with the checksums that came with it; the SDK tells what is wrong."""
+    """Compare a body with the checksums that came with it; the SDK reports what is wrong."""
     for name, compute in _CHECKSUMS.items():
         expected = headers.get(f"x-amz-checksum-{name}")
         # With a hyphen it is a checksum of the checksums of parts.
