@@ -68,14 +68,14 @@ def diff_refs(
 ) -> Iterator[Iterator[Difference]]:
     """Open the stream of differences between two refs, in path order.
 
-    Without `two_way`, it is what merging `right` into `left` would change, conflicts included, and
-    uncommitted changes are ignored. With it, it is the plain difference of the two trees, where
-    ``branch$`` on the right includes what is staged there.
+    Without `two_way`, they are what merging `right` into `left` would change, conflicts included;
+    uncommitted changes are ignored. With it, they are the plain differences of the two trees, where
+    ``branch$`` on the right includes its staged changes.
 
     Args:
-        repository: of both refs.
-        left: the ref expression of the older side.
-        right: the ref expression of the newer side.
+        repository: the repository of both refs.
+        left: a ref expression; without `two_way`, the destination.
+        right: a ref expression; without `two_way`, the source.
         prefix: only paths that start with it.
         two_way: compare the two trees as they are.
         compare: compares committed trees; this process does by default.

@@ -162,7 +162,7 @@ def _row(repository: Repository) -> bytes:
 
 
 def remembered(txn: ReadTransaction, repository: Repository) -> tuple[str, ...]:
-    """Return the places that this clone imported from, staged or trusts by a setting."""
+    """Return the places that this clone imported from, staged, or was allowed to read."""
     data = txn.get(Table.META, _row(repository))
     return () if data is None else tuple(json.loads(data))
 

@@ -1,4 +1,4 @@
-"""Signing URLs of entries, wherever their bytes lie."""
+"""Presign URLs of entries, inside or outside the namespace."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _SHOWN: Final = re.compile(
     r"( *; *charset=[a-z0-9-]+)?",
     re.ASCII | re.IGNORECASE,
 )
-"""Content types that browsers show without running anything in them."""
+"""Content types that a browser shows without running code in them."""
 
 
 def is_shown(content_type: str) -> bool:
-    """Tell whether a browser shows this content type without running what is in the object."""
+    """Tell whether a browser shows this content type without running code in it."""
     return _SHOWN.fullmatch(content_type) is not None
 
 
 class Presigner:
-    """Signs URLs that read the objects of one repository, all as of one moment.
+    """Presigns URLs for the objects of one repository, all as of one moment.
 
-    Nothing is asked of the storage namespace. Of a bucket elsewhere in S3 the region is asked,
-    once, since signatures are made for it.
+    Sends no request to the storage namespace. For another bucket in S3 it requests the region once,
+    since a signature is valid for one region.
 
     Args:
-        repository: whose objects.
+        repository: the repository of the objects.
         now: the moment of signing.
-        expires_in: lifetime of the URLs from then on.
-        inline: let browsers show every object, also what they would run.
+        expires_in: how long the URLs are valid from then on.
+        inline: let browsers show every object, even one whose code they would run.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class Presigner:
     def presign(self, path: bytes, entry: Entry) -> PresignedUrl:
         """Return a URL that reads an entry's bytes without credentials.
 
-        It answers with the entry's content type and file name, since one data object may serve
-        many paths. The response makes browsers save objects that they would run or do not know.
+        The response has the entry's content type and file name, since one data object may serve
+        many paths. Browsers save objects whose code they would run, and those of unknown type.
 
         Raises:
             Unsupported: the store has no URLs.

@@ -1,4 +1,4 @@
-"""Handing data over to people who have no lakecli, and taking in what they send.
+"""Hand data over to people without lakecli, and take in what they send.
 
 ::
 
@@ -12,6 +12,6 @@ manifests, lists for other programs, a page, download scripts. ``partner/`` hold
 scripts are made of. `check` compares a manifest with the present, `incoming` takes in what came by
 PUT links, and `foreign` records objects that lie elsewhere.
 
-URLs are secrets: whoever has one can read its object until it ends. They are written where they
-were asked for, into files that only their owner can read, and nowhere else.
+URLs are secrets: everybody who has one can read its object until it expires. They are written only
+where the user asked for them, into files that only their owner can read.
 """

@@ -1,4 +1,4 @@
-"""Comparing a manifest with the present: what has ended, and what is no longer the same."""
+"""Compare a manifest with the present: which URLs have expired, and which objects have changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
-    """What became of an object since the manifest was written."""
+    """The state of an object since the manifest was written."""
 
     SAME = "same"
     CHANGED = "changed"
@@ -32,9 +32,10 @@ class Checked:
     """One object of a manifest.
 
     Attributes:
+        path: its path.
         state: by size and checksum, at the ref as it was typed.
-        expires_at: when its URL ends or ended.
-        left: how long that is from now; negative where it is over.
+        expires_at: when its URL expires or expired.
+        left: the time until then; negative if it has expired.
     """
 
     path: bytes
@@ -44,19 +45,19 @@ class Checked:
 
     @property
     def is_expired(self) -> bool:
-        """Whether the URL has ended."""
+        """Whether the URL has expired."""
         return self.left.total_seconds() <= 0
 
     @property
     def is_fine(self) -> bool:
-        """Whether the URL still works, and gives what the ref has."""
+        """Whether the URL is valid, and the object is the one at the ref."""
         return self.state is State.SAME and not self.is_expired
 
 
 def check(
     repository: Repository, source: Source, items: Iterable[Item], *, now: datetime
 ) -> Iterator[Checked]:
-    """Yield what became of each object, in the manifest's order; no store is asked.
+    """Yield the state of each object, in the manifest's order; no store is read.
 
     Raises:
         Refused: the manifest is of another repository that has the same name.

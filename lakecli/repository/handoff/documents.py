@@ -1,7 +1,7 @@
-"""Links written down: one document in one format, put together while the links stream by.
+"""Documents that list links, in one of several formats, written while the links stream.
 
-What a document begins with needs what is known at the end, such as when the first link ends, so
-its middle waits in a temporary file.
+The head of a document needs facts that are known only at the end, such as when the first link
+expires. So the middle is kept in a temporary file.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from lakecli.repository.handoff.links import Header, Link, Totals
 
 IN_MEMORY: Final = 4 << 20
-"""Bytes of a document's middle that are not worth a temporary file."""
+"""Bytes of a document's middle that are kept in memory."""
 
 
 class Writer(Protocol):
     """One format; a writer writes one document.
 
     Attributes:
-        left_out: (path, why) of links that the format or a file system has no name for. They are
-            missing in the document, or it says so where they should be.
+        left_out: (path, why) of links whose names the format or a file system does not allow.
+            The document lacks them, or lists them as failures.
     """
 
     left_out: list[tuple[bytes, str]]
 
     def link(self, link: Link) -> bytes:
-        """Return what stands for one link; called for each, in path order, before `head`."""
+        """Return the text of one link; called for each, in path order, before `head`."""
 
     def head(self, header: Header, totals: Totals) -> bytes:
-        """Return what the document begins with."""
+        """Return the beginning of the document."""
 
     def tail(self, header: Header, totals: Totals) -> bytes:
-        """Return what it ends with."""
+        """Return the end of the document."""
 
 
 class Format(NamedTuple):
-    """One row of the table: where a format's writer is, and the suffixes that mean it."""
+    """A format: the module and class of its writer, and its file suffixes."""
 
     module: str
     writer: str
@@ -61,13 +61,13 @@ FORMATS: Final = {
     "aria2": Format("lists", "Aria2Input", (".aria2",)),
     "html": Format("page", "Page", (".html", ".htm")),
 }
-"""Every form of a manifest."""
+"""The formats of a manifest."""
 
 SCRIPTS: Final = {
     "sh": Format("scripts", "ShellScript", ()),
     "py": Format("scripts", "PythonScript", (".py",)),
 }
-"""Every form of a download script; a file of any suffix but Python's is one for the shell."""
+"""The formats of a download script; a file is a shell script unless it has Python's suffix."""
 
 
 def new_writer(format_: Format) -> Writer:
@@ -106,7 +106,7 @@ class Document:
         self._middle = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed by `close`
 
     def close(self) -> None:
-        """Forget what was put together."""
+        """Delete the temporary file."""
         self._middle.close()
 
     def __enter__(self) -> Self:
@@ -119,7 +119,7 @@ class Document:
 
     @property
     def left_out(self) -> list[tuple[bytes, str]]:
-        """What the document does not hold, and why."""
+        """The paths that the document does not hold, and why."""
         return self._writer.left_out
 
     def add(self, link: Link) -> None:
@@ -139,9 +139,9 @@ class OutputFile:
     """A file that only its owner can read, and that appears when it is complete.
 
     Attributes:
-        path: replaced if it is there already. What is no regular file, such as a terminal or a
-            pipe, is written to instead.
-        mode: of the new file.
+        path: replaced if it exists. Other than a regular file, such as a terminal or a pipe, is
+            written to directly.
+        mode: the permissions of the new file.
     """
 
     path: Path

@@ -1,4 +1,4 @@
-"""Recording an object that lies elsewhere, without copying or reading it."""
+"""Record an object outside the namespace, without copying or reading it."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def record_object(
     content_type: str | None,
     metadata: Mapping[str, str],
 ) -> Entry:
-    """Stage an entry for an object outside the namespace, without checking that it exists.
+    """Stage an entry whose bytes stay outside the namespace; they are not checked.
 
     Args:
-        repository: to stage in.
-        branch: to stage on.
-        path: of the entry.
+        repository: the repository.
+        branch: the branch to stage on.
+        path: the path to stage at.
         location: URI of the object, outside the repository's storage namespace.
         size: in bytes.
         checksum: BLAKE3 in 64 hex digits, or the ETag by which its store will know it again.
@@ -83,10 +83,10 @@ def record_object(
 
 
 def check_plain(location: str) -> None:
-    """Refuse a location with a query, a fragment or credentials: it is recorded for all to read.
+    """Refuse a location with a query, a fragment or credentials: every clone can read it.
 
     Raises:
-        UsageError: it has one. The location is not repeated, since it may be a secret.
+        UsageError: it has one. The error does not show the location, which may be a secret.
     """
     authority = location.partition("://")[2].partition("/")[0]
     for mark, what in (("?", "a query"), ("#", "a fragment")):

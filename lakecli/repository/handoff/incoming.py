@@ -87,19 +87,18 @@ def take_in(
     content_type: str | None,
     metadata: Mapping[str, str],
 ) -> tuple[Entry, bool]:
-    """Stage the object that was uploaded through a PUT link.
+    """Stage the object that was sent to a link.
 
     Args:
-        repository: that gave the link.
-        branch: to stage on.
-        path: of the entry.
-        incoming_id: of the link.
-        content_type: instead of what the suffix of the path implies.
+        repository: the repository of the link.
+        branch: the branch to stage on.
+        path: the path to stage at.
+        incoming_id: the ID of the link.
+        content_type: replaces the type that the suffix of the path implies.
         metadata: user metadata.
 
     Returns:
-        The entry, and whether something else has come by the same link meanwhile, which stays
-        where it is.
+        The entry, and whether another object was sent to the same link since; that one is kept.
 
     Raises:
         NotFound: no such branch, or nothing has come.

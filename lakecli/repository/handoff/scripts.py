@@ -1,8 +1,7 @@
-"""Download scripts that carry everything with them: what to fetch, and how to verify it.
+"""Self-contained download scripts: what to download, and how to verify it.
 
-The names in them are data to whoever runs them: ASCII in single quotes for the shell, JSON in
-comments for Python. A name that cannot be that of a file below a directory is in a script for
-people only: it is reported and skipped.
+The names in a script are data, never code: ASCII in single quotes for the shell, JSON in comments
+for Python. A name that no file below a directory can have is only printed as a failure.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from lakecli.repository.handoff.links import Header, Link, Totals
 
 CHUNK: Final = 1_024
-"""Objects that a shell takes in at a time: it keeps them all in memory, once for every worker."""
+"""Objects in one chunk of a shell script, which each worker keeps in memory."""
 
 _MD5_ETAG: Final = re.compile(r"[0-9a-f]{32}(-[0-9]{1,5})?")
 """ETags of S3's form; others are not compared, since stores have several for one object."""
@@ -44,7 +43,7 @@ def _is_md5_etag(etag: str) -> bool:
 
 
 def _part_id(link: Link) -> str:
-    """Return the name of an object while it is not complete: that of these bytes at this path."""
+    """Return the name of an incomplete object, unique for its path and checksum."""
     return h(link.path + b"\0" + link.checksum.encode())[:_ID_SIZE].hex()
 
 
@@ -59,7 +58,7 @@ def _about(header: Header, totals: Totals) -> list[str]:
 
 
 class ShellScript:
-    """Writes a script for POSIX's shell and curl."""
+    """Writes a script for a POSIX shell and curl."""
 
     def __init__(self) -> None:
         self.left_out: list[tuple[bytes, str]] = []
@@ -69,7 +68,7 @@ class ShellScript:
     def link(self, link: Link) -> bytes:
         """Return the call that downloads an object."""
         if not link.name:
-            return b""  # it stands for the directory itself
+            return b""  # the directory itself
         self._count += 1
         start = "" if self._in_chunk else "objects() {\n"
         self._in_chunk += 1
@@ -146,8 +145,8 @@ elif sys.argv[1:]:
 else:
     print(blake3_of(sys.stdin.buffer) + "  -")
 """
-"""What the shell has Python do: print digests as b3sum does, also of names as `shell_word` writes
-them."""
+"""The Python program of the shell script: prints digests as b3sum does, also for names that
+`shell_word` wrote."""
 
 
 class PythonScript:
@@ -158,9 +157,9 @@ class PythonScript:
         self._count = 0
 
     def link(self, link: Link) -> bytes:
-        """Return the comment that tells of an object."""
+        """Return the comment that lists an object."""
         if not link.name:
-            return b""  # it stands for the directory itself
+            return b""  # the directory itself
         self._count += 1
         problem = problem_of(link.name)
         fields: dict[str, object] = {"name": os.fsdecode(link.name)}
