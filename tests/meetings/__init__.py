@@ -1,7 +1,12 @@
 """What happens when two commands meet: the matrix of all that write, and a long-lived team.
 
-- `world`: two machines on one bucket in memory, which can be put back to where a test began.
+- `world`: machines on one bucket in memory, restored to snapshots.
+- `hook`: callbacks before each durable step.
 - `arguments`: a command line for every command of the table, made from what it declares.
-- `observe`: what two runs have to agree on.
-- `matrix`: one command paused at a step while another one runs, against the serial orders.
+- `situations`: where two commands begin.
+- `observe`, `outcomes`: what a user can see afterwards, and when two outcomes agree.
+- `matrix`: one command paused at a step while another one runs, compared with the serial orders.
+- `model`, `losses`: what the team should see, and what a bucket may lose.
+- `team`, `life`: commands of three people, chosen at random.
+- `mutants`: fixes taken out, each with a story that shows the defect.
 """
