@@ -21,7 +21,8 @@ from tests.support.command_lines import Sample, command_lines
 from tests.support.forge import Namespace
 from tests.support.forgeries import DOCUMENTS, VALUES
 from tests.support.golden import Cli
-from tests.support.jail import SECRET, Jail, no_waiting
+from tests.support.jail import SECRET, Jail
+from tests.support.waits import skip_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -311,7 +312,7 @@ class Prison:
                 if known:
                     cli.ok("clone", NAMESPACE, "lakefs://demo")
         self.others = {key: stored.body for key, stored in jail.bucket(OTHER).objects.items()}
-        no_waiting(patch)
+        skip_waits(patch)
 
     def use(self, root: Path) -> None:
         self.patch.setenv("HOME", str(root / "home"))

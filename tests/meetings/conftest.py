@@ -12,6 +12,7 @@ import pytest
 from tests.meetings.hook import Hook
 from tests.meetings.matrix import Matrix
 from tests.meetings.world import Machines
+from tests.support.waits import skip_waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,6 @@ def matrix(_world: tuple[Matrix, Hook], monkeypatch: pytest.MonkeyPatch) -> Matr
     """Return the matrix, which remembers the outcomes of serial orders from test to test."""
     matrix, hook = _world
     hook.install(monkeypatch)
-    hook.skip_waiting(monkeypatch)
+    skip_waits(monkeypatch)
     hook.build_once(monkeypatch)
     return matrix

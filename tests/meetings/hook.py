@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import functools
-import threading
-import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.cli import build
 from lakecli.kv import environment
 from lakecli.kv.env import LocalStore
 from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.repository.core.gc_guard import GcGuard
-from lakecli.repository.sharing import publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,21 +52,6 @@ class Hook:
         """Build each command's parser once, and look up the file system of a home only once."""
         monkeypatch.setattr(build, "build", functools.cache(build.build))
         monkeypatch.setattr(environment, "_refuse_network", lambda _directory: None)
-
-    def skip_waiting(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Skip waits in the main thread: the paused command cannot go on while another waits.
-
-        Other threads still sleep: Spark's gateway polls, and would use a whole processor.
-        """
-        sleep = time.sleep
-
-        def no_sleep(seconds: float) -> None:
-            if threading.current_thread() is not threading.main_thread():
-                sleep(seconds)
-
-        monkeypatch.setattr(time, "sleep", no_sleep)
-        monkeypatch.setattr(publish, "sleep", no_sleep)
-        monkeypatch.setitem(cast("Any", GcGuard.__init__).__kwdefaults__, "sleep", no_sleep)
 
     def _counted(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*args: Any, **kwargs: Any) -> Any:

@@ -23,6 +23,7 @@ from tests.meetings.hook import Hook
 from tests.meetings.model import PEOPLE
 from tests.meetings.team import Team, bucket_copy, days, operations
 from tests.meetings.world import NAMESPACE, Machines
+from tests.support.waits import skip_waits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +43,7 @@ class LongTeam(RuleBasedStateMachine):
         self.stack.callback(shutil.rmtree, place)
         hook = Hook()
         monkeypatch = self.stack.enter_context(pytest.MonkeyPatch.context())
-        hook.skip_waiting(monkeypatch)
+        skip_waits(monkeypatch)
         hook.build_once(monkeypatch)
         self.world = self.stack.enter_context(Machines(place))
         self.team = Team(self.world)

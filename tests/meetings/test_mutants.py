@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.meetings.hook import Hook
 from tests.meetings.life import check_lives
 from tests.meetings.mutants import MUTANTS, Mutant
 from tests.meetings.team import Team
 from tests.meetings.world import Machines
+from tests.support.waits import skip_waits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ def _tell(directory: Path, mutant: Mutant) -> None:
 def test_the_team_refuses_a_mutant_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: Mutant
 ) -> None:
-    Hook().skip_waiting(monkeypatch)
+    skip_waits(monkeypatch)
     _tell(tmp_path / "sound", mutant)
     mutant.apply(monkeypatch)
     with pytest.raises(AssertionError):

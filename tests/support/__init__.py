@@ -21,5 +21,5 @@
     recorded_progress            a `Progress` that adds up what was reported
     partners, signing            a partner with curl or Python; a namespace that signs URLs offline
     lakefs_files                 files that lakeFS wrote
-    tools                        programs that a test needs
+    tools, waits                 programs that a test needs; waits for a bucket that end at once
 """

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
@@ -184,24 +183,3 @@ class Jail:
     def _open(self, uri: NamespaceUri, *, region: str = "") -> ObjectStore:
         del region
         return JailStore(self, uri)
-
-
-def no_waiting(patch: pytest.MonkeyPatch) -> None:
-    """Make every wait for a bucket end at once."""
-    from lakecli.objectstore.probe import conditions
-    from lakecli.repository.core import gc_guard, lake
-    from lakecli.repository.sharing import publish
-
-    def skip(seconds: float) -> None:
-        del seconds
-
-    new = lake.Runtime.__new__
-    fields = [skip if each is time.sleep else each for each in new.__defaults__ or ()]
-    patch.setattr(new, "__defaults__", tuple(fields))
-    patch.setattr(time, "sleep", skip)
-    for module in (conditions, gc_guard, publish):
-        patch.setattr(module, "sleep", skip, raising=False)
-    for guard in (getattr(gc_guard, "GcGuard", None), getattr(gc_guard, "GcGuard", None)):
-        defaults = guard and guard.__init__.__kwdefaults__
-        if defaults and "sleep" in defaults:
-            patch.setitem(defaults, "sleep", skip)
