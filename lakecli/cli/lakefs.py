@@ -54,11 +54,11 @@ def left_out_record(left_out: LeftOut) -> RefUpdate:
 
 
 def warn_left_out(context: Context, left_out: tuple[LeftOut, ...]) -> None:
-    """Warn about each ref of a dump whose name lakecli does not allow."""
+    """Warn about each ref of a dump that lakecli cannot hold."""
     for each in left_out:
         context.out.warn(
-            f"left out: {each.kind} {each.name!r} at {each.commit_id}: lakecli does not allow the "
-            "name"
+            f"left out: {each.kind} {each.name!r} at {each.commit_id}: an illegal name, or "
+            "that of a branch"
         )
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Commit, Entry
+    from lakecli.model import Commit, Entry, MetarangeId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
 
@@ -285,6 +285,27 @@ def claim_commit(txn: ReadTransaction, repository: Repository, commit: Commit) -
             f"lakecli fsck {repository.uri} --repair",
         )
     return ClaimedCommit(commit)
+
+
+def claim_trees(repository: Repository, trees: Iterable[MetarangeId]) -> None:
+    """Claim trees that were found in the bucket, before refs and commits refer to them.
+
+    Raises:
+        Gone: a tree is no longer in the bucket.
+        Swept: a tree was deleted just now.
+        SweepRunning: a sweep does not end.
+    """
+    guard = repository.guard
+    guard.begin()
+    if not guard.is_active:
+        return
+    keys = sorted(sstable_key(tree) for tree in trees if tree)
+    sizes = guard.claim(keys)
+    if sizes is not None and (gone := [key for key in keys if key not in sizes]):
+        raise Gone(
+            f"trees are no longer in {repository.store.uri}: {len(gone)}, such as {gone[0]}",
+            hint="garbage collection has deleted them; make the dump again without these commits",
+        )
 
 
 def _claim_history(txn: ReadTransaction, repository: Repository, commit: Commit) -> bool:

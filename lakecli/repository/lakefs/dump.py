@@ -19,6 +19,7 @@ from lakecli.proto.varint import Malformed
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.remote.commit_data import decode_commit_data
 from lakecli.sstable.framing import MalformedValue, decode_value
+from lakecli.validation import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -45,7 +46,7 @@ class BadDump(IntegrityError):
 
 
 class LeftOut(NamedTuple):
-    """A ref of the dump that lakecli cannot hold.
+    """A ref of the dump that lakecli cannot hold: an illegal name, or a tag named as a branch.
 
     Attributes:
         kind: ``branch`` or ``tag``.
@@ -73,9 +74,9 @@ class Dump(NamedTuple):
 
     @property
     def created_at(self) -> datetime | None:
-        """The date of the oldest commit without parents."""
+        """The date of the oldest commit without parents, if a repository may have that date."""
         roots = (commit.created_at for commit in self.commits.values() if not commit.parents)
-        return min(roots, default=None)
+        return min((date for date in roots if EARLIEST <= date <= LATEST), default=None)
 
 
 def read_dump(trees: TreeStore, manifest: RefsManifest) -> Dump:
@@ -93,6 +94,8 @@ def read_dump(trees: TreeStore, manifest: RefsManifest) -> Dump:
         left_out: list[LeftOut] = []
         branches = dict(_read_refs(trees, manifest.branches, "branch", left_out))
         tags = dict(_read_refs(trees, manifest.tags, "tag", left_out))
+        both = sorted(tags.keys() & branches.keys())
+        left_out += [LeftOut("tag", name, tags.pop(name)) for name in both]
     except BadDump:
         raise
     except (MalformedValue, Malformed, MalformedId) as error:

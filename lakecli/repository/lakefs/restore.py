@@ -30,6 +30,7 @@ from lakecli.repository.core import (
     staging_tokens,
 )
 from lakecli.repository.core.commit_record import initial_commit
+from lakecli.repository.core.gate import claim_trees
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.lakefs.dump import read_dump, trees_missing
 from lakecli.repository.lakefs.manifest import find_manifest, manifest_fields
@@ -99,7 +100,10 @@ def clone_from_lakefs(
         _check_free(txn, name, uri)
     region = "" if is_local(uri) else prepare_namespace(uri)
     store = open_store(uri, region=region)
-    if namespace.owner_of(store) is not None:
+    with lake.kv.read() as txn:
+        intended = records.find_intention(txn, uri)
+    owner = namespace.owner_of(store)
+    if owner is not None and not (take_over and intended and owner == intended.uuid):
         raise Refused(
             f"{store.uri} is a repository of lakecli already",
             hint=f"clone it: lakecli clone {uri} lakefs://{name}",
@@ -113,21 +117,24 @@ def clone_from_lakefs(
         )
     record = RepositoryRecord(
         name=name,
-        uuid=RepositoryUuid.of_bytes(lake.runtime.new_id()),
+        uuid=RepositoryUuid.of_bytes(lake.runtime.new_id()) if owner is None else owner,
         storage_namespace=uri,
         default_branch="",
         created_at=lake.now(),
         range_entries=range_entries,
         region=region,
-        is_borrowed=not take_over,
     )
     dump = _verified(Repository(lake, record), manifest)
     record = replace(
         record,
         default_branch=_default_branch(dump, default_branch or manifest.default_branch),
         created_at=dump.created_at or record.created_at,
+        is_borrowed=not take_over,
     )
     if take_over:
+        # Written down before the claim, so that a second run knows its own claim.
+        with lake.kv.write() as txn:
+            records.put_intention(txn, record)
         lake.runtime.on_step("claim")
         namespace.take_over(store, record, manifest_fields(manifest))
     lake.runtime.on_step("register")
@@ -135,6 +142,8 @@ def clone_from_lakefs(
     with lake.kv.write() as txn:
         _check_free(txn, name, uri)
         records.put_repository(txn, record)
+        if take_over:
+            records.delete_intention(txn, record)
         change = RefChange("repository", name, before=None, after=records.to_json(record))
         _register(txn, repository, dump, "clone", [change])
     return _restored(repository, dump)
@@ -147,11 +156,13 @@ def restore_refs(repository: Repository, manifest: RefsManifest) -> Restored:
         Refused: the repository has commits, branches or tags, or staged changes.
         BadDump: the dump is incomplete, damaged or forged.
         NotFound: the dump has no branch of the name of the default branch.
+        Gone, Swept: garbage collection deletes or has deleted a tree of the dump.
     """
     with repository.lake.kv.read() as txn:
         _check_empty(txn, repository)
     dump = _verified(repository, manifest)
     _default_branch(dump, repository.record.default_branch)
+    claim_trees(repository, {commit.metarange_id for commit in dump.commits.values()})
     with repository.lake.kv.write() as txn:
         _check_empty(txn, repository)
         _register(txn, repository, dump, "refs-restore", [])

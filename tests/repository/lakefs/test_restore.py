@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import AlreadyExists, IntegrityError, NotFound, Refused, UsageError
+from lakecli.layout import sstable_key
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import repo
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
 from lakecli.repository.core import records
+from lakecli.repository.core.commit_record import initial_commit
 from lakecli.repository.core.findings import FsckCounts
+from lakecli.repository.core.gate import Gone, claim_trees
+from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.view import open_view
-from lakecli.repository.lakefs.dump import BadDump
+from lakecli.repository.lakefs.dump import BadDump, LeftOut, read_dump
 from lakecli.repository.lakefs.lists import write_dump
 from lakecli.repository.lakefs.manifest import format_manifest, parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
-from tests.support.lakes import stage
+from lakecli.repository.undo.undo import undo
+from tests.support.lakes import open_lake, stage
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from lakecli.model import CommitId, Entry
@@ -293,3 +300,81 @@ def test_refs_are_restored_into_an_empty_repository_only(
     assert refs_of(repository)[0] == {"main": commits[0].id, "dev": commits[0].id}
     with pytest.raises(Refused, match="is not empty"):
         restore_refs(repository, written)
+
+
+def test_a_take_over_that_was_interrupted_is_finished_by_the_same_call(
+    tmp_path: Path, foreign: Path, manifest: RefsManifest
+) -> None:
+    def stop(name: str) -> None:
+        if name == "register":
+            raise KeyboardInterrupt
+
+    with open_lake(tmp_path / "a", on_step=stop) as lake, pytest.raises(KeyboardInterrupt):
+        clone_from_lakefs(lake, str(foreign), "x", manifest, take_over=True, range_entries=16)
+    claim = json.loads((foreign / "_lakecli/repository.json").read_bytes())
+    with open_lake(tmp_path / "b") as other, pytest.raises(Refused):
+        clone_from_lakefs(other, str(foreign), "x", manifest, take_over=True, range_entries=16)
+    with open_lake(tmp_path / "a") as lake:
+        made = clone_from_lakefs(
+            lake, str(foreign), "x", manifest, take_over=True, range_entries=16
+        ).repository
+        assert made.record.uuid == claim["uuid"]
+        assert refs_of(made)[0]
+
+
+def test_a_clone_that_fails_leaves_no_directory(
+    lake: Lake, foreign: Path, manifest: RefsManifest
+) -> None:
+    (foreign / "_lakefs" / manifest.tags).unlink()
+    with pytest.raises(BadDump):
+        clone_from_lakefs(lake, str(foreign), "x", manifest, range_entries=16)
+    assert not lake.home.store.with_name("objects").exists()
+
+
+def test_a_tag_with_the_name_of_a_branch_and_an_odd_date_do_no_harm(repository: Repository) -> None:
+    first = initial_commit(datetime(1901, 1, 1, tzinfo=UTC))
+    written = write_dump(
+        repository.trees,
+        commits=[first],
+        branches={"main": first.id},
+        tags={"main": first.id, "v1": first.id},
+        default_branch="main",
+    )
+    dump = read_dump(repository.trees, written)
+    assert dump.created_at is None
+    assert (dict(dump.tags), dump.left_out) == (
+        {"v1": first.id},
+        (LeftOut("tag", "main", first.id),),
+    )
+
+
+def test_restored_trees_are_claimed_from_garbage_collection(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage(repository, "main", {b"a": b"1"})
+    made = commit(repository, "main", message="m", committer="c")
+    with repository.lake.kv.read() as txn:
+        commits = sorted(RefStore(txn, repository.key).iter_commits(), key=lambda each: each.id)
+    written = write_dump(
+        repository.trees,
+        commits=commits,
+        branches={"main": made.id},
+        tags={},
+        default_branch="main",
+    )
+    claimed: list[str] = []
+
+    def claim(_guard: GcGuard, keys: Collection[str]) -> Mapping[str, int]:
+        claimed.extend(keys)
+        return dict.fromkeys(keys, 1)
+
+    monkeypatch.setattr(GcGuard, "is_active", True)
+    monkeypatch.setattr(GcGuard, "claim", claim)
+    undo(repository)  # the commit
+    undo(repository)  # what was staged
+    claimed.clear()
+    restore_refs(repository, written)
+    assert sstable_key(made.metarange_id) in claimed
+    monkeypatch.setattr(GcGuard, "claim", lambda _guard, _keys: {})
+    with pytest.raises(Gone, match="trees are no longer in"):
+        claim_trees(repository, [made.metarange_id])
