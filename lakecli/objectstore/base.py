@@ -152,6 +152,15 @@ def get_bounded(store: ObjectStore, key: str, max_size: int) -> bytes:
     return data
 
 
+def exists(store: ObjectStore, key: str) -> bool:
+    """Tell whether a namespace has an object; one HEAD."""
+    try:
+        store.head(key)
+    except ObjectNotFound:
+        return False
+    return True
+
+
 def check_range(start: int, length: int | None) -> None:
     """Reject a range that `ObjectStore.get` does not define.
 

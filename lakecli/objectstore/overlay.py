@@ -9,7 +9,7 @@ from __future__ import annotations
 from heapq import merge
 from typing import TYPE_CHECKING, BinaryIO
 
-from lakecli.objectstore.base import Absent, ConditionFailed, ObjectNotFound, key_bytes
+from lakecli.objectstore.base import ANY, Absent, ConditionFailed, ObjectNotFound, exists, key_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -75,13 +75,13 @@ class OverlayStore:
         metadata: Mapping[str, str] | None = None,
     ) -> Version:
         """See `ObjectStore.put`; an object below counts as being there."""
-        if isinstance(condition, Absent) and self._is_below(key):
+        if isinstance(condition, Absent) and exists(self.lower, key):
             raise ConditionFailed(f"{key} is there already")
         return self.upper.put(key, body, condition, content_type=content_type, metadata=metadata)
 
     def put_new(self, key: str, body: bytes) -> bool:
         """See `ObjectStore.put_new`."""
-        return not self._is_below(key) and self.upper.put_new(key, body)
+        return not exists(self.lower, key) and self.upper.put_new(key, body)
 
     def head(self, key: str) -> ObjectInfo:
         """See `ObjectStore.head`."""
@@ -109,13 +109,13 @@ class OverlayStore:
             self.upper.copy(source, key)
         except ObjectNotFound:
             with self.lower.open(source) as body:
-                from lakecli.objectstore.base import ANY
-
                 self.upper.put(key, body, ANY)
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Sign a URL for an object below; what is only on this machine has none."""
-        store = self.lower if request.method == "GET" and not self._is_above(key) else self.upper
+        store = (
+            self.lower if request.method == "GET" and not exists(self.upper, key) else self.upper
+        )
         return store.presign(key, request, now=now)
 
     def local_path(self, key: str) -> Path | None:
@@ -125,17 +125,3 @@ class OverlayStore:
     def batch(self) -> Batch:
         """See `ObjectStore.batch`."""
         return self.upper.batch()
-
-    def _is_above(self, key: str) -> bool:
-        return _has(self.upper, key)
-
-    def _is_below(self, key: str) -> bool:
-        return _has(self.lower, key)
-
-
-def _has(store: ObjectStore, key: str) -> bool:
-    try:
-        store.head(key)
-    except ObjectNotFound:
-        return False
-    return True

@@ -13,7 +13,7 @@ from lakecli import layout
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, MalformedId, MetarangeId
 from lakecli.model import EMPTY_TREE
-from lakecli.objectstore.base import ObjectNotFound
+from lakecli.objectstore.base import exists
 from lakecli.proto import messages
 from lakecli.proto.varint import Malformed
 from lakecli.refs.names import is_branch_name, is_tag_name
@@ -193,12 +193,4 @@ def trees_missing(store: ObjectStore, trees: Iterable[MetarangeId]) -> set[Metar
             if MetarangeId.is_valid(name):
                 wanted.discard(MetarangeId(name))
         return wanted
-    return {tree for tree in wanted if not _has(store, layout.sstable_key(tree))}
-
-
-def _has(store: ObjectStore, key: str) -> bool:
-    try:
-        store.head(key)
-    except ObjectNotFound:
-        return False
-    return True
+    return {tree for tree in wanted if not exists(store, layout.sstable_key(tree))}
