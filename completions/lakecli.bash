@@ -58,7 +58,7 @@ __lakecli_options() {
     'gc status') REPLY='' ;;
     'gc undo') REPLY='--force' ;;
     'import') REPLY='--allow-empty --allow-empty-commit --allow-empty-message --conf --copy --dry-run --engine --follow --from -m --manifest --master --message --meta --mode --no-progress -p --parallelism --pin-versions --skip --to' ;;
-    'log') REPLY='--after --amount --at-op --dot --first-parent --graph --limit --no-merges --objects --prefixes --show-meta-range-id --since --stop-at' ;;
+    'log') REPLY='--after --amount --at-op --author --dot --first-parent --format --graph --grep --limit --no-merges --objects --oneline --prefixes --show-meta-range-id --since --stop-at --until' ;;
     'merge') REPLY='--allow-empty --dry-run --force -m --message --meta --squash --strategy' ;;
     'op log') REPLY='--amount' ;;
     'op redo') REPLY='' ;;
@@ -188,10 +188,14 @@ __lakecli_value() {
     'log --after') REPLY='nothing' ;;
     'log --amount') REPLY='nothing' ;;
     'log --at-op') REPLY='operation' ;;
+    'log --author') REPLY='nothing' ;;
+    'log --format') REPLY='nothing' ;;
+    'log --grep') REPLY='nothing' ;;
     'log --objects') REPLY='nothing' ;;
     'log --prefixes') REPLY='nothing' ;;
     'log --since') REPLY='nothing' ;;
     'log --stop-at') REPLY='nothing' ;;
+    'log --until') REPLY='nothing' ;;
     'merge -m') REPLY='nothing' ;;
     'merge --message') REPLY='nothing' ;;
     'merge --meta') REPLY='nothing' ;;
@@ -279,7 +283,7 @@ __lakecli_argument() {
     'gc set-config 1') REPLY='repository' ;;
     'gc status 1') REPLY='repository' ;;
     'gc undo 1') REPLY='repository' ;;
-    'log 1') REPLY='ref' ;;
+    'log 1') REPLY='path' ;;
     'merge 1') REPLY='ref' ;;
     'merge 2') REPLY='branch' ;;
     'op log 1') REPLY='repository' ;;

@@ -325,16 +325,21 @@ function __lakecli_options
                 '--after' 'Start after this commit' \
                 '--amount' 'Show at most N; 0 for all' \
                 '--at-op' 'Read the state right after this operation' \
+                '--author' 'Only commits of committers that match' \
                 '--dot' 'Write the history as a graph for Graphviz' \
                 '--first-parent' 'Follow only the first parent of merge commits' \
+                '--format' 'Show each commit as Git\'s --format does' \
                 '--graph' 'Draw the graph of commits, one line each' \
+                '--grep' 'Only commits whose message matches' \
                 '--limit' 'With --amount, do not report that there are more commits' \
                 '--no-merges' 'Leave out merge commits' \
                 '--objects' 'Only commits that changed these paths' \
+                '--oneline' 'Show the short ID and the subject of each commit' \
                 '--prefixes' 'Only commits that changed paths with these prefixes' \
                 '--show-meta-range-id' 'Show the metarange ID too' \
-                '--since' 'Only commits since this time, as RFC 3339' \
-                '--stop-at' 'Stop at this commit'
+                '--since' 'Only commits since this time' \
+                '--stop-at' 'Stop at this commit' \
+                '--until' 'Only commits until this time'
         case 'merge'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Merge even if the source has nothing new' \
@@ -639,6 +644,12 @@ function __lakecli_value
             echo 'nothing'
         case 'log --at-op'
             echo 'operation'
+        case 'log --author'
+            echo 'nothing'
+        case 'log --format'
+            echo 'nothing'
+        case 'log --grep'
+            echo 'nothing'
         case 'log --objects'
             echo 'nothing'
         case 'log --prefixes'
@@ -646,6 +657,8 @@ function __lakecli_value
         case 'log --since'
             echo 'nothing'
         case 'log --stop-at'
+            echo 'nothing'
+        case 'log --until'
             echo 'nothing'
         case 'merge -m'
             echo 'nothing'
@@ -816,7 +829,7 @@ function __lakecli_argument
         case 'gc undo 1'
             echo 'repository'
         case 'log 1'
-            echo 'ref'
+            echo 'path'
         case 'merge 1'
             echo 'ref'
         case 'merge 2'

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lakecli.model import Branch, Commit, CommitId, Tag
     from lakecli.refs.graph_lines import GraphLine
 
-_ID_WIDTH = 12
+ID_WIDTH = 12
 """Digits of a commit ID in a drawing; enough for a ref."""
 
 DOT_START = ("digraph {", '\trankdir="BT"')
@@ -57,7 +57,7 @@ def draw(
         called = names.get(commit.id, ())
         parts = [
             line.drawing,
-            style(commit.id[:_ID_WIDTH], "yellow"),
+            style(commit.id[:ID_WIDTH], "yellow"),
             f"{commit.created_at.astimezone():%Y-%m-%d %H:%M}",
             style(f"({', '.join(map(quote_path, called))})", "green") if called else "",
             one_line(commit.message.partition("\n")[0]),

@@ -157,6 +157,10 @@ class Output:
             for line in lines:
                 self._write(format_.harmless(line) + "\n")
 
+    def plain(self, text: str) -> None:
+        """Write text unchanged; what comes from a bucket must be escaped, or asked for as it is."""
+        self._stdout.write(text)
+
     def binary(self) -> BinaryIO:
         """Flush stdout, and return it for bytes."""
         self.flush()

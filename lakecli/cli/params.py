@@ -30,6 +30,7 @@ from lakecli.cli.reading import (
     read_path,
     read_prefix,
     read_ref,
+    read_ref_or_path,
     read_refs,
     read_repository,
     read_repository_or_ref,
@@ -64,6 +65,11 @@ RefUri = Annotated[
     LakeUri,
     typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF, with modifiers such as ~2"),
     Parser(read_ref, Kind.REF),
+]
+RefOrPathUri = Annotated[
+    LakeUri,
+    typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF[/PATH], with modifiers such as ~2"),
+    Parser(read_ref_or_path, Kind.PATH),
 ]
 RepositoryOrBranchUri = Annotated[
     LakeUri,

@@ -6,7 +6,7 @@ Typer's own ``parser=`` sees the text only. `Parser` gets the context too, becau
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+import re
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,6 +16,7 @@ from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime, timedelta
 
     from lakecli.cli.context import Context
     from lakecli.uri import LakeUri
@@ -126,6 +127,13 @@ def read_repository_or_ref(text: str, context: Context) -> LakeUri:
     return parsed
 
 
+def read_ref_or_path(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a ref, or a path of it; a trailing slash after the ref is allowed."""
+    if uri.parse(text, base=context.base_uri).path:
+        return read_path(text, context)
+    return read_ref(text, context)
+
+
 def read_path(text: str, context: Context) -> LakeUri:
     """Read a URI that names an object."""
     return uri.parse_path(text, base=context.base_uri)
@@ -216,21 +224,33 @@ def split_csv(text: str) -> list[str]:
     return row
 
 
-def read_time(text: str, _context: Context) -> datetime:
-    """Read a time in the form of RFC 3339, with its offset from UTC.
+def read_time(text: str, context: Context) -> datetime:
+    """Read a time in one of the forms that ``main@{…}`` takes.
 
     Raises:
         UsageError: the text is not such a time.
     """
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        when = None
-    if when is None or when.tzinfo is None:
-        raise UsageError(
-            f"not a time: {text!r}", hint="as RFC 3339: 2026-03-01T12:00:00Z or …T12:00:00+02:00"
-        )
-    return when
+    from lakecli.refs.dates import parse_when
+
+    return parse_when(text, context.now())
+
+
+def read_patterns(texts: list[str], _context: Context) -> list[re.Pattern[str]]:
+    """Read a repeatable option whose values are regular expressions.
+
+    Raises:
+        UsageError: one of them is malformed.
+    """
+    patterns = []
+    for text in texts:
+        try:
+            patterns.append(re.compile(text, re.MULTILINE))
+        except (re.error, OverflowError, RecursionError) as error:
+            raise UsageError(
+                f"malformed regular expression {text!r}: {error}",
+                hint="put a backslash before a special character: \\( \\[ \\* \\+ \\?",
+            ) from None
+    return patterns
 
 
 def read_duration(text: str, _context: Context) -> timedelta:

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 from lakecli.committed.cursor import Cursor, iter_windows
 from lakecli.committed.keys import first_key, prefix_end
-from lakecli.committed.pairs import iter_pairs, type_of
+from lakecli.committed.metaranges import range_id_of
+from lakecli.committed.pairs import is_same, iter_pairs, type_of
+from lakecli.committed.scan import find
 from lakecli.committed.threeway import iter_candidates, segments
 from lakecli.model import ChangeType, Difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakecli.committed.metaranges import Metarange
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import MetarangeId
+    from lakecli.model import MetarangeId, RangeId
 
 
 def diff(
@@ -87,6 +90,26 @@ def compare(
             path, _, source, destination = candidate
             kind = ChangeType.CONFLICT if candidate.is_conflict else type_of(destination, source)
             yield Difference(kind, path, destination, source)
+
+
+def differs_at(trees: TreeStore, left: MetarangeId, right: MetarangeId, path: bytes) -> bool:
+    """Return whether two trees differ at one path.
+
+    A range that both trees have is not opened.
+
+    Raises:
+        IntegrityError: a table that had to be read is missing or damaged.
+    """
+    ranges = [_range_at(trees.metarange(tree), path) for tree in (left, right)]
+    if ranges[0] == ranges[1]:
+        return False
+    return not is_same(find(trees, left, path), find(trees, right, path))
+
+
+def _range_at(tree: Metarange, path: bytes) -> RangeId | None:
+    """Return the range of a tree that may hold a path, or ``None``."""
+    position = tree.find(path)
+    return None if position == len(tree) else range_id_of(tree.values[position])
 
 
 def _interval(

@@ -10,6 +10,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import commit_at
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
@@ -29,6 +30,9 @@ class LogOptions(NamedTuple):
         first_parent: follow first parents only.
         no_merges: leave out commits with several parents.
         since: leave out older commits, and do not look past them.
+        until: leave out newer commits.
+        authors: only commits whose committer one of these matches.
+        messages: only commits whose message one of these matches.
         after: a ref expression: skip up to and including this commit.
         stop_at: a ref expression: the last commit to show.
         objects: only commits that changed one of these exact paths.
@@ -38,6 +42,9 @@ class LogOptions(NamedTuple):
     first_parent: bool = False
     no_merges: bool = False
     since: datetime | None = None
+    until: datetime | None = None
+    authors: Sequence[re.Pattern[str]] = ()
+    messages: Sequence[re.Pattern[str]] = ()
     after: str | None = None
     stop_at: str | None = None
     objects: Sequence[bytes] = ()
@@ -100,17 +107,20 @@ def _is_shown(
 ) -> bool:
     if options.no_merges and len(commit.parents) > 1:
         return False
-    if not (options.objects or options.prefixes):
-        return True
-    return _touches(repository, txn, commit, options)
+    if options.until is not None and commit.created_at > options.until:
+        return False
+    if options.authors and not any(each.search(commit.committer) for each in options.authors):
+        return False
+    if options.messages and not any(each.search(commit.message) for each in options.messages):
+        return False
+    return not (options.objects or options.prefixes) or _touches(repository, txn, commit, options)
 
 
 def _touches(
     repository: Repository, txn: ReadTransaction, commit: Commit, options: LogOptions
 ) -> bool:
-    from lakecli.committed.diff import diff
-    from lakecli.committed.scan import find
-    from lakecli.committed.values import identity_of
+    """Tell whether a commit changed one of the paths; ranges that both trees have stay closed."""
+    from lakecli.committed.diff import diff, differs_at
 
     if len(commit.parents) != 1:
         return False
@@ -118,11 +128,8 @@ def _touches(
     after = commit.metarange_id
     if before == after:
         return False
-    for path in options.objects:
-        old, new = find(repository.trees, before, path), find(repository.trees, after, path)
-        if (old and identity_of(old)) != (new and identity_of(new)):
-            return True
-    return any(
-        next(diff(repository.trees, before, after, prefix=prefix), None) is not None
+    trees = repository.trees
+    return any(differs_at(trees, before, after, path) for path in options.objects) or any(
+        next(diff(trees, before, after, prefix=prefix), None) is not None
         for prefix in options.prefixes
     )

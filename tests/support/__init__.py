@@ -16,7 +16,7 @@
     disk                         what a disk holds after a power cut
     forge, forgeries             namespaces written byte for byte by an attacker
     jail                         buckets in memory, and a record of what a command touched
-    graphs                       commit graphs from a line of text
+    graphs, histories            commit graphs from a line of text; histories of many commits
     collection                   states of garbage collection
     recorded_progress            a `Progress` that adds up what was reported
     partners, signing            a partner with curl or Python; a namespace that signs URLs offline

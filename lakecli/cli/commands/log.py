@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -13,15 +14,15 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Amount, AtOp, RefUri, ShowMetarangeId
-from lakecli.cli.reading import Parser, read_list, read_time
+from lakecli.cli.params import Amount, AtOp, RefOrPathUri, ShowMetarangeId
+from lakecli.cli.reading import Parser, read_list, read_patterns, read_time
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import log_lines
 from lakecli.errors import UsageError
-from lakecli.uri import ref_of
+from lakecli.uri import as_directory, ref_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from lakecli.cli.history_graph import Drawn
     from lakecli.model import Commit
@@ -33,7 +34,7 @@ T = TypeVar("T")
 
 def log(
     context: Context,
-    ref: RefUri,
+    ref: RefOrPathUri,
     *,
     amount: Amount = 0,
     limit: Annotated[
@@ -45,9 +46,24 @@ def log(
     ] = "",
     since: Annotated[
         datetime | None,
-        typer.Option("--since", metavar="TIME", help="Only commits since this time, as RFC 3339"),
+        typer.Option("--since", metavar="TIME", help="Only commits since this time"),
         Parser(read_time),
     ] = None,
+    until: Annotated[
+        datetime | None,
+        typer.Option("--until", metavar="TIME", help="Only commits until this time"),
+        Parser(read_time),
+    ] = None,
+    author: Annotated[
+        Sequence[re.Pattern[str]],
+        typer.Option("--author", metavar="REGEX", help="Only commits of committers that match"),
+        Parser(read_patterns, repeatable=True),
+    ] = (),
+    grep: Annotated[
+        Sequence[re.Pattern[str]],
+        typer.Option("--grep", metavar="REGEX", help="Only commits whose message matches"),
+        Parser(read_patterns, repeatable=True),
+    ] = (),
     stop_at: Annotated[
         str, typer.Option("--stop-at", metavar="REF", help="Stop at this commit")
     ] = "",
@@ -68,6 +84,13 @@ def log(
         Parser(read_list, repeatable=True),
     ] = (),
     show_meta_range_id: ShowMetarangeId = False,
+    format: Annotated[
+        str,
+        typer.Option("--format", metavar="TEXT", help="Show each commit as Git's --format does"),
+    ] = "",
+    oneline: Annotated[
+        bool, typer.Option("--oneline", help="Show the short ID and the subject of each commit")
+    ] = False,
     graph: Annotated[
         bool, typer.Option("--graph", help="Draw the graph of commits, one line each")
     ] = False,
@@ -78,29 +101,49 @@ def log(
 ) -> None:
     """Show the history of a ref, newest commit first.
 
-    The whole history is shown unless an option limits it. With --objects or --prefixes, merge
-    commits and the first commit are never shown. Separate several paths by commas; quote a path
-    that contains a comma.
+    The whole history is shown unless an option limits it. With a path in the URI, only commits that
+    changed that object, or something below it, are shown. With a path, --objects or --prefixes,
+    merge commits and the first commit are never shown. Separate several paths by commas; quote a
+    path that contains a comma.
+
+    TIME is 2026-11-01, "2026-11-01 10:00", yesterday or "3 days ago". Times are UTC unless they
+    have an offset; a bare date is its first moment. REGEX is a regular expression of Python. If
+    --author or --grep is repeated, one match is enough.
+
+    --format takes these placeholders of Git: %H %h %T %t %P %p for IDs of the commit, its tree (the
+    metarange) and its parents; %an %ae %ad %aD %aI %ai %as %at %ar for the committer and the date,
+    also with c for a; %s %b %B for the message; %d %D for branches and tags; %n %% %x09 %x00,
+    %C(yellow) and %C(reset). `oneline` and `reference` are formats too.
 
     Examples:
         lakecli log lakefs://demo/main
         lakecli log lakefs://demo/main --amount 10 --graph
         lakecli log lakefs://demo/v2.0 --stop-at v1.0 --no-merges
-        lakecli log lakefs://demo/main --prefixes raw/,models/ --since 2026-03-01T00:00:00Z
+        lakecli log lakefs://demo/main/raw/orders.csv --oneline
+        lakecli log lakefs://demo/main --prefixes raw/,models/ --since yesterday
+        lakecli log lakefs://demo/main --format "%h %as %an %s" --author Ada
         lakecli log lakefs://demo/main --dot | dot -Tsvg -o history.svg
     """
     from lakecli.repository.log import LogOptions
     from lakecli.repository.log import log as open_log
 
-    _check_forms(json=context.out.json, graph=graph, dot=dot, metarange=show_meta_range_id)
+    _check_forms(
+        {"--json": context.out.json, "--graph": graph, "--dot": dot, "--format": bool(format)},
+        oneline=oneline,
+        metarange=show_meta_range_id,
+    )
+    write = _formatted(context, "oneline" if oneline else format)
     options = LogOptions(
         first_parent=first_parent,
         no_merges=no_merges,
         since=since,
+        until=until,
+        authors=author,
+        messages=grep,
         after=after or None,
         stop_at=stop_at or None,
-        objects=_paths("--objects", objects),
-        prefixes=_paths("--prefixes", prefixes),
+        objects=[*_paths("--objects", objects), *filter(None, [ref.path])],
+        prefixes=[*_paths("--prefixes", prefixes), *filter(None, [as_directory(ref.path or b"")])],
     )
     repository = context.synced_repository(ref, at_op=at_op)
 
@@ -119,6 +162,9 @@ def log(
         if dot:
             _write_dot(context, shown)
             return
+        if write is not None and not context.out.json:
+            write(repository, shown)
+            return
         count = context.out.stream(
             shown,
             record=commit_record,
@@ -128,14 +174,39 @@ def log(
         context.out.say("")
 
 
-def _check_forms(*, json: bool, graph: bool, dot: bool, metarange: bool) -> None:
+def _check_forms(forms: Mapping[str, bool], *, oneline: bool, metarange: bool) -> None:
     """Refuse options that ask for two forms of a log, or for what a form does not show."""
-    forms = {"--json": json, "--graph": graph, "--dot": dot}
     given = [flag for flag, wanted in forms.items() if wanted]
-    if metarange and (graph or dot):
-        given.append("--show-meta-range-id")
+    if metarange and given != ["--json"]:
+        given += ["--show-meta-range-id", *["--oneline"] * oneline]
+    elif oneline and given != ["--graph"]:  # a drawing has one line for each commit
+        given.append("--oneline")
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} exclude each other", hint="give one of them")
+
+
+def _formatted(
+    context: Context, text: str
+) -> Callable[[Repository, Iterable[Commit]], None] | None:
+    """Return the function that writes commits in a format, ``None`` without one."""
+    if not text:
+        return None
+    from lakecli.cli.history_graph import ref_names
+    from lakecli.cli.log_format import Surroundings, compile_format, needs_names
+    from lakecli.repository.branch import iter_branches
+    from lakecli.repository.tag import iter_tags
+
+    line = compile_format(text)
+
+    def write(repository: Repository, commits: Iterable[Commit]) -> None:
+        names = {}
+        if needs_names(text):
+            names = ref_names(iter_branches(repository), iter_tags(repository))
+        around = Surroundings(context.now(), names, is_colored=context.out.terminal)
+        for commit in commits:
+            context.out.plain(line(commit, around))
+
+    return write
 
 
 def _paths(option: str, texts: Sequence[str]) -> list[bytes]:
