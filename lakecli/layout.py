@@ -28,6 +28,7 @@ from typing import Final
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import DataDigest, HexId, IncomingId, PackId
+from lakecli.model import RefKind
 
 SSTABLES = "_lakefs/"
 DATA = "data/"
@@ -89,7 +90,7 @@ MAX_TABLE_SIZE: Final = 1 << 30
 MAX_SEQUENCE: Final = 10**15
 """The highest sequence number of a move; keys have 16 digits for it."""
 
-_FOLDERS = {"branch": "branches", "tag": "tags"}
+_FOLDERS = {RefKind.BRANCH: "branches", RefKind.TAG: "tags"}
 _KINDS = {folder: kind for kind, folder in _FOLDERS.items()}
 _SEQUENCE_DIGITS = 16
 _ESCAPED = re.compile(rb"[^a-z0-9._-]")
@@ -155,8 +156,8 @@ def unescape_name(escaped: str) -> str:
     return plain.decode("utf-8", "surrogateescape")
 
 
-def ref_key(kind: str, name: str) -> str:
-    """Return the key of a ref's object; `kind` is ``branch`` or ``tag``.
+def ref_key(kind: RefKind, name: str) -> str:
+    """Return the key of a ref's object; `kind` is that of a branch or a tag.
 
     Raises:
         IntegrityError: the name cannot be part of a key.
@@ -164,7 +165,7 @@ def ref_key(kind: str, name: str) -> str:
     return f"{REFS}{_FOLDERS[kind]}/{_checked(escape_name(name))}"
 
 
-def ref_of_key(key: str) -> tuple[str, str] | None:
+def ref_of_key(key: str) -> tuple[RefKind, str] | None:
     """Return the kind and the name of the ref at a key, or ``None`` if it is not a ref's key."""
     folder, slash, escaped = key.removeprefix(REFS).partition("/")
     if not key.startswith(REFS) or folder not in _KINDS or not slash or not escaped:
@@ -175,7 +176,7 @@ def ref_of_key(key: str) -> tuple[str, str] | None:
     return (_KINDS[folder], name) if escape_name(name) == escaped else None
 
 
-def reflog_prefix(kind: str, name: str) -> str:
+def reflog_prefix(kind: RefKind, name: str) -> str:
     """Return the key prefix of a ref's older moves.
 
     Raises:
@@ -184,7 +185,7 @@ def reflog_prefix(kind: str, name: str) -> str:
     return f"{REFLOG}{_FOLDERS[kind]}/{_checked(escape_name(name))}/"
 
 
-def reflog_key(kind: str, name: str, sequence: int) -> str:
+def reflog_key(kind: RefKind, name: str, sequence: int) -> str:
     """Return the key of a chunk of a ref's older moves; `sequence` is that of its newest move.
 
     Raises:

@@ -7,8 +7,8 @@ of whole seconds; sizes are in bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, NewType
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NewType
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, MetarangeId, RangeId, RepositoryUuid
@@ -22,6 +22,7 @@ __all__ = [
     "CLIENT_MTIME",
     "EMPTY_TREE",
     "MAX_PATH_SIZE",
+    "NAMED_KINDS",
     "Branch",
     "ChangeType",
     "Commit",
@@ -31,6 +32,7 @@ __all__ = [
     "MergeStrategy",
     "MetarangeId",
     "RangeId",
+    "RefKind",
     "RepositoryRecord",
     "RepositoryUuid",
     "StagingToken",
@@ -160,12 +162,19 @@ class Branch:
     sealed_tokens: tuple[StagingToken, ...] = ()
 
 
-class RefKind(Enum):
-    """What a ref expression begins with."""
+class RefKind(StrEnum):
+    """The kind of a ref, or of another thing that has a place beside refs."""
 
     BRANCH = "branch"
     TAG = "tag"
     COMMIT = "commit"
+    """An ID, with which a ref expression may begin."""
+    REPOSITORY = "repository"
+    """The record of a repository, whose changes the operation log has beside those of refs."""
+
+
+NAMED_KINDS: Final = (RefKind.BRANCH, RefKind.TAG)
+"""The kinds of refs that have names and move; where either will do, a branch comes first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ kept.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from lakecli.ids import MalformedId
 
@@ -28,6 +28,8 @@ MAX_COUNT: Final = (1 << 53) - 1
 """The largest whole number that every JSON parser represents exactly."""
 
 _SHOWN = 60
+
+Word = TypeVar("Word", bound=str)
 
 
 class Invalid(ValueError):
@@ -198,13 +200,14 @@ def text_that(is_legal: Callable[[str], bool], what: str) -> Callable[[object], 
     return check
 
 
-def choice(*allowed: str) -> Callable[[object], str]:
-    """Return a check for one of a few words."""
+def choice(*allowed: Word) -> Callable[[object], Word]:
+    """Return a check for one of a few words, which may be members of a `StrEnum`."""
 
-    def check(value: object) -> str:
-        if not isinstance(value, str) or value not in allowed:
-            raise Invalid(f"none of {', '.join(allowed)}: {_show(value)}")
-        return value
+    def check(value: object) -> Word:
+        for each in allowed:
+            if isinstance(value, str) and value == each:
+                return each
+        raise Invalid(f"none of {', '.join(allowed)}: {_show(value)}")
 
     return check
 

@@ -26,7 +26,7 @@ from lakecli.committed.values import decode_entry, decode_value, identity_of
 from lakecli.errors import LakeError
 from lakecli.identity import h
 from lakecli.ids import PackId
-from lakecli.model import EMPTY_TREE, MetarangeId
+from lakecli.model import EMPTY_TREE, MetarangeId, RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.pipeline.errors_as_json import dump_error, load_error
@@ -159,7 +159,9 @@ def targets() -> Iterator[Target]:
     manifest = json.dumps(
         {"format": "lakecli-manifest", "version": 1, "objects": [{"path": "a", "url": "https://x"}]}
     ).encode()
-    yield Target("branch", [branch], lambda data: parse_ref("branch", "main", data, _VERSION))
+    yield Target(
+        RefKind.BRANCH, [branch], lambda data: parse_ref(RefKind.BRANCH, "main", data, _VERSION)
+    )
     yield Target("moves", reflog, lambda data: parse_moves("key", data))
     yield Target("repository", repository, at(layout.REPOSITORY, describe))
     yield Target("owner", repository, at(layout.REPOSITORY, owner_of))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.cli.text import local_date, one_line
+from lakecli.model import RefKind
 from lakecli.repository.undo.log import SHORT_ID
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def position(change: RefChange, fields: Mapping[str, Any] | None) -> str | None:
     """Return the commit ID of a ref, or the UUID of a repository; ``None`` if it did not exist."""
     if fields is None:
         return None
-    return str(fields["uuid" if change.kind == "repository" else "commit_id"])
+    return str(fields["uuid" if change.kind is RefKind.REPOSITORY else "commit_id"])
 
 
 def operation_row(operation: Operation, *, undone: bool, cut: bool = False) -> tuple[str, ...]:
@@ -98,7 +99,7 @@ def operation_lines(operation: Operation, *, undone: bool) -> Iterator[str]:
         yield f"{change.kind.capitalize()} {change.name}"
         yield f"  before: {before or '-'}"
         yield f"  after:  {after or '-'}"
-        if change.kind == "branch" and before == after:
+        if change.kind is RefKind.BRANCH and before == after:
             yield "  only its uncommitted changes changed"
 
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.errors import IntegrityError, NotFound
 from lakecli.kv import paths
 from lakecli.kv.env import OWNER_SIZE, Table, owner_key
+from lakecli.model import RefKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -46,14 +47,14 @@ class RefChange:
     """One ref or repository record that an operation changed.
 
     Attributes:
-        kind: ``branch``, ``tag`` or ``repository``.
+        kind: a branch, a tag or the record of a repository.
         name: the name of the ref or repository.
         before: its fields before, as JSON; ``None`` if it did not exist.
         after: its fields after, as JSON; ``None`` if it was deleted.
         is_local: whether it undoes or redoes what came from the bucket, so is never sent there.
     """
 
-    kind: str
+    kind: RefKind
     name: str
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
@@ -285,7 +286,7 @@ def _load(repository: bytes, data: bytes) -> Operation:
             kind=fields["kind"],
             refs=tuple(
                 RefChange(
-                    ref["kind"],
+                    RefKind(ref["kind"]),
                     ref["name"],
                     before=ref["before"],
                     after=ref["after"],

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from lakecli.errors import LakeError
 from lakecli.kv import operations, paths
 from lakecli.kv.env import LocalStore, ReadTransaction, Table
+from lakecli.model import RefKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     Rows = dict[bytes, bytes | None]
 
 _TABLES: Final = {
-    "branch": Table.BRANCHES,
-    "tag": Table.TAGS,
-    "repository": Table.REPOSITORIES,
+    RefKind.BRANCH: Table.BRANCHES,
+    RefKind.TAG: Table.TAGS,
+    RefKind.REPOSITORY: Table.REPOSITORIES,
 }
 _BATCH: Final = 1024
 
@@ -89,7 +90,7 @@ class PastTransaction(ReadTransaction):
                 break
             for change in operation.refs:
                 name = change.name.encode("utf-8", "surrogateescape")
-                key = name if change.kind == "repository" else self._repository + name
+                key = name if change.kind is RefKind.REPOSITORY else self._repository + name
                 fields = change.before
                 self._rows[_TABLES[change.kind]][key] = (
                     None if fields is None else json.dumps(fields).encode("ascii")

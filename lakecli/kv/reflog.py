@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from lakecli.kv.env import ReadTransaction
+    from lakecli.model import RefKind
 
 _SEQUENCE_SIZE: Final = 8
 
@@ -35,7 +36,7 @@ class ReflogStore:
         self._txn = txn
         self._repository = owner_key(repository)
 
-    def put_moves(self, kind: str, name: str, moves: Iterable[Mapping[str, Any]]) -> None:
+    def put_moves(self, kind: RefKind, name: str, moves: Iterable[Mapping[str, Any]]) -> None:
         """Write moves of a ref, as JSON objects with a ``sequence``."""
         txn = self._txn.for_writing()
         under = self._prefix(kind, name)
@@ -44,7 +45,7 @@ class ReflogStore:
             data = json.dumps(dict(fields), separators=(",", ":")).encode("ascii")
             txn.put(Table.REFLOG, key, data)
 
-    def iter_moves(self, kind: str, name: str) -> Iterator[dict[str, Any]]:
+    def iter_moves(self, kind: RefKind, name: str) -> Iterator[dict[str, Any]]:
         """Yield the moves of a ref, newest first."""
         for _, data in self._txn.scan_reverse(Table.REFLOG, prefix=self._prefix(kind, name)):
             try:
@@ -55,13 +56,13 @@ class ReflogStore:
                     hint="the store may be damaged: move it away and start a new one",
                 ) from error
 
-    def delete(self, kind: str, name: str) -> None:
+    def delete(self, kind: RefKind, name: str) -> None:
         """Delete the moves of a ref."""
         txn = self._txn.for_writing()
         for key in list(txn.scan_keys(Table.REFLOG, prefix=self._prefix(kind, name))):
             txn.delete(Table.REFLOG, key)
 
-    def _prefix(self, kind: str, name: str) -> bytes:
+    def _prefix(self, kind: RefKind, name: str) -> bytes:
         from lakecli.identity import h  # a name may be as long as a key
 
         ref = kind.encode() + b"\0" + name.encode("utf-8", "surrogateescape")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, MalformedId, WriteId
 from lakecli.kv.env import Table, owner_key
+from lakecli.model import RefKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ class Tracked(NamedTuple):
     """The position of a ref in the bucket.
 
     Attributes:
-        kind: ``branch`` or ``tag``.
+        kind: a branch or a tag.
         name: the name of the ref.
         commit_id: the commit it stood on; ``None``: it was deleted.
         sequence: the number of its last move.
@@ -34,7 +35,7 @@ class Tracked(NamedTuple):
         version: the version of its object; a listing with another version shows that it moved.
     """
 
-    kind: str
+    kind: RefKind
     name: str
     commit_id: CommitId | None
     sequence: int
@@ -54,32 +55,32 @@ class TrackingStore:
         self._txn = txn
         self._repository = owner_key(repository)
 
-    def find(self, kind: str, name: str) -> Tracked | None:
+    def find(self, kind: RefKind, name: str) -> Tracked | None:
         """Return a tracked ref; ``None`` if this clone never saw it in the bucket."""
         data = self._txn.get(Table.TRACKING, self._key(kind, name))
         return None if data is None else _load(kind, name, data)
 
-    def position(self, kind: str, name: str) -> CommitId | None:
+    def position(self, kind: RefKind, name: str) -> CommitId | None:
         """Return the commit of a tracked ref; ``None`` if it is unknown or deleted."""
         tracked = self.find(kind, name)
         return None if tracked is None else tracked.commit_id
 
-    def by_ref(self) -> dict[tuple[str, str], Tracked]:
+    def by_ref(self) -> dict[tuple[RefKind, str], Tracked]:
         """Return all tracked refs by (kind, name)."""
         return {(tracked.kind, tracked.name): tracked for tracked in self.iter()}
 
-    def iter(self, kind: str = "", prefix: str = "") -> Iterator[Tracked]:
+    def iter(self, kind: RefKind | None = None, prefix: str = "") -> Iterator[Tracked]:
         """Yield tracked refs, by kind and then by the bytes of their names.
 
         Args:
-            kind: the kind of refs; empty: all kinds.
+            kind: the kind of refs; ``None``: all kinds.
             prefix: the beginning of their names; needs a kind.
         """
         under = self._key(kind, prefix) if kind else self._repository
         cut = len(self._repository)
         for key, data in self._txn.scan(Table.TRACKING, prefix=under):
             found, _, name = key[cut:].partition(b"\0")
-            yield _load(found.decode(), name.decode("utf-8", "surrogateescape"), data)
+            yield _load(RefKind(found.decode()), name.decode("utf-8", "surrogateescape"), data)
 
     def put(self, tracked: Tracked) -> None:
         """Write a position, replacing any earlier one."""
@@ -92,15 +93,15 @@ class TrackingStore:
         data = json.dumps(fields, separators=(",", ":")).encode("ascii")
         self._txn.for_writing().put(Table.TRACKING, self._key(tracked.kind, tracked.name), data)
 
-    def delete(self, kind: str, name: str) -> bool:
+    def delete(self, kind: RefKind, name: str) -> bool:
         """Forget a ref; return whether it was tracked."""
         return self._txn.for_writing().delete(Table.TRACKING, self._key(kind, name))
 
-    def _key(self, kind: str, name: str) -> bytes:
+    def _key(self, kind: RefKind, name: str) -> bytes:
         return self._repository + kind.encode() + b"\0" + name.encode("utf-8", "surrogateescape")
 
 
-def _load(kind: str, name: str, data: bytes) -> Tracked:
+def _load(kind: RefKind, name: str, data: bytes) -> Tracked:
     try:
         fields = json.loads(data)
         return Tracked(

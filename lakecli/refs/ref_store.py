@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.ids import MalformedId
 from lakecli.kv.env import MAX_KEY_SIZE, Table, owner_key
-from lakecli.model import Branch, Commit, CommitId, MetarangeId, StagingToken, Tag
+from lakecli.model import Branch, Commit, CommitId, MetarangeId, RefKind, StagingToken, Tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,9 +97,9 @@ class RefStore:
         """Delete a tag; return whether it existed."""
         return self._delete(Table.TAGS, name)
 
-    def position(self, kind: str, name: str) -> CommitId | None:
+    def position(self, kind: RefKind, name: str) -> CommitId | None:
         """Return the commit of a branch or tag; ``None`` if there is none of that name."""
-        found = self.find_branch(name) if kind == "branch" else self.find_tag(name)
+        found = self.find_branch(name) if kind is RefKind.BRANCH else self.find_tag(name)
         return None if found is None else found.commit_id
 
     def find_commit(self, id: CommitId) -> Commit | None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
+    from lakecli.model import RefKind
 
 
 _MOVE: Final = Record(
@@ -45,13 +46,13 @@ _MOVE: Final = Record(
 
 
 def put_moves(
-    txn: WriteTransaction, repository: bytes, kind: str, name: str, moves: Iterable[Move]
+    txn: WriteTransaction, repository: bytes, kind: RefKind, name: str, moves: Iterable[Move]
 ) -> None:
     """Store moves of a ref; moves that are known already stay unchanged."""
     ReflogStore(txn, repository).put_moves(kind, name, map(_to_fields, moves))
 
 
-def iter_moves(txn: ReadTransaction, repository: bytes, kind: str, name: str) -> Iterator[Move]:
+def iter_moves(txn: ReadTransaction, repository: bytes, kind: RefKind, name: str) -> Iterator[Move]:
     """Yield the moves of a ref that this clone knows, newest first."""
     for fields in ReflogStore(txn, repository).iter_moves(kind, name):
         yield _from_fields(fields)

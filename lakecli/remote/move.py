@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.ids import CommitId, PackId, WriteId
+    from lakecli.model import RefKind
     from lakecli.objectstore.base import ObjectStore
     from lakecli.retry import Retries
 
@@ -42,7 +43,7 @@ class Intent(NamedTuple):
     """A move to make once; the caller records it before `apply` sends anything.
 
     Attributes:
-        kind: ``branch`` or ``tag``.
+        kind: a branch or a tag.
         name: of the ref.
         write_id: random, 32 hex digits; every repetition of this move keeps it.
         before: the commit the ref must point at; ``None`` if it must be absent or deleted.
@@ -55,7 +56,7 @@ class Intent(NamedTuple):
             searched only among later ones.
     """
 
-    kind: str
+    kind: RefKind
     name: str
     write_id: WriteId
     before: CommitId | None

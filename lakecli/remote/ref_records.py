@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from lakecli.errors import IntegrityError, Refused
 from lakecli.ids import CommitId, PackId, WriteId
 from lakecli.layout import MAX_REF_SIZE, MAX_SEQUENCE, ref_key
+from lakecli.model import NAMED_KINDS, RefKind
 from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.validation import (
     Invalid,
@@ -89,7 +90,7 @@ def _move_of(value: object) -> Move:
 _REF: Final = Record(
     {
         "format": whole(1, FORMAT),
-        "kind": choice("branch", "tag"),
+        "kind": choice(*NAMED_KINDS),
         "name": text(1024, min_size=1),
         "commit_id": nullable(identifier(CommitId)),
         "sequence": whole(1, MAX_SEQUENCE),
@@ -144,7 +145,7 @@ class RemoteRef:
     """A ref object as it was read.
 
     Attributes:
-        kind: ``branch`` or ``tag``.
+        kind: a branch or a tag.
         name: of the ref.
         commit_id: the commit it points at; ``None`` if it is deleted.
         sequence: of its last move.
@@ -154,7 +155,7 @@ class RemoteRef:
         extra: fields that this version does not know.
     """
 
-    kind: str
+    kind: RefKind
     name: str
     commit_id: CommitId | None
     sequence: int
@@ -164,11 +165,11 @@ class RemoteRef:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-def parse_ref(kind: str, name: str, data: bytes, version: Version) -> RemoteRef:
+def parse_ref(kind: RefKind, name: str, data: bytes, version: Version) -> RemoteRef:
     """Parse a ref object.
 
     Args:
-        kind: from the object's key: ``branch`` or ``tag``.
+        kind: from the object's key.
         name: from the object's key.
         data: the bytes of the object.
         version: of the object.

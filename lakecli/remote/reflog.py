@@ -18,6 +18,7 @@ from lakecli.remote.ref_records import MAX_MOVES, NotOurs, dump_moves, parse_mov
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakecli.model import RefKind
     from lakecli.objectstore.base import ObjectStore
     from lakecli.remote.ref_records import Move, RemoteRef
 
@@ -25,7 +26,9 @@ KEPT_MOVES: Final = MAX_MOVES // 2 + 1
 """Moves that stay in a ref object, the new one included, when the others become a chunk."""
 
 
-def spill(store: ObjectStore, kind: str, name: str, moves: tuple[Move, ...]) -> tuple[Move, ...]:
+def spill(
+    store: ObjectStore, kind: RefKind, name: str, moves: tuple[Move, ...]
+) -> tuple[Move, ...]:
     """Return the moves that stay in the ref's object; write the others to the reflog.
 
     Args:

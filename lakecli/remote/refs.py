@@ -11,6 +11,7 @@ from lakecli.remote.ref_records import NotOurs, parse_ref
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from lakecli.model import RefKind
     from lakecli.objectstore.base import ObjectStore, Version
     from lakecli.remote.ref_records import RemoteRef
 
@@ -20,7 +21,7 @@ PARALLEL_READS: Final = 16
 class Listed(NamedTuple):
     """A ref in the listing; its version shows whether it has moved since it was last read."""
 
-    kind: str
+    kind: RefKind
     name: str
     version: Version
 
@@ -28,12 +29,12 @@ class Listed(NamedTuple):
 class BadRef(NamedTuple):
     """An object at the key of a ref that is not a valid ref, and why."""
 
-    kind: str
+    kind: RefKind
     name: str
     what: str
 
 
-def find_ref(store: ObjectStore, kind: str, name: str) -> RemoteRef | None:
+def find_ref(store: ObjectStore, kind: RefKind, name: str) -> RemoteRef | None:
     """Return a ref, deleted or not, or ``None`` if it never existed.
 
     Raises:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.errors import AlreadyExists, NotFound, Refused
 from lakecli.kv.env import Table
 from lakecli.kv.operations import RefChange
-from lakecli.model import Branch, RepositoryRecord, Tag
+from lakecli.model import Branch, RefKind, RepositoryRecord, Tag
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import (
@@ -175,20 +175,20 @@ def _register(
     before = _forget(txn, repository)
     first = initial_commit(record.created_at)
     refs.put_commit(first)
-    made: dict[tuple[str, str], Branch | Tag] = {}
+    made: dict[tuple[RefKind, str], Branch | Tag] = {}
     left_out: list[RefUpdate] = []
     for kind, name, commit_id in _positions(remote):
         if not unpacked.has(txn, repository, commit_id):
             left_out.append(RefUpdate(kind, name, None, commit_id, Change.INCOMPLETE))
-        elif kind == "branch":
+        elif kind is RefKind.BRANCH:
             made[kind, name] = _branch(txn, repository, name, commit_id)
-        elif ("branch", name) in made:
+        elif (RefKind.BRANCH, name) in made:
             left_out.append(RefUpdate(kind, name, None, commit_id, Change.DIFFERS))
         else:
             made[kind, name] = Tag(name, commit_id)
-    if ("branch", record.default_branch) not in made:
+    if (RefKind.BRANCH, record.default_branch) not in made:
         # It was never pushed, so it stands on the commit that every clone begins with.
-        made["branch", record.default_branch] = _branch(
+        made[RefKind.BRANCH, record.default_branch] = _branch(
             txn, repository, record.default_branch, first.id
         )
     for ref in made.values():
@@ -205,7 +205,7 @@ def _register(
     return list(made.values()), tuple(left_out)
 
 
-def _positions(remote: Remote) -> Iterator[tuple[str, str, CommitId]]:
+def _positions(remote: Remote) -> Iterator[tuple[RefKind, str, CommitId]]:
     """Yield kind, name and commit of the refs that are not deleted, branches first."""
     for ref in remote.refs:
         if ref.commit_id is not None:
@@ -218,18 +218,20 @@ def _branch(
     return Branch(name, commit_id, staging_tokens.start(txn, repository, name, commit_id))
 
 
-def _forget(txn: WriteTransaction, repository: Repository) -> dict[tuple[str, str], Branch | Tag]:
+def _forget(
+    txn: WriteTransaction, repository: Repository
+) -> dict[tuple[RefKind, str], Branch | Tag]:
     """Remove the refs that a deleted clone of the same repository left, and return them.
 
     Its commits stay. Its staging areas belong to the operation of the clone from now on.
     """
     refs = RefStore(txn, repository.key)
-    found: dict[tuple[str, str], Branch | Tag] = {}
+    found: dict[tuple[RefKind, str], Branch | Tag] = {}
     for branch in list(refs.iter_branches()):
-        found["branch", branch.name] = branch
+        found[RefKind.BRANCH, branch.name] = branch
         refs.delete_branch(branch.name)
     for tag in list(refs.iter_tags()):
-        found["tag", tag.name] = tag
+        found[RefKind.TAG, tag.name] = tag
         refs.delete_tag(tag.name)
     tracking.forget_all(txn, repository)
     txn.delete_owned(Table.INTENTS, repository.key)
@@ -239,11 +241,11 @@ def _forget(txn: WriteTransaction, repository: Repository) -> dict[tuple[str, st
 def _log(
     txn: WriteTransaction,
     repository: Repository,
-    before: dict[tuple[str, str], Branch | Tag],
-    after: dict[tuple[str, str], Branch | Tag],
+    before: dict[tuple[RefKind, str], Branch | Tag],
+    after: dict[tuple[RefKind, str], Branch | Tag],
 ) -> None:
     fields = records.to_json(repository.record)
-    changes = [RefChange("repository", repository.name, before=None, after=fields)]
+    changes = [RefChange(RefKind.REPOSITORY, repository.name, before=None, after=fields)]
     sealed: list[StagingToken] = []
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)

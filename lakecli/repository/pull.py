@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import ConflictError, LostRace, NotFound
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import Branch, MergeStrategy, Tag
+from lakecli.model import NAMED_KINDS, Branch, MergeStrategy, RefKind, Tag
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
@@ -126,7 +126,7 @@ def pull(
     fetched = fetch(repository, progress=progress)
     with repository.lake.kv.read() as txn:
         tracked = _tracked(txn, repository, name)
-    if tracked.kind == "tag":
+    if tracked.kind is RefKind.TAG:
         return _pull_tag(repository, fetched, tracked, dry_run=options.dry_run)
     for _ in range(MAX_ATTEMPTS):
         report = _pull_branch(repository, fetched, name, options)
@@ -198,7 +198,7 @@ class _Plan(NamedTuple):
 def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked:
     """Return the branch of a name in the bucket, or else the tag."""
     positions = TrackingStore(txn, repository.key)
-    found = [positions.find(kind, name) for kind in ("branch", "tag")]
+    found = [positions.find(kind, name) for kind in NAMED_KINDS]
     for tracked in found:
         if tracked is not None and tracked.commit_id is not None:
             return tracked

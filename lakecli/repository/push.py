@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import AlreadyExists, LakeError, LostRace, NotFound, Refused
 from lakecli.kv.tracking import TrackingStore
+from lakecli.model import NAMED_KINDS, RefKind
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
@@ -77,14 +78,14 @@ class Pushed(NamedTuple):
     """What a push did to one ref.
 
     Attributes:
-        kind: ``branch`` or ``tag``.
+        kind: a branch or a tag.
         name: the name of the ref.
         before: its position in the bucket before; ``None``: it did not exist there.
         after: its position there now; ``None``: it was deleted.
         state: what was done.
     """
 
-    kind: str
+    kind: RefKind
     name: str
     before: CommitId | None
     after: CommitId | None
@@ -94,7 +95,7 @@ class Pushed(NamedTuple):
 class Failed(NamedTuple):
     """A ref that was not pushed, and why."""
 
-    kind: str
+    kind: RefKind
     name: str
     error: LakeError
 
@@ -107,14 +108,14 @@ class PushReport(NamedTuple):
 
 
 def push(
-    repository: Repository, name: str, *, kind: str | None = None, options: PushOptions
+    repository: Repository, name: str, *, kind: RefKind | None = None, options: PushOptions
 ) -> Pushed:
     """Move a branch or a tag in the bucket to where it stands here.
 
     Args:
         repository: the repository of the ref.
         name: the name of the ref.
-        kind: ``branch`` or ``tag``; ``None``: whichever exists, a branch first.
+        kind: a branch or a tag; ``None``: whichever exists, a branch first.
         options: how to push.
 
     Raises:
@@ -158,8 +159,8 @@ def push_all(
     present = _all_tracked(repository)
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
-        here = [("branch", branch.name, branch.commit_id) for branch in refs.iter_branches()]
-        here += [("tag", tag.name, tag.commit_id) for tag in refs.iter_tags()]
+        here = [(RefKind.BRANCH, branch.name, branch.commit_id) for branch in refs.iter_branches()]
+        here += [(RefKind.TAG, tag.name, tag.commit_id) for tag in refs.iter_tags()]
     pushed: list[Pushed] = []
     failed: list[Failed] = []
     for kind, name, commit_id in here:
@@ -178,7 +179,7 @@ def push_all(
 
 
 def push_deletion(
-    repository: Repository, name: str, *, kind: str | None = None, options: PushOptions
+    repository: Repository, name: str, *, kind: RefKind | None = None, options: PushOptions
 ) -> Pushed:
     """Delete a branch or a tag in the bucket, if it stands where this clone last saw it.
 
@@ -195,7 +196,7 @@ def push_deletion(
     finish_pending(repository)
     check_readable(repository)
     with repository.lake.kv.read() as txn:
-        kinds = ("branch", "tag") if kind is None else (kind,)
+        kinds = NAMED_KINDS if kind is None else (kind,)
         tracked = TrackingStore(txn, repository.key)
         expectations = {each: tracked.position(each, name) for each in kinds}
     for each in kinds:
@@ -210,7 +211,7 @@ def push_deletion(
 def _delete(
     repository: Repository, remote: RemoteRef, *, expected: CommitId | None, options: PushOptions
 ) -> Pushed:
-    if remote.kind == "branch" and remote.name == repository.record.default_branch:
+    if remote.kind is RefKind.BRANCH and remote.name == repository.record.default_branch:
         raise Refused(
             f"cannot delete the default branch {remote.name}",
             hint=f"undo commits on it: lakecli branch revert {repository.uri}/{remote.name} REF",
@@ -224,7 +225,7 @@ def _delete(
 
 def _push(
     repository: Repository,
-    kind: str,
+    kind: RefKind,
     name: str,
     *,
     expected: CommitId | None,
@@ -284,7 +285,7 @@ def _move(repository: Repository, wanted: Pushed, *, options: PushOptions, since
     return result.outcome == Outcome.APPLIED
 
 
-def _look(repository: Repository, kind: str, name: str) -> RemoteRef | None:
+def _look(repository: Repository, kind: RefKind, name: str) -> RemoteRef | None:
     """Read a ref in the bucket, bring its commits here, and return it.
 
     It is not tracked yet: after a refused push, a lease still means what was fetched. If it shows
@@ -306,7 +307,7 @@ def _look(repository: Repository, kind: str, name: str) -> RemoteRef | None:
 def _compare(
     txn: ReadTransaction,
     repository: Repository,
-    kind: str,
+    kind: RefKind,
     *,
     before: CommitId | None,
     after: CommitId,
@@ -317,7 +318,7 @@ def _compare(
         return Pushing.UP_TO_DATE
     if before is None:
         return Pushing.CREATED
-    if kind == "tag" or refs.find_commit(before) is None:
+    if kind is RefKind.TAG or refs.find_commit(before) is None:
         return None
     if is_ancestor(refs, before, after):
         return Pushing.UPDATED
@@ -337,11 +338,11 @@ def _check_lease(
 
 
 def _local(
-    txn: ReadTransaction, repository: Repository, kind: str | None, name: str
-) -> tuple[str, CommitId]:
+    txn: ReadTransaction, repository: Repository, kind: RefKind | None, name: str
+) -> tuple[RefKind, CommitId]:
     """Return the kind and the position of a ref here."""
     refs = RefStore(txn, repository.key)
-    for each in ("branch", "tag") if kind is None else (kind,):
+    for each in NAMED_KINDS if kind is None else (kind,):
         if (commit_id := refs.position(each, name)) is not None:
             return each, commit_id
     raise NotFound(
@@ -350,7 +351,7 @@ def _local(
     )
 
 
-def _all_tracked(repository: Repository) -> dict[tuple[str, str], CommitId | None]:
+def _all_tracked(repository: Repository) -> dict[tuple[RefKind, str], CommitId | None]:
     with repository.lake.kv.read() as txn:
         tracked = TrackingStore(txn, repository.key).by_ref()
     return {ref: each.commit_id for ref, each in tracked.items()}

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from lakecli.errors import NotFound
 from lakecli.kv.operations import iter_operations
-from lakecli.model import RefKind
+from lakecli.model import NAMED_KINDS, RefKind
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.ref_moves import KINDS, Past
+from lakecli.repository.core.ref_moves import Past
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ def _kind_of(repository: Repository, txn: ReadTransaction, past: Past, name: str
         return seen
     for operation in iter_operations(txn, repository.key):
         for change in operation.refs:
-            for kind in KINDS:
-                if (change.kind, change.name) == (kind.value, name):
+            for kind in NAMED_KINDS:
+                if (change.kind, change.name) == (kind, name):
                     return kind
     return RefKind.BRANCH

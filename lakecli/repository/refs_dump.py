@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import Refused
 from lakecli.kv.tracking import TrackingStore
+from lakecli.model import RefKind
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.lakefs.dump import trees_missing
@@ -116,10 +117,10 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
         refs = RefStore(txn, repository.key)
         heads = {branch.name: branch.commit_id for branch in refs.iter_branches()}
         tags = {tag.name: tag.commit_id for tag in refs.iter_tags()}
-        lost = [*_odd_names(heads, "branch"), *_odd_names(tags, "tag")]
+        lost = [*_odd_names(heads, RefKind.BRANCH), *_odd_names(tags, RefKind.TAG)]
         lost += _uncommitted(txn, refs.iter_branches())
-        lost += _unpushed(txn, repository, heads, "branch")
-        lost += _unpushed(txn, repository, tags, "tag")
+        lost += _unpushed(txn, repository, heads, RefKind.BRANCH)
+        lost += _unpushed(txn, repository, tags, RefKind.TAG)
         lost += _odd_paths(repository, refs, [*heads.items(), *tags.items()])
         refused = [each for each in lost if each.loss not in leave_out]
         if refused:
@@ -135,7 +136,7 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
     return Dumped(manifest, len(heads), len(tags), len(commits), tuple(lost))
 
 
-def _odd_names(refs: dict[str, CommitId], kind: str) -> list[Lost]:
+def _odd_names(refs: dict[str, CommitId], kind: RefKind) -> list[Lost]:
     """Remove the refs whose names lakeFS does not allow, and return them."""
     names = [name for name in refs if ":" in name]
     for name in names:
@@ -152,7 +153,7 @@ def _uncommitted(txn: ReadTransaction, branches: Iterable[Branch]) -> Iterator[L
 
 
 def _unpushed(
-    txn: ReadTransaction, repository: Repository, refs: dict[str, CommitId], kind: str
+    txn: ReadTransaction, repository: Repository, refs: dict[str, CommitId], kind: RefKind
 ) -> list[Lost]:
     """Put refs back to where they stand in the bucket, and return those that stood elsewhere."""
     tracking = TrackingStore(txn, repository.key)

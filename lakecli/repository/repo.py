@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.errors import AlreadyExists, NotFound, UsageError
 from lakecli.kv.operations import RefChange
-from lakecli.model import Branch, RepositoryRecord, RepositoryUuid
+from lakecli.model import Branch, RefKind, RepositoryRecord, RepositoryUuid
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import namespace, operations, records, ref_changes, staging_tokens
@@ -132,7 +132,7 @@ def _register(lake: Lake, record: RepositoryRecord) -> Repository:
         refs.put_commit(first)
         refs.put_branch(branch)
         changes = [
-            RefChange("repository", record.name, before=None, after=records.to_json(record)),
+            RefChange(RefKind.REPOSITORY, record.name, before=None, after=records.to_json(record)),
             ref_changes.branch_change(None, branch),
         ]
         operations.append(txn, repository, kind="repo create", refs=changes)
@@ -154,6 +154,6 @@ def delete(lake: Lake, name: str) -> RepositoryRecord:
                 f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
             )
         records.delete_repository(txn, record)
-        change = RefChange("repository", name, before=records.to_json(record), after=None)
+        change = RefChange(RefKind.REPOSITORY, name, before=records.to_json(record), after=None)
         operations.append(txn, Repository(lake, record), kind="repo delete", refs=[change])
     return record

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import ChangeType
+from lakecli.model import ChangeType, RefKind
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import tracking
@@ -82,7 +82,7 @@ def last_fetched(repository: Repository) -> datetime | None:
     return None if fetched is None else fetched.at
 
 
-def went_back(repository: Repository) -> list[tuple[str, str]]:
+def went_back(repository: Repository) -> list[tuple[RefKind, str]]:
     """Return kind and name of refs that went back in the bucket and have not caught up since.
 
     If there are any, a notice says so.
@@ -98,7 +98,7 @@ def only_in_bucket(repository: Repository) -> Iterator[tuple[str, CommitId]]:
     """Yield name and commit of the branches that only the bucket has, ordered by name."""
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
-        for tracked in TrackingStore(txn, repository.key).iter("branch"):
+        for tracked in TrackingStore(txn, repository.key).iter(RefKind.BRANCH):
             if tracked.commit_id is not None and refs.find_branch(tracked.name) is None:
                 yield tracked.name, tracked.commit_id
 
@@ -114,7 +114,7 @@ def with_distances(
 
 def distance(txn: ReadTransaction, repository: Repository, branch: Branch) -> Distance:
     """Return the distance of a branch from the bucket."""
-    tracked = TrackingStore(txn, repository.key).find("branch", branch.name)
+    tracked = TrackingStore(txn, repository.key).find(RefKind.BRANCH, branch.name)
     if tracked is None or tracked.commit_id is None:
         return Distance(None, 0, 0, is_deleted=tracked is not None)
     if tracked.commit_id == branch.commit_id:

@@ -11,6 +11,7 @@ import pytest
 
 from lakecli import layout
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.model import RefKind
 from tests.support.forgeries import DOCUMENTS, VALUES
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ DOCTOR = ("doctor", REPOSITORY)
 
 OBJECTS = {
     "repository.json": (layout.REPOSITORY, (FETCH, CLONE, PUSH, DOCTOR)),
-    "ref": (layout.ref_key("branch", "main"), (FETCH, CLONE, PUSH, FSCK, ("pull", MAIN))),
+    "ref": (layout.ref_key(RefKind.BRANCH, "main"), (FETCH, CLONE, PUSH, FSCK, ("pull", MAIN))),
     "state": (
         layout.GC + "state",
         (FETCH, CLONE, PUSH, GC, ("branch", "create", MAIN, "-s", MAIN)),
@@ -100,7 +101,10 @@ def test_no_foreign_document_is_an_unexpected_error(
     ("key", "fields"),
     [
         (layout.REPOSITORY, ("uuid", "range_entries", "default_branch", "created", "needs_read")),
-        (layout.ref_key("branch", "main"), ("commit_id", "sequence", "write_id", "moves", "name")),
+        (
+            layout.ref_key(RefKind.BRANCH, "main"),
+            ("commit_id", "sequence", "write_id", "moves", "name"),
+        ),
     ],
     ids=["repository.json", "ref"],
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.ids import WriteId
+from lakecli.model import RefKind
 from lakecli.repository.core.tracking import track
 from tests.support.demo import REPOSITORY
 
@@ -37,7 +38,7 @@ def share(demo: Demo, ref: str) -> None:
     with demo.lake() as lake:
         repository = lake.repository("demo")
         intent = Intent(
-            kind="branch",
+            kind=RefKind.BRANCH,
             name="main",
             write_id=WriteId("ab" * 16),
             before=None,

@@ -8,6 +8,7 @@ import pytest
 
 from lakecli.errors import ErrorKind, LakeWarning
 from lakecli.filesystem.failures import LakeFileError
+from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.clone import clone
@@ -51,7 +52,7 @@ def push_of(bob: Repository, path: bytes, contents: bytes) -> str:
 
 
 def there(bob: Repository) -> str | None:
-    ref = find_ref(bob.store, "branch", "main")
+    ref = find_ref(bob.store, RefKind.BRANCH, "main")
     return None if ref is None else ref.commit_id
 
 
@@ -59,7 +60,7 @@ def test_a_commit_moves_the_branch_in_the_bucket(fs: LakeFileSystem, bob: Reposi
     assert there(bob) == branch.show(bob, "main").commit_id
     with fs.committing(MAIN, "second"):
         fs.pipe(f"{MAIN}/b", b"2")
-    ref = find_ref(bob.store, "branch", "main")
+    ref = find_ref(bob.store, RefKind.BRANCH, "main")
     assert ref is not None
     assert ref.commit_id != branch.show(bob, "main").commit_id
     assert ref.moves[0].who == "Ada <ada@example.com>"

@@ -11,6 +11,7 @@ from lakecli.errors import IntegrityError, NotFound
 from lakecli.kv import operations, paths
 from lakecli.kv.env import LocalStore, Table, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
+from lakecli.model import RefKind
 from tests.support.stores import scratch
 
 REPOSITORY = b"r" * 16
@@ -36,8 +37,8 @@ def test_an_operation_comes_back_as_it_was(store: LocalStore) -> None:
         1,
         command="lakecli commit -m 'caf\u00e9 \udcff'",
         refs=(
-            RefChange("branch", "main", before=branch_fields, after=None),
-            RefChange("tag", "v1", before=None, after={"commit_id": "ef" * 32}),
+            RefChange(RefKind.BRANCH, "main", before=branch_fields, after=None),
+            RefChange(RefKind.TAG, "v1", before=None, after={"commit_id": "ef" * 32}),
         ),
         staging=(StagingChange("main", TOKEN),),
         sealed=(b"s" * 16, b"u" * 16),

@@ -15,6 +15,7 @@ from lakecli.kv.intents import IntentStore
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.reflog import ReflogStore
 from lakecli.kv.tracking import Tracked, TrackingStore
+from lakecli.model import RefKind
 from lakecli.remote import known
 from lakecli.remote.ref_records import Move
 from tests.support.stores import scratch
@@ -28,10 +29,10 @@ HEAD = CommitId("ab" * 32)
 
 def test_tracked_refs(store: LocalStore) -> None:
     refs = [
-        Tracked("branch", "a", HEAD, 1, WriteId("0e" * 16), "v"),
-        Tracked("branch", "ab\udc80/ü", None, 7, WriteId("0e" * 16), "v"),
-        Tracked("branch", "x" * 255, HEAD, 2, WriteId("0e" * 16), "v"),
-        Tracked("tag", "a", HEAD, 1, WriteId("0f" * 16), "v2"),
+        Tracked(RefKind.BRANCH, "a", HEAD, 1, WriteId("0e" * 16), "v"),
+        Tracked(RefKind.BRANCH, "ab\udc80/ü", None, 7, WriteId("0e" * 16), "v"),
+        Tracked(RefKind.BRANCH, "x" * 255, HEAD, 2, WriteId("0e" * 16), "v"),
+        Tracked(RefKind.TAG, "a", HEAD, 1, WriteId("0f" * 16), "v2"),
     ]
     with scratch(store) as txn:
         tracking = TrackingStore(txn, ONE)
@@ -39,16 +40,16 @@ def test_tracked_refs(store: LocalStore) -> None:
             tracking.put(ref)
         TrackingStore(txn, OTHER).put(refs[0])
         assert list(tracking.iter()) == refs
-        assert list(tracking.iter("branch")) == refs[:3]
-        assert list(tracking.iter("branch", "ab")) == [refs[1]]
-        assert list(tracking.iter("tag")) == refs[3:]
+        assert list(tracking.iter(RefKind.BRANCH)) == refs[:3]
+        assert list(tracking.iter(RefKind.BRANCH, "ab")) == [refs[1]]
+        assert list(tracking.iter(RefKind.TAG)) == refs[3:]
         assert [tracking.find(ref.kind, ref.name) for ref in refs] == refs
         moved = refs[0]._replace(commit_id=None, sequence=2)
         tracking.put(moved)
-        assert tracking.find("branch", "a") == moved
-        assert tracking.delete("branch", "a")
-        assert not tracking.delete("branch", "a")
-        assert tracking.find("branch", "a") is None
+        assert tracking.find(RefKind.BRANCH, "a") == moved
+        assert tracking.delete(RefKind.BRANCH, "a")
+        assert not tracking.delete(RefKind.BRANCH, "a")
+        assert tracking.find(RefKind.BRANCH, "a") is None
         assert list(TrackingStore(txn, OTHER).iter()) == [refs[0]]
 
 
@@ -101,22 +102,22 @@ def test_moves(store: LocalStore) -> None:
     ]
     moves[1] = moves[1]._replace(pack=PackId("cd" * 32), extra='{"later":1}')
     with scratch(store) as txn:
-        known.put_moves(txn, ONE, "branch", "main", moves[2:])
-        known.put_moves(txn, ONE, "branch", "main", moves[:3])
-        known.put_moves(txn, ONE, "tag", "main", moves[:1])
-        known.put_moves(txn, OTHER, "branch", "main", moves[:1])
-        assert list(known.iter_moves(txn, ONE, "branch", "main")) == moves
-        assert list(known.iter_moves(txn, ONE, "branch", "other")) == []
-        assert list(known.iter_moves(txn, ONE, "tag", "main")) == moves[:1]
+        known.put_moves(txn, ONE, RefKind.BRANCH, "main", moves[2:])
+        known.put_moves(txn, ONE, RefKind.BRANCH, "main", moves[:3])
+        known.put_moves(txn, ONE, RefKind.TAG, "main", moves[:1])
+        known.put_moves(txn, OTHER, RefKind.BRANCH, "main", moves[:1])
+        assert list(known.iter_moves(txn, ONE, RefKind.BRANCH, "main")) == moves
+        assert list(known.iter_moves(txn, ONE, RefKind.BRANCH, "other")) == []
+        assert list(known.iter_moves(txn, ONE, RefKind.TAG, "main")) == moves[:1]
 
 
 def test_writing_needs_a_write_transaction(store: LocalStore) -> None:
     with store.read() as txn:
         for write in (
-            lambda: TrackingStore(txn, ONE).delete("branch", "a"),
+            lambda: TrackingStore(txn, ONE).delete(RefKind.BRANCH, "a"),
             lambda: IntentStore(txn, ONE).delete(b"a" * 16),
             lambda: PackedStore(txn, ONE).add(PackId("ab" * 32), []),
-            lambda: ReflogStore(txn, ONE).put_moves("branch", "a", []),
+            lambda: ReflogStore(txn, ONE).put_moves(RefKind.BRANCH, "a", []),
         ):
             with pytest.raises(TypeError, match="write transaction"):
                 write()
@@ -126,11 +127,11 @@ def test_rows_that_make_no_sense(store: LocalStore) -> None:
     with scratch(store) as txn:
         txn.put(Table.TRACKING, ONE + b"branch\0main", b"{}")
         txn.put(Table.INTENTS, ONE + b"a" * 16, b"[1]")
-        ReflogStore(txn, ONE).put_moves("branch", "main", [{"sequence": 1}])
+        ReflogStore(txn, ONE).put_moves(RefKind.BRANCH, "main", [{"sequence": 1}])
         for read in (
-            lambda: TrackingStore(txn, ONE).find("branch", "main"),
+            lambda: TrackingStore(txn, ONE).find(RefKind.BRANCH, "main"),
             lambda: list(IntentStore(txn, ONE).iter()),
-            lambda: list(known.iter_moves(txn, ONE, "branch", "main")),
+            lambda: list(known.iter_moves(txn, ONE, RefKind.BRANCH, "main")),
         ):
             with pytest.raises(IntegrityError, match=r"malformed|is not valid"):
                 read()

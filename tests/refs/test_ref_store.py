@@ -16,7 +16,16 @@ from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.kv import operations
 from lakecli.kv.env import LocalStore, Table
 from lakecli.kv.operations import Operation, RefChange
-from lakecli.model import EMPTY_TREE, Branch, Commit, CommitId, MetarangeId, StagingToken, Tag
+from lakecli.model import (
+    EMPTY_TREE,
+    Branch,
+    Commit,
+    CommitId,
+    MetarangeId,
+    RefKind,
+    StagingToken,
+    Tag,
+)
 from lakecli.refs.ref_store import MAX_NAME_SIZE, RefStore
 from tests.support.stores import scratch
 
@@ -229,8 +238,8 @@ def test_an_operation_takes_refs_back(store: LocalStore) -> None:
                 command="",
                 kind="commit",
                 refs=(
-                    RefChange("branch", "main", before=fields(before), after=fields(after)),
-                    RefChange("tag", "v1", before=None, after={"commit_id": SECOND}),
+                    RefChange(RefKind.BRANCH, "main", before=fields(before), after=fields(after)),
+                    RefChange(RefKind.TAG, "v1", before=None, after={"commit_id": SECOND}),
                 ),
                 sealed=before.sealed_tokens,
             ),

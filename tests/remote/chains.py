@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakecli.ids import WriteId
-from lakecli.model import CommitId
+from lakecli.model import CommitId, RefKind
 from lakecli.remote.move import Intent, Outcome, apply
 from lakecli.remote.reflog import iter_moves
 from lakecli.remote.refs import find_ref
@@ -33,7 +33,7 @@ def write_id(name: str) -> WriteId:
 def intent(name: str, before: CommitId | None, after: CommitId | None, *, since: int = 0) -> Intent:
     """Return a move of branch main."""
     return Intent(
-        kind="branch",
+        kind=RefKind.BRANCH,
         name="main",
         write_id=write_id(name),
         before=before,
@@ -56,7 +56,7 @@ def advance(store: ObjectStore, count: int) -> None:
 
 def checked_moves(store: ObjectStore, name: str = "main") -> list[Move]:
     """Return all moves of a branch, oldest first, once they were seen to be one unbroken chain."""
-    ref = find_ref(store, "branch", name)
+    ref = find_ref(store, RefKind.BRANCH, name)
     if ref is None:
         return []
     moves = list(iter_moves(store, ref))[::-1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from lakecli.model import RefKind
 from lakecli.objectstore.registry import open_store
 from lakecli.remote.move import Outcome, apply
 from lakecli.remote.refs import find_ref
@@ -18,7 +19,7 @@ from tests.remote.chains import commit, intent
 def main(uri: str, name: str, count: str) -> None:
     """Race."""
     store = open_store(uri)
-    find_ref(store, "branch", "main")  # whatever takes its time is loaded now
+    find_ref(store, RefKind.BRANCH, "main")  # whatever takes its time is loaded now
     print("ready", flush=True)
     sys.stdin.readline()
     retries = Retries(RetryPolicy(64, first_delay=0.01))
@@ -26,7 +27,7 @@ def main(uri: str, name: str, count: str) -> None:
     number = 0
     while applied < int(count):
         number += 1
-        ref = find_ref(store, "branch", "main")
+        ref = find_ref(store, RefKind.BRANCH, "main")
         before, since = (None, 0) if ref is None else (ref.commit_id, ref.sequence)
         wanted = intent(f"{name}-{number}", before, commit(since + 1), since=since)
         if apply(store, wanted, retries=retries).outcome is Outcome.APPLIED:

@@ -12,6 +12,7 @@ import pytest
 
 from lakecli.errors import LakeError, OutcomeUnknown, PermissionDenied, Unreachable
 from lakecli.layout import ref_key
+from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY, BucketNotFound
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.remote.move import Outcome, apply, look_up
@@ -62,7 +63,7 @@ def test_a_ref_is_created_moved_deleted_and_made_again(bucket: Bucket) -> None:
     for number, (before, after) in enumerate(steps, 1):
         result = apply(store, intent(f"w{number}", before, after), retries=PATIENT)
         assert result.outcome is Outcome.APPLIED
-        assert result.ref == find_ref(store, "branch", "main")
+        assert result.ref == find_ref(store, RefKind.BRANCH, "main")
         assert result.ref is not None
         assert (result.ref.commit_id, result.ref.sequence) == (after, number)
     assert [(move.before, move.after) for move in checked_moves(store)] == steps
@@ -106,7 +107,7 @@ def test_a_move_that_left_the_ref_object_is_found_in_the_reflog(bucket: Bucket) 
     for number in range(60):
         apply(store, intent(f"x{number}", here, there, since=number), retries=PATIENT)
         here, there = there, here
-    ref = find_ref(store, "branch", "main")
+    ref = find_ref(store, RefKind.BRANCH, "main")
     assert ref is not None
     assert write_id("w") not in {move.write_id for move in ref.moves}
     assert apply(store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
@@ -138,7 +139,7 @@ def test_every_answer_is_read_back(bucket: Bucket, moves: int, answer: str, effe
     assert result.outcome is Outcome.APPLIED
     assert checked_moves(bucket.store)[-1].write_id == write_id("w")
     assert steps.count("put") == (1 if effect == "done" else 2)
-    assert result.ref == find_ref(bucket.store, "branch", "main")
+    assert result.ref == find_ref(bucket.store, RefKind.BRANCH, "main")
 
 
 @pytest.mark.parametrize("answer", ["500", "timeout"])
@@ -262,7 +263,7 @@ def test_a_read_that_is_behind_is_not_believed(bucket: Bucket) -> None:
             return old if next(lag) else found
 
     advance(bucket.store, 1)
-    old = bucket.store.get_versioned(ref_key("branch", "main"))
+    old = bucket.store.get_versioned(ref_key(RefKind.BRANCH, "main"))
     apply(bucket.store, intent("x", commit(1), commit(2)), retries=PATIENT)
     lag: Iterator[bool] = iter([False, True, True, False])
     left = [Fault("timeout", "done")]
@@ -276,7 +277,7 @@ def test_a_read_that_is_behind_is_not_believed(bucket: Bucket) -> None:
 
 def test_unknown_fields_survive_a_move(bucket: Bucket) -> None:
     advance(bucket.store, 1)
-    key = ref_key("branch", "main")
+    key = ref_key(RefKind.BRANCH, "main")
     body = bucket.store.get(key)
     body = body.replace(b'{"format"', b'{"protected":{"by":[1]},"format"')
     body = body.replace(b'{"sequence"', b'{"signed":"x","sequence"')
@@ -284,14 +285,14 @@ def test_unknown_fields_survive_a_move(bucket: Bucket) -> None:
     for number in range(1, 40):
         wanted = intent(f"w{number}", commit(number), commit(number + 1), since=number)
         assert apply(bucket.store, wanted, retries=PATIENT).outcome is Outcome.APPLIED
-    ref = find_ref(bucket.store, "branch", "main")
+    ref = find_ref(bucket.store, RefKind.BRANCH, "main")
     assert ref is not None
     assert ref.extra == {"protected": {"by": [1]}}
     assert checked_moves(bucket.store)[0].extra == '{"signed":"x"}'
 
 
 def test_foreign_objects_are_not_overwritten(bucket: Bucket) -> None:
-    key = ref_key("branch", "main")
+    key = ref_key(RefKind.BRANCH, "main")
     bucket.store.put(key, b"not ours", ANY)
     with pytest.raises(NotOurs):
         apply(bucket.store, intent("w", None, commit(1)), retries=PATIENT)
@@ -333,7 +334,7 @@ def test_threads_race_and_nothing_is_lost(bucket: Bucket, trouble: float) -> Non
 
 
 def _next(store: MemoryStore, name: str) -> Intent:
-    ref = find_ref(store, "branch", "main")
+    ref = find_ref(store, RefKind.BRANCH, "main")
     if ref is None:
         return intent(name, None, commit(1))
     return intent(name, ref.commit_id, commit(ref.sequence + 1), since=ref.sequence)

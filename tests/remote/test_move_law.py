@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.errors import LakeError, OutcomeUnknown
+from lakecli.model import RefKind
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.remote.move import Outcome, apply, look_up
 from lakecli.remote.ref_records import MAX_MOVES
@@ -83,7 +84,7 @@ class World:
                 switch()
 
             for number, after in enumerate(plan.moves):
-                ref = find_ref(self.good, "branch", "main")
+                ref = find_ref(self.good, RefKind.BRANCH, "main")
                 before = None if ref is None else ref.commit_id
                 since = 0 if ref is None or plan.forgets else ref.sequence
                 move = intent(f"{me}-{number}", before, after, since=since)
@@ -158,7 +159,7 @@ def test_each_applied_move_is_made_once_and_reported_as_applied(
 def bury(store: MemoryStore) -> None:
     """Move the ref until nothing of what its object held is left there, to a commit of its own."""
     for number in range(MAX_MOVES + 1):
-        ref = find_ref(store, "branch", "main")
+        ref = find_ref(store, RefKind.BRANCH, "main")
         before, since = (None, 0) if ref is None else (ref.commit_id, ref.sequence)
         move = intent(f"later-{number}", before, commit(1000 + number), since=since)
         apply(store, move, retries=PATIENT)

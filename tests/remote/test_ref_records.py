@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.ids import PackId, WriteId
-from lakecli.model import CommitId
+from lakecli.model import CommitId, RefKind
 from lakecli.objectstore.base import Version
 from lakecli.remote.ref_records import (
     MAX_MOVES,
@@ -86,7 +86,7 @@ def refs(draw: st.DrawFn) -> RemoteRef:
         for number in range(draw(st.integers(1, 5)))
     )
     return RemoteRef(
-        kind=draw(st.sampled_from(["branch", "tag"])),
+        kind=draw(st.sampled_from([RefKind.BRANCH, RefKind.TAG])),
         name=draw(words) + "\udc80",
         commit_id=moves[0].after,
         sequence=newest,
@@ -104,7 +104,7 @@ def test_a_ref_is_read_as_it_was_written(ref: RemoteRef) -> None:
 
 
 def test_a_ref_object() -> None:
-    ref = parse_ref("branch", "main", json.dumps(FIELDS).encode(), V)
+    ref = parse_ref(RefKind.BRANCH, "main", json.dumps(FIELDS).encode(), V)
     assert [move.at.hour for move in ref.moves] == [15, 14]
     assert (ref.moves[0].pack, ref.moves[1].pack) == ("cd" * 32, "")
     written = json.loads(dump_ref(ref))
@@ -153,7 +153,7 @@ def with_move(**fields: object) -> bytes:
 )
 def test_malformed_refs_are_refused(data: bytes) -> None:
     with pytest.raises(NotOurs, match=r"_lakecli/refs/branches/main was not written by lakecli"):
-        parse_ref("branch", "main", data, V)
+        parse_ref(RefKind.BRANCH, "main", data, V)
 
 
 SOUND_MOVE: dict[str, Any] = {**FIELDS["moves"][0], "new": 1}
@@ -187,7 +187,7 @@ BROKEN_MOVES = dict(
 @pytest.mark.parametrize("fields", BROKEN_REFS.values(), ids=BROKEN_REFS)
 def test_each_field_of_a_ref_broken_in_each_way(fields: dict[str, Any]) -> None:
     with pytest.raises(NotOurs) as caught:
-        parse_ref("branch", "main", json.dumps(fields).encode(), V)
+        parse_ref(RefKind.BRANCH, "main", json.dumps(fields).encode(), V)
     assert caught.value.hint
     assert len(caught.value.message) < 500
 
@@ -195,7 +195,7 @@ def test_each_field_of_a_ref_broken_in_each_way(fields: dict[str, Any]) -> None:
 @pytest.mark.parametrize("fields", BROKEN_MOVES.values(), ids=BROKEN_MOVES)
 def test_each_field_of_a_move_broken_in_each_way(fields: dict[str, Any]) -> None:
     with pytest.raises(NotOurs):
-        parse_ref("branch", "main", changed(moves=[fields, FIELDS["moves"][1]]), V)
+        parse_ref(RefKind.BRANCH, "main", changed(moves=[fields, FIELDS["moves"][1]]), V)
     with pytest.raises(NotOurs):
         parse_moves("key", json.dumps({"format": 1, "moves": [fields]}).encode())
 
@@ -203,13 +203,13 @@ def test_each_field_of_a_move_broken_in_each_way(fields: dict[str, Any]) -> None
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_hostile_documents(name: str) -> None:
     with pytest.raises(NotOurs):
-        parse_ref("branch", "main", DOCUMENTS[name], V)
+        parse_ref(RefKind.BRANCH, "main", DOCUMENTS[name], V)
     with pytest.raises(NotOurs):
         parse_moves("key", DOCUMENTS[name])
 
 
 def test_a_ref_that_could_not_be_read_is_not_written() -> None:
-    ref = parse_ref("branch", "main", json.dumps(FIELDS).encode(), V)
+    ref = parse_ref(RefKind.BRANCH, "main", json.dumps(FIELDS).encode(), V)
     long = ref.moves[0]._replace(who="x" * 5_000)
     with pytest.raises(Unwritable, match="who"):
         dump_ref(replace(ref, moves=(long, *ref.moves[1:])))
@@ -221,14 +221,14 @@ def test_a_ref_that_could_not_be_read_is_not_written() -> None:
 
 def test_a_ref_that_is_not_json_is_refused() -> None:
     with pytest.raises(NotOurs, match=r"by lakecli: it is no JSON$"):
-        parse_ref("branch", "main", b"", V)
+        parse_ref(RefKind.BRANCH, "main", b"", V)
 
 
 def test_a_ref_of_another_name_or_format() -> None:
     with pytest.raises(NotOurs, match=r"refs/tags/main says that it is branch 'main'"):
-        parse_ref("tag", "main", changed(), V)
+        parse_ref(RefKind.TAG, "main", changed(), V)
     with pytest.raises(NotOurs, match=r"is of format 2, this lakecli knows 1") as raised:
-        parse_ref("branch", "main", changed(format=2, moves="unknown"), V)
+        parse_ref(RefKind.BRANCH, "main", changed(format=2, moves="unknown"), V)
     assert "upgrade" in (raised.value.hint or "")
 
 

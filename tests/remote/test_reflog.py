@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakecli.layout import reflog_key, reflog_prefix
+from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.remote.move import apply
 from lakecli.remote.ref_records import MAX_MOVES, NotOurs, dump_moves, parse_moves
@@ -26,9 +27,9 @@ def test_all_moves_newest_first(count: int) -> None:
 def test_chunks_are_few_and_found_without_a_listing() -> None:
     store = CountingStore()
     advance(store, 200)
-    keys = [info.key for info in store.list(reflog_prefix("branch", "main"))]
-    assert keys == [reflog_key("branch", "main", number) for number in range(16, 177, 16)]
-    ref = find_ref(store, "branch", "main")
+    keys = [info.key for info in store.list(reflog_prefix(RefKind.BRANCH, "main"))]
+    assert keys == [reflog_key(RefKind.BRANCH, "main", number) for number in range(16, 177, 16)]
+    ref = find_ref(store, RefKind.BRANCH, "main")
     assert ref is not None
     assert len(ref.moves) <= MAX_MOVES
     store.reset()
@@ -47,12 +48,12 @@ def test_chunks_that_another_version_cut_elsewhere() -> None:
     advance(store, 100)
     expected = checked_moves(store)
     older = {move.sequence: move for move in expected[:80]}
-    keys = [info.key for info in store.list(reflog_prefix("branch", "main"))]
+    keys = [info.key for info in store.list(reflog_prefix(RefKind.BRANCH, "main"))]
     store.delete(keys)
     # Two chunks that overlap, and reach into what the ref object holds.
     for newest, oldest in ((90, 41), (50, 1)):
         moves = tuple(expected[number - 1] for number in range(newest, oldest - 1, -1))
-        store.put(reflog_key("branch", "main", newest), dump_moves(moves), ANY)
+        store.put(reflog_key(RefKind.BRANCH, "main", newest), dump_moves(moves), ANY)
     assert older
     assert checked_moves(store) == expected
 
@@ -60,8 +61,8 @@ def test_chunks_that_another_version_cut_elsewhere() -> None:
 def test_reading_moves_ends_at_deleted_chunks() -> None:
     store = CountingStore()
     advance(store, 100)
-    store.delete([reflog_key("branch", "main", 48)])
-    ref = find_ref(store, "branch", "main")
+    store.delete([reflog_key(RefKind.BRANCH, "main", 48)])
+    ref = find_ref(store, RefKind.BRANCH, "main")
     assert ref is not None
     # What lies above the hole reaches down to it, and the next chunk up is no older one.
     assert [move.sequence for move in iter_moves(store, ref)] == list(range(100, 48, -1))
@@ -70,11 +71,11 @@ def test_reading_moves_ends_at_deleted_chunks() -> None:
 def test_chunks_that_are_not_ours() -> None:
     store = CountingStore()
     advance(store, 100)
-    ref = find_ref(store, "branch", "main")
+    ref = find_ref(store, RefKind.BRANCH, "main")
     assert ref is not None
-    key = reflog_key("branch", "main", 64)
+    key = reflog_key(RefKind.BRANCH, "main", 64)
     good = store.get(key)
-    for body in (b"garbage", store.get(reflog_key("branch", "main", 48))):
+    for body in (b"garbage", store.get(reflog_key(RefKind.BRANCH, "main", 48))):
         store.put(key, body, ANY)
         with pytest.raises(NotOurs, match="reflog/branches/main/0000000000000064"):
             list(iter_moves(store, ref))
@@ -86,7 +87,7 @@ def test_moves_are_not_dropped_for_others_in_their_place() -> None:
     store = CountingStore()
     advance(store, 32)
     other = parse_moves("x", dump_moves(tuple(checked_moves(store)[15::-1])))
-    key = reflog_key("branch", "main", 16)
+    key = reflog_key(RefKind.BRANCH, "main", 16)
     store.put(key, dump_moves(tuple(move._replace(who="Eve") for move in other)), ANY)
     with pytest.raises(NotOurs, match="moves that do not belong"):
         apply(store, intent("w", commit(32), commit(33)), retries=PATIENT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakecli.layout import REFS, ref_key
+from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY, Version
 from lakecli.remote.move import apply
 from lakecli.remote.ref_records import NotOurs
@@ -16,7 +17,7 @@ from tests.support.counting import CountingStore
 def with_refs(count: int) -> CountingStore:
     store = CountingStore()
     for number in range(count):
-        kind = "branch" if number % 2 else "tag"
+        kind = RefKind.BRANCH if number % 2 else RefKind.TAG
         wanted = intent(f"w{number}", None, commit(number))
         apply(store, wanted._replace(kind=kind, name=f"Ref-{number}"), retries=PATIENT)
     store.reset()
@@ -53,14 +54,14 @@ def test_unknown_keys_are_passed_over() -> None:
 
 def test_refs_that_are_not_there() -> None:
     store = with_refs(2)
-    assert find_ref(store, "branch", "none") is None
-    listed = [Listed("branch", "none", Version("v")), *iter_refs(store)]
+    assert find_ref(store, RefKind.BRANCH, "none") is None
+    listed = [Listed(RefKind.BRANCH, "none", Version("v")), *iter_refs(store)]
     assert [ref.name for ref in read_refs(store, listed)] == [ref.name for ref in listed[1:]]
 
 
 def test_an_object_that_is_not_a_ref_is_an_error() -> None:
     store = with_refs(40)
-    store.put(ref_key("branch", "Ref-9"), b"garbage", ANY)
+    store.put(ref_key(RefKind.BRANCH, "Ref-9"), b"garbage", ANY)
     with pytest.raises(NotOurs, match="branches/%52ef-9"):
         list(read_refs(store, iter_refs(store)))
 

@@ -13,6 +13,7 @@ from lakecli.errors import UsageError
 from lakecli.identity import commit_id, h
 from lakecli.ids import CommitId, PackId
 from lakecli.kv.tracking import TrackingStore
+from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.commit_data import encode_commit
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 ME = PushOptions(who="Me <me@example.com>")
-SIDE = layout.ref_key("branch", "side")
+SIDE = layout.ref_key(RefKind.BRANCH, "side")
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ def test_an_object_that_is_too_large_is_never_fetched_whole() -> None:
     store = Measured()
     store.put(SIDE, b"x" * (3 * layout.MAX_REF_SIZE), ANY)
     with pytest.raises(NotOurs):
-        find_ref(store, "branch", "side")
+        find_ref(store, RefKind.BRANCH, "side")
     assert read == [layout.MAX_REF_SIZE + 1]
 
 
@@ -262,9 +263,9 @@ def test_fetch_reads_the_other_packs_beside_a_bad_one(
     bad = PackId.of_bytes(h(data)) if damage != "garbage" else PackId("9" * 64)
     one.store.put(layout.pack_key(bad), data, ANY)
     # The ref names the bad pack, so all packs are listed and read.
-    fields = json.loads(one.store.get(layout.ref_key("branch", "main")))
+    fields = json.loads(one.store.get(layout.ref_key(RefKind.BRANCH, "main")))
     fields["moves"][0]["pack"] = bad
-    one.store.put(layout.ref_key("branch", "main"), json.dumps(fields).encode(), ANY)
+    one.store.put(layout.ref_key(RefKind.BRANCH, "main"), json.dumps(fields).encode(), ANY)
     report = fetch(two)
     assert [(each.kind, each.name) for each in report.damaged] == [("pack", bad)]
     assert position(two) == pushed.after

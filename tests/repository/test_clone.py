@@ -14,7 +14,7 @@ from lakecli.errors import AlreadyExists, ErrorKind, LakeError
 from lakecli.ids import PackId, WriteId
 from lakecli.kv import operations as log
 from lakecli.kv.intents import IntentStore
-from lakecli.model import EMPTY_TREE
+from lakecli.model import EMPTY_TREE, RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import move
@@ -150,8 +150,8 @@ def test_a_forgotten_repository_can_be_cloned_again(first: Repository) -> None:
         assert list(IntentStore(txn, made.key).iter()) == []
         operation = next(log.iter_operations(txn, made.key))
     changed = {(change.kind, change.name): change for change in operation.refs}
-    assert changed["branch", "unpushed"].after is None
-    main = changed["branch", "main"].before
+    assert changed[RefKind.BRANCH, "unpushed"].after is None
+    main = changed[RefKind.BRANCH, "main"].before
     assert main is not None
     assert main["commit_id"] == unpushed.id
     assert bytes.fromhex(main["staging_token"]) in operation.sealed
@@ -211,7 +211,7 @@ def spoil_description(bucket: FaultyStore) -> None:
 
 
 def spoil_ref(bucket: FaultyStore) -> None:
-    key = layout.ref_key("branch", "main")
+    key = layout.ref_key(RefKind.BRANCH, "main")
     bucket.put(key, bucket.get(key).replace(b'"name":"main"', b'"name":"dev"'), ANY)
 
 
@@ -329,7 +329,15 @@ def test_replaced_packs_are_deleted_after_a_day(
     move.apply(
         first.store,
         Intent(
-            "branch", "main", WriteId("0" * 32), None, newest.id, "me", WHEN, "push", written[-1]
+            RefKind.BRANCH,
+            "main",
+            WriteId("0" * 32),
+            None,
+            newest.id,
+            "me",
+            WHEN,
+            "push",
+            written[-1],
         ),
         retries=Retries(REF_MOVES, random=lambda: 0.0, sleep=lambda _seconds: None),
     )
@@ -372,7 +380,7 @@ def long_history(repository: Repository) -> list[Commit]:
         name = "main" if number == 0 else f"branch-{number}"
         gone = PackId(f"{number:064x}")  # a pack that was consolidated long ago
         intent = Intent(
-            "branch", name, WriteId(f"{number:032x}"), None, after, "me", WHEN, "push", gone
+            RefKind.BRANCH, name, WriteId(f"{number:032x}"), None, after, "me", WHEN, "push", gone
         )
         move.apply(repository.store, intent, retries=retries)
     return history

@@ -22,7 +22,7 @@ from lakecli.errors import (
     Refused,
 )
 from lakecli.identity import h
-from lakecli.model import CommitId, MergeStrategy
+from lakecli.model import CommitId, MergeStrategy, RefKind
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import StagedConflict, commit
@@ -144,7 +144,7 @@ class ThreeClones(RuleBasedStateMachine):
                 continue
             machine.known |= self.history(commit_id)
             # A tag that was deleted here does not come back.
-            if kind == "tag" and is_new:
+            if kind is RefKind.TAG and is_new:
                 machine.tags.setdefault(name, commit_id)
         if machine.tags != before[1]:
             self.before[number].append(before)
@@ -284,16 +284,16 @@ class ThreeClones(RuleBasedStateMachine):
         options = PushOptions(str(number))
         if name not in machine.branches:
             with pytest.raises(NotFound):
-                push(self.repository(number), name, kind="branch", options=options)
+                push(self.repository(number), name, kind=RefKind.BRANCH, options=options)
             return
         here, there = machine.branches[name].head, self.bucket.get(("branch", name))
         if there is not None and there not in machine.known:
             self.fetched(number)  # to see whether the branch there is reached from here
         if there is not None and not self.related(here, there):
             with pytest.raises(NonFastForward):
-                push(self.repository(number), name, kind="branch", options=options)
+                push(self.repository(number), name, kind=RefKind.BRANCH, options=options)
         else:
-            pushed = push(self.repository(number), name, kind="branch", options=options)
+            pushed = push(self.repository(number), name, kind=RefKind.BRANCH, options=options)
             if there is None:
                 assert pushed.state is Pushing.CREATED
             elif there == here:
@@ -322,9 +322,9 @@ class ThreeClones(RuleBasedStateMachine):
         options = PushOptions(str(number))
         if there not in (None, here):
             with pytest.raises(AlreadyExists):
-                push(self.repository(number), name, kind="tag", options=options)
+                push(self.repository(number), name, kind=RefKind.TAG, options=options)
         else:
-            push(self.repository(number), name, kind="tag", options=options)
+            push(self.repository(number), name, kind=RefKind.TAG, options=options)
             self.bucket["tag", name] = here
         machine.tracked["tag", name] = self.bucket["tag", name]
         self.check(number)
@@ -339,15 +339,15 @@ class ThreeClones(RuleBasedStateMachine):
             self.fetched(number)
         if there is None:
             with pytest.raises(NotFound):
-                push_deletion(self.repository(number), name, kind="branch", options=options)
+                push_deletion(self.repository(number), name, kind=RefKind.BRANCH, options=options)
         elif name == "main":
             with pytest.raises(Refused):
-                push_deletion(self.repository(number), name, kind="branch", options=options)
+                push_deletion(self.repository(number), name, kind=RefKind.BRANCH, options=options)
         elif seen != there:
             with pytest.raises(StaleLease):
-                push_deletion(self.repository(number), name, kind="branch", options=options)
+                push_deletion(self.repository(number), name, kind=RefKind.BRANCH, options=options)
         else:
-            push_deletion(self.repository(number), name, kind="branch", options=options)
+            push_deletion(self.repository(number), name, kind=RefKind.BRANCH, options=options)
             self.bucket["branch", name] = None
         if ("branch", name) in self.bucket:
             machine.tracked["branch", name] = self.bucket["branch", name]

@@ -13,6 +13,7 @@ from lakecli.errors import ErrorKind, LakeError, NotFound, Refused, UsageError
 from lakecli.ids import WriteId
 from lakecli.kv.usage import Usage
 from lakecli.layout import pack_key, ref_key
+from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.local.store import LocalStore
 from lakecli.objectstore.memory.store import MemoryStore
@@ -367,15 +368,17 @@ def test_shared_refs_and_packs_are_read(repository: Repository) -> None:
         refs = RefStore(txn, repository.key)
         commit = refs.get_commit(refs.get_branch("main").commit_id)
     pack = write_pack(good, [commit])
-    intent = Intent("branch", "main", WriteId("ab" * 16), None, commit.id, "ada", NOW, "push", pack)
+    intent = Intent(
+        RefKind.BRANCH, "main", WriteId("ab" * 16), None, commit.id, "ada", NOW, "push", pack
+    )
     apply(good, intent, retries=Retries(REF_MOVES, sleep=lambda _: None))
     found = looked_at(repository, store)["shared"]
     assert found.verdict is Verdict.OK
     assert found.details == {"refs": "1", "packs": "1"}
-    good.put(ref_key("branch", "main"), b"garbage", ANY)
+    good.put(ref_key(RefKind.BRANCH, "main"), b"garbage", ANY)
     found = looked_at(repository, store)["shared"]
     assert found.kind is ErrorKind.INTEGRITY
-    good.delete([ref_key("branch", "main")])
+    good.delete([ref_key(RefKind.BRANCH, "main")])
     good.put(pack_key(pack), b"garbage", ANY)
     found = looked_at(repository, store)["shared"]
     assert found.kind is ErrorKind.INTEGRITY

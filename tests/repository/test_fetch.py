@@ -9,6 +9,7 @@ import pytest
 
 from lakecli import layout
 from lakecli.errors import ErrorKind, LakeError
+from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
@@ -100,7 +101,7 @@ def test_fetch_stores_the_moves_of_refs(clones: tuple[Repository, ...]) -> None:
         share(one, "main")
     fetch(two)
     with two.lake.kv.read() as txn:
-        moves = list(iter_moves(txn, two.key, "branch", "main"))
+        moves = list(iter_moves(txn, two.key, RefKind.BRANCH, "main"))
     assert [move.after for move in moves] == heads[::-1]
     assert {(move.who, move.why) for move in moves} == {(ME.who, "push")}
 
@@ -228,16 +229,16 @@ def test_a_ref_missing_from_the_listing_is_read_by_its_key(
     second = make_commit(one, b"b")
     share(one, "main")
     late = LatePacks(bucket, monkeypatch)
-    late.hidden = {layout.ref_key("branch", "main")}
+    late.hidden = {layout.ref_key(RefKind.BRANCH, "main")}
     assert changes(two) == [("main", Change.MOVED)]
     assert position(two) == second.id
-    bucket.delete([layout.ref_key("branch", "main")])
+    bucket.delete([layout.ref_key(RefKind.BRANCH, "main")])
     late.hidden = set()
     assert changes(two) == [("main", Change.WENT_BACK)]
 
 
 def spoil_ref(bucket: FaultyStore) -> None:
-    bucket.put(layout.ref_key("branch", "main"), b"{}", ANY)
+    bucket.put(layout.ref_key(RefKind.BRANCH, "main"), b"{}", ANY)
 
 
 def spoil_pack(bucket: FaultyStore) -> None:

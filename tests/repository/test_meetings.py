@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from lakecli.errors import ErrorKind, LakeError
+from lakecli.model import RefKind
 from lakecli.pipeline.imports.job import import_objects
 from lakecli.pipeline.imports.report import ImportOptions
 from lakecli.pipeline.imports.sources import Directory
@@ -113,7 +114,7 @@ class Meeting:
         """Return the state after a last fetch."""
         if self.shares:
             assert self.run(lambda _: None) == "ok"
-            ref = find_ref(self.repository.store, "branch", "main")
+            ref = find_ref(self.repository.store, RefKind.BRANCH, "main")
             assert ref is not None
             assert ref.commit_id == branch.show(self.repository, "main").commit_id
         with log(self.repository, "main", LogOptions(first_parent=True)) as commits:

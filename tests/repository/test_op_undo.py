@@ -14,6 +14,7 @@ import pytest
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import AlreadyExists, LostRace, NotFound, NothingToDo, Refused
 from lakecli.kv.env import Table
+from lakecli.model import RefKind
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
@@ -498,11 +499,11 @@ class TestPushed:
         one, _ = clones
         made = tag.create(one, "v1", "main")
         push(one, "v1", options=ME)
-        assert position(one, "v1", "tag") == made.commit_id
+        assert position(one, "v1", RefKind.TAG) == made.commit_id
         with pytest.raises(Refused, match="tag v1"):
             undo(one)
         undo(one, remote=True, committer=WHO)
-        assert position(one, "v1", "tag") is None
+        assert position(one, "v1", RefKind.TAG) is None
 
     def test_restore_moves_back_everything_that_was_pushed(
         self, clones: tuple[Repository, ...]

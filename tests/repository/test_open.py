@@ -9,6 +9,7 @@ from lakecli import opening
 from lakecli.config_file import read_file, set_value
 from lakecli.errors import LostRace, NotFound, UsageError
 from lakecli.home import home_paths
+from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
@@ -176,7 +177,7 @@ class TestSync:
 
 
 def position_there(repository: Repository, name: str = "main") -> str | None:
-    ref = find_ref(repository.store, "branch", name)
+    ref = find_ref(repository.store, RefKind.BRANCH, name)
     return None if ref is None else ref.commit_id
 
 

@@ -13,6 +13,7 @@ from lakecli.committed.encode import encode_entry
 from lakecli.errors import ErrorKind, OutcomeUnknown, PermissionDenied, Unreachable
 from lakecli.kv import operations as log
 from lakecli.kv.intents import IntentStore
+from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import collection
@@ -86,7 +87,7 @@ def intents(repository: Repository) -> int:
 
 def there(repository: Repository) -> tuple[CommitId | None, int]:
     """Return the commit of main in the bucket, and its number of moves."""
-    ref = find_ref(repository.store, "branch", "main")
+    ref = find_ref(repository.store, RefKind.BRANCH, "main")
     return (None, 0) if ref is None else (ref.commit_id, ref.sequence)
 
 
@@ -118,7 +119,7 @@ def test_the_cost_of_a_move_does_not_grow_with_the_history(
         made = make_commit(repository, b"%d" % number)
         bucket.calls.clear()
         result = publishing.publish(
-            repository, "branch", "main", before=before, after=made.id, who="me", why="commit"
+            repository, RefKind.BRANCH, "main", before=before, after=made.id, who="me", why="commit"
         )
         assert result.outcome is Outcome.APPLIED
         before = made.id
@@ -134,7 +135,7 @@ def test_a_move_keeps_its_write_id(repository: Repository, monkeypatch: pytest.M
         push(repository, "main", options=ME)
     (finished,) = finish_pending(repository)
     push(repository, "main", options=ME)
-    ref = find_ref(repository.store, "branch", "main")
+    ref = find_ref(repository.store, RefKind.BRANCH, "main")
     assert ref is not None
     assert ref.write_id == finished.intent.write_id
 
@@ -206,7 +207,7 @@ def test_the_next_command_finishes_the_local_part(
     with pytest.raises(KilledError):
         publishing.publish(
             repository,
-            "branch",
+            RefKind.BRANCH,
             "main",
             before=None,
             after=made.id,
@@ -386,7 +387,7 @@ def test_push_checks_known_data_again_after_a_collection(
     push(repository, "side", options=ME)
     fetch(repository)
     # Another clone deletes the branch, and its objects are collected.
-    ref = find_ref(bucket, "branch", "side")
+    ref = find_ref(bucket, RefKind.BRANCH, "side")
     assert ref is not None
     collect(bucket, Phase.CONDEMNED, 1)
     collect(bucket, Phase.SWEEPING, 1)
@@ -432,7 +433,7 @@ def test_a_push_that_is_already_lost_writes_no_pack(
     made = make_commit(repository, b"c")
     packs = list(bucket.list(layout.COMMITS))
     result = publishing.publish(
-        repository, "branch", "main", before=before, after=made.id, who="me", why="test"
+        repository, RefKind.BRANCH, "main", before=before, after=made.id, who="me", why="test"
     )
     assert result.outcome == Outcome.LOST
     assert list(bucket.list(layout.COMMITS)) == packs

@@ -12,7 +12,7 @@ from lakecli.errors import AlreadyExists, LostRace, NotFound, Refused
 from lakecli.kv import operations as log
 from lakecli.kv.tracking import TrackingStore
 from lakecli.layout import COMMITS, sstable_key
-from lakecli.model import CommitId
+from lakecli.model import CommitId, RefKind
 from lakecli.repository import branch, tag
 from lakecli.repository.fetch import fetch
 from lakecli.repository.push import Lease, Pushing, PushOptions, push, push_all, push_deletion
@@ -100,7 +100,7 @@ def test_pushing_an_unknown_ref_is_not_found(clones: tuple[Repository, ...]) -> 
     with pytest.raises(NotFound, match="no branch or tag 'nope'"):
         push(clones[0], "nope", options=ME)
     with pytest.raises(NotFound, match="no tag 'main'"):
-        push(clones[0], "main", kind="tag", options=ME)
+        push(clones[0], "main", kind=RefKind.TAG, options=ME)
 
 
 def test_force_needs_the_ref_where_it_was_last_seen(clones: tuple[Repository, ...]) -> None:
@@ -254,6 +254,6 @@ def test_a_ref_of_another_clone_is_tracked_where_it_was_pushed(
     push(one, "main", options=ME)
     fetch(two)
     with two.lake.kv.read() as txn:
-        tracked = TrackingStore(txn, two.key).find("branch", "main")
+        tracked = TrackingStore(txn, two.key).find(RefKind.BRANCH, "main")
     assert tracked is not None
     assert tracked.sequence == 1

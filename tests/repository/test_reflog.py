@@ -11,6 +11,7 @@ from lakecli.errors import NotFound, Unreachable
 from lakecli.ids import WriteId
 from lakecli.kv.operations import iter_operations
 from lakecli.layout import ref_key
+from lakecli.model import RefKind
 from lakecli.objectstore.base import ABSENT
 from lakecli.remote.move import Intent, apply
 from lakecli.remote.refs import find_ref
@@ -53,7 +54,7 @@ def share(
     *,
     at: datetime,
     name: str = "main",
-    kind: str = "branch",
+    kind: RefKind = RefKind.BRANCH,
     seen: bool = True,
 ) -> None:
     """Move a ref in the bucket as somebody else would, and fetch that."""
@@ -265,7 +266,7 @@ def test_a_new_branch_resolves_nothing_in_its_write_transaction(repository: Repo
 def test_a_vanished_ref_object_leaves_the_known_moves(repository: Repository) -> None:
     made = make(repository, 1)
     share(repository, made, at=START + timedelta(days=2))
-    repository.store.delete([ref_key("branch", "main")])
+    repository.store.delete([ref_key(RefKind.BRANCH, "main")])
     assert stood(repository, "main@{u}") == made
     repository.store.put("_lakecli/refs/branches/main", b"{}", ABSENT)
     assert stood(repository, "main@{0}") == made
@@ -312,7 +313,7 @@ class TestFirstPush:
 
     def test_the_reflog_of_a_tag(self, repository: Repository, clock: Ticking) -> None:
         made = tag.create(repository, "v1", "main").commit_id
-        share(repository, made, at=clock.present, name="v1", kind="tag")
+        share(repository, made, at=clock.present, name="v1", kind=RefKind.TAG)
         assert [move.after for move in iter_reflog(repository, "v1")] == [made]
 
 

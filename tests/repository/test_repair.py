@@ -11,7 +11,7 @@ from lakecli.ids import PackId, WriteId
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.layout import DATA, REPOSITORY, SSTABLES, pack_key, ref_key
-from lakecli.model import CommitId
+from lakecli.model import CommitId, RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import list_packs, write_pack
@@ -255,13 +255,13 @@ def shared(repository: Repository, history: Path) -> PackId:
         PackedStore(txn, repository.key).add(pack_id, [each.id for each in commits])
         head = RefStore(txn, repository.key).get_branch("main").commit_id
         TrackingStore(txn, repository.key).put(
-            Tracked("branch", "main", head, 1, WriteId("0e" * 16), "v")
+            Tracked(RefKind.BRANCH, "main", head, 1, WriteId("0e" * 16), "v")
         )
     fields = {
         "format": 1, "kind": "branch", "name": "main", "commit_id": head, "sequence": 1,
         "write_id": "0e" * 16, "moves": [],
     }  # fmt: skip
-    repository.store.put(ref_key("branch", "main"), json.dumps(fields).encode(), ANY)
+    repository.store.put(ref_key(RefKind.BRANCH, "main"), json.dumps(fields).encode(), ANY)
     assert sound(repository)
     return pack_id
 
@@ -303,7 +303,7 @@ def test_only_unneeded_packs_are_dropped(
 def test_lost_shared_refs_are_rewritten(
     repository: Repository, history: Path, shared: PackId, garbage: bytes | None
 ) -> None:
-    key = ref_key("branch", "main")
+    key = ref_key(RefKind.BRANCH, "main")
     before = json.loads(repository.store.get(key))
     if garbage is None:
         repository.store.delete([key])
@@ -319,7 +319,7 @@ def test_lost_shared_refs_are_rewritten(
 def test_a_ref_of_a_newer_lakecli_is_left_alone(
     repository: Repository, history: Path, shared: PackId
 ) -> None:
-    key = ref_key("branch", "main")
+    key = ref_key(RefKind.BRANCH, "main")
     repository.store.put(key, b'{"format": 2}', ANY)
     _, repaired, (lost,), _ = heal(repository)
     assert repaired == []
@@ -392,7 +392,7 @@ def test_a_head_that_no_clone_has_is_lost(
     repository: Repository, history: Path, shared: PackId
 ) -> None:
     """A head that is in no pack, of a commit that this clone does not have."""
-    key = ref_key("branch", "main")
+    key = ref_key(RefKind.BRANCH, "main")
     fields = json.loads(repository.store.get(key)) | {"commit_id": CommitId("f" * 64)}
     repository.store.put(key, json.dumps(fields).encode(), ANY)
     _, repaired, (lost,), _ = heal(repository)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.layout import COMMITS, REFS, pack_key, ref_key
+from lakecli.model import RefKind
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.clone import clone
 from lakecli.repository.fetch import fetch
@@ -97,7 +98,7 @@ def test_objects_of_another_clone_are_left_to_it(clones: Clones) -> None:
     (new,) = {info.key for info in ada.store.list(COMMITS)} - before
     ada.store.delete([new])
     lost = heal(bob)
-    assert [each.name for each in lost] == [ref_key("branch", "main")]
+    assert [each.name for each in lost] == [ref_key(RefKind.BRANCH, "main")]
     assert heal(ada) == []
     assert list(fsck(bob)) == []
     assert pack_key(new.removeprefix(COMMITS)) == new

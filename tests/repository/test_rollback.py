@@ -8,6 +8,7 @@ import pytest
 
 from lakecli.errors import NotFound
 from lakecli.layout import COMMITS, SSTABLES
+from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.check.fsck import fsck
@@ -68,7 +69,9 @@ def put(repository: Repository, contents: dict[bytes, bytes], name: str = "main"
     return commit(repository, name, message="-", committer="me")
 
 
-def there(repository: Repository, name: str = "main", kind: str = "branch") -> CommitId | None:
+def there(
+    repository: Repository, name: str = "main", kind: RefKind = RefKind.BRANCH
+) -> CommitId | None:
     ref = find_ref(repository.store, kind, name)
     return None if ref is None else ref.commit_id
 
@@ -215,7 +218,7 @@ def test_fetch_reports_a_rollback_once_and_status_until_it_is_repaired(
     assert went_back(bob) == [("branch", "main"), ("tag", "v1")]
     assert "branch main" in notices(bob)
     push_all(bob, ME)
-    assert (there(bob), there(bob, "v1", "tag")) == (second.id, second.id)
+    assert (there(bob), there(bob, "v1", RefKind.TAG)) == (second.id, second.id)
     notices(bob)
     assert went_back(bob) == []
     assert notices(bob) == ""

@@ -9,6 +9,7 @@ import pytest
 
 from lakecli.kv.intents import IntentStore
 from lakecli.kv.tracking import TrackingStore
+from lakecli.model import RefKind
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo, tag
@@ -98,7 +99,7 @@ def state_of(repository: Repository) -> dict[str, Any]:
         ]
         begun = list(IntentStore(txn, repository.key).iter())
     there = {}
-    for kind, name in (("branch", "main"), ("branch", "side"), ("tag", "v1")):
+    for kind, name in ((RefKind.BRANCH, "main"), (RefKind.BRANCH, "side"), (RefKind.TAG, "v1")):
         ref = find_ref(repository.store, kind, name)
         there[name] = None if ref is None else (ref.commit_id, ref.sequence, len(ref.moves))
     contents = {name: read(repository, name) for name in branches}

@@ -10,6 +10,7 @@ import pytest
 
 from lakecli.errors import NotFound, PermissionDenied, Refused
 from lakecli.kv.intents import IntentStore
+from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone
@@ -72,14 +73,16 @@ def auto_undo(repository: Repository) -> Undone:
         return undo(shared, remote=True, committer="me")
 
 
-def there(repository: Repository, name: str = "main", kind: str = "branch") -> CommitId | None:
+def there(
+    repository: Repository, name: str = "main", kind: RefKind = RefKind.BRANCH
+) -> CommitId | None:
     """Return the commit of a ref in the bucket."""
     ref = find_ref(repository.store, kind, name)
     return None if ref is None else ref.commit_id
 
 
 def everything(repository: Repository) -> list[CommitId | None]:
-    return [there(repository), there(repository, "dev"), there(repository, "v1", "tag")]
+    return [there(repository), there(repository, "dev"), there(repository, "v1", RefKind.TAG)]
 
 
 def here(repository: Repository, name: str = "main") -> CommitId:
@@ -189,7 +192,7 @@ class TestFromTheBucket:
                 tag.show(bob, "v2")
             with auto(bob) as (synced_bob, _), pytest.raises(NotFound):
                 tag.show(synced_bob, "v2")
-            assert there(bob, "v2", "tag") is not None
+            assert there(bob, "v2", RefKind.TAG) is not None
 
     def test_restoring_past_a_sync_leaves_the_bucket(self, clones: tuple[Repository, ...]) -> None:
         ada, bob, _ = clones
@@ -334,7 +337,7 @@ class TestOwn:
 
         push(ada, "v1", options=PushOptions(who="ada", lease=Lease()))
         auto_undo(bob)
-        assert there(bob, "v1", "tag") == theirs
+        assert there(bob, "v1", RefKind.TAG) == theirs
 
     def test_undo_deletes_a_branch_in_the_bucket_that_a_commit_shared(
         self, clones: tuple[Repository, ...]
@@ -385,7 +388,7 @@ class TestNotes:
         )  # without sync; the note still has the local position
         with auto(bob) as (_, resumed):
             assert resumed.unsent == ()
-        assert there(bob, "t", "tag") == first
+        assert there(bob, "t", RefKind.TAG) == first
         assert rows(bob) == []
 
     def test_a_move_undone_before_it_was_pushed_is_not_pushed(
@@ -468,8 +471,8 @@ class TestNotes:
 
 
 def make_move(repository: Repository, *, before: CommitId, after: CommitId) -> unsent.Unsent:
-    id_ = unsent._row("unsent", "branch", "main")
-    return unsent.Unsent(id_, "branch", "main", "test", before, after, (), is_known=True)
+    id_ = unsent._row("unsent", RefKind.BRANCH, "main")
+    return unsent.Unsent(id_, RefKind.BRANCH, "main", "test", before, after, (), is_known=True)
 
 
 def make_commit_id(repository: Repository) -> CommitId:
@@ -522,7 +525,7 @@ class TestProcesses:
         first.finish()
         assert there(one, "new") == here(one)
         assert position(one, "new") == here(one)
-        ref = find_ref(one.store, "branch", "new")
+        ref = find_ref(one.store, RefKind.BRANCH, "new")
         assert ref is not None
         assert ref.sequence == 1
 
@@ -543,9 +546,9 @@ class TestProcesses:
 
         one.lake.runtime = runtime._replace(on_step=on_step)
         first.finish()
-        assert there(one, "t", "tag") == here(one)
+        assert there(one, "t", RefKind.TAG) == here(one)
         second.finish()
-        assert there(one, "t", "tag") == tag.show(one, "t").commit_id != here(one)
+        assert there(one, "t", RefKind.TAG) == tag.show(one, "t").commit_id != here(one)
         assert rows(one) == []
 
 
@@ -584,7 +587,7 @@ class TestFollowing:
         pull(bob, "main", PULL)
         with auto(bob) as (synced_bob, _):
             tag.create(synced_bob, "v1", "main", force=True)
-        assert there(bob, "v1", "tag") == second
+        assert there(bob, "v1", RefKind.TAG) == second
         with killed(bob) as synced_bob:
             tag.create(synced_bob, "v1", first, force=True)
         from lakecli.repository.sharing.follow import follow
@@ -593,7 +596,7 @@ class TestFollowing:
         assert tag.show(bob, "v1").commit_id == first
         with auto(bob):
             pass
-        assert there(bob, "v1", "tag") == first
+        assert there(bob, "v1", RefKind.TAG) == first
 
     def test_a_command_pushes_the_rest_of_an_earlier_one(
         self, clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
@@ -607,10 +610,10 @@ class TestFollowing:
             patch.setattr(notes, "push_note", refuse)
             assert [type(each) for each in sharing.catch_up().unsent] == [PermissionDenied]
         sharing.finish()
-        assert there(bob, "t", "tag") is None  # it moved nothing, so it pushes nothing
+        assert there(bob, "t", RefKind.TAG) is None  # it moved nothing, so it pushes nothing
         tag.create(sharing.repository, "t", "main~1", force=True)
         sharing.finish()
-        assert there(bob, "t", "tag") == tag.show(bob, "t").commit_id
+        assert there(bob, "t", RefKind.TAG) == tag.show(bob, "t").commit_id
 
 
 def refuse(*_: object, **__: object) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from lakecli.errors import NothingToDo, Refused, Unreachable
 from lakecli.kv.intents import IntentStore
+from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
@@ -81,7 +82,7 @@ def commit_with(
 
 
 def bucket_head(repository: Repository) -> str | None:
-    ref = find_ref(repository.store, "branch", "main")
+    ref = find_ref(repository.store, RefKind.BRANCH, "main")
     assert ref is not None
     return ref.commit_id
 

@@ -10,6 +10,7 @@ import pytest
 
 from lakecli.errors import DirtyBranch, ErrorKind, LakeError, NotFound, UsageError
 from lakecli.layout import DATA
+from lakecli.model import RefKind
 from lakecli.pipeline.errors_as_json import dump_error
 from lakecli.pipeline.spark_runner import Unfinished
 from lakecli.pipeline.store_location import StoreLocation
@@ -170,7 +171,7 @@ def test_sync_auto_shares_the_commit(  # noqa: PLR0917 - fixtures
 ) -> None:
     monkeypatch.setenv("LAKECLI_SYNC", "auto")
     made = write(rows).commit
-    ref = find_ref(repository.store, "branch", "main")
+    ref = find_ref(repository.store, RefKind.BRANCH, "main")
     assert made is not None
     assert ref is not None
     assert ref.commit_id == made.id

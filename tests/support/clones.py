@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lakecli.kv.tracking import TrackingStore
+from lakecli.model import RefKind
 from lakecli.repository import repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
@@ -92,7 +93,9 @@ def make_commit(repository: Repository, path: bytes, branch: str = "main") -> Co
     return commit(repository, branch, message=path.decode(), committer="me")
 
 
-def position(repository: Repository, name: str = "main", kind: str = "branch") -> CommitId | None:
+def position(
+    repository: Repository, name: str = "main", kind: RefKind = RefKind.BRANCH
+) -> CommitId | None:
     """Return the commit of a ref in the bucket, as the clone last saw it."""
     with repository.lake.kv.read() as txn:
         tracked = TrackingStore(txn, repository.key).find(kind, name)

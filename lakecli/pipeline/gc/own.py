@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv import operations as log
-from lakecli.model import CommitId, StagingToken
+from lakecli.model import CommitId, RefKind, StagingToken
 from lakecli.pipeline.gc.tasks import addresses_in, digests_of
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.housekeeping import KEPT_FOR, expired_through
@@ -67,7 +67,7 @@ def own_positions(
         for change in operation.refs:
             for fields in (change.before, change.after):
                 if fields is not None and "commit_id" in fields:
-                    name = change.name if change.kind == "branch" else ""
+                    name = change.name if change.kind is RefKind.BRANCH else ""
                     yield OwnPosition(CommitId(fields["commit_id"]), name)
     for begun in intents.iter_begun(txn, repository):
         for commit_id in (begun.intent.before, begun.intent.after):

@@ -21,6 +21,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.layout import GC, MAX_REF_SIZE, REFLOG, REFS, ref_key, reflog_prefix
+from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.remote.ref_records import NotOurs, parse_moves
 from lakecli.remote.refs import iter_refs, read_refs
@@ -103,7 +104,7 @@ def _positions(
         (recent if move.at >= cutoff else doubtful).update((move.before, move.after))
     recent -= {None}
     return Positions(
-        branch=ref.name if ref.kind == "branch" else "",
+        branch=ref.name if ref.kind is RefKind.BRANCH else "",
         head=ref.commit_id,
         recent=frozenset(each for each in recent if each is not None),
         doubtful=frozenset(each for each in doubtful - recent if each is not None),

@@ -14,6 +14,7 @@ from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, PackId, WriteId
 from lakecli.kv.intents import IntentStore
 from lakecli.layout import MAX_SEQUENCE
+from lakecli.model import NAMED_KINDS, RefKind
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent, Outcome
 from lakecli.repository.core import operations, ref_changes, tracking
@@ -52,7 +53,7 @@ def _moment(value: object) -> datetime:
 
 _ROW: Final = Record(
     {
-        "kind": choice("branch", "tag"),
+        "kind": choice(*NAMED_KINDS),
         "name": text(1024, min_size=1),
         "write_id": identifier(WriteId),
         "before": nullable(identifier(CommitId)),
@@ -159,7 +160,7 @@ def _was_landed(txn: WriteTransaction, repository: Repository, begun: Begun) -> 
     """Return whether an operation of the log has moved the branch here to what was sent."""
     from lakecli.kv.operations import iter_operations
 
-    wanted = ("branch", begun.intent.name, begun.intent.after)
+    wanted = (RefKind.BRANCH, begun.intent.name, begun.intent.after)
     return any(
         (change.kind, change.name, ref_changes.commit_of(change.after)) == wanted
         for operation in iter_operations(txn, repository.key)

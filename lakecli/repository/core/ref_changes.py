@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from lakecli.model import RefKind
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -25,7 +27,7 @@ def is_local(operation: Operation, change: RefChange) -> bool:
 
 def moves_commit(change: RefChange) -> bool:
     """Return whether a change moved, made or deleted a branch or tag."""
-    if change.kind == "repository":
+    if change.kind is RefKind.REPOSITORY:
         return False
     return commit_of(change.before) != commit_of(change.after)
 
@@ -42,7 +44,9 @@ def branch_change(before: Branch | None, after: Branch | None) -> RefChange:
     from lakecli.kv.operations import RefChange
 
     name = before.name if before is not None else after.name if after is not None else ""
-    return RefChange("branch", name, before=_branch_fields(before), after=_branch_fields(after))
+    return RefChange(
+        RefKind.BRANCH, name, before=_branch_fields(before), after=_branch_fields(after)
+    )
 
 
 def tag_change(before: Tag | None, after: Tag | None) -> RefChange:
@@ -50,7 +54,7 @@ def tag_change(before: Tag | None, after: Tag | None) -> RefChange:
     from lakecli.kv.operations import RefChange
 
     name = before.name if before is not None else after.name if after is not None else ""
-    return RefChange("tag", name, before=_tag_fields(before), after=_tag_fields(after))
+    return RefChange(RefKind.TAG, name, before=_tag_fields(before), after=_tag_fields(after))
 
 
 def _branch_fields(branch: Branch | None) -> dict[str, Any] | None:

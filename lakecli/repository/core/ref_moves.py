@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.kv.env import WriteTransaction
 from lakecli.kv.operations import iter_operations
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import RefKind
+from lakecli.model import NAMED_KINDS, RefKind
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import known
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from lakecli.model import CommitId
     from lakecli.remote.ref_records import Move
     from lakecli.repository.core.lake import Repository
-
-KINDS: Final = (RefKind.BRANCH, RefKind.TAG)
 
 _MAKE_NO_COMMIT: Final = frozenset(
     {"repo create", "branch create", "tag create", "clone", "fetch", "pull", FOLLOWED}
@@ -80,14 +78,14 @@ class Past:
     def find_kind(self, name: str) -> RefKind | None:
         """Return the kind of a ref that was seen in the bucket, branches first, or ``None``."""
         tracking = TrackingStore(self._txn, self._repository.key)
-        for kind, is_name in zip(KINDS, (is_branch_name, is_tag_name), strict=True):
-            if is_name(name) and tracking.find(kind.value, name) is not None:
+        for kind, is_name in zip(NAMED_KINDS, (is_branch_name, is_tag_name), strict=True):
+            if is_name(name) and tracking.find(kind, name) is not None:
                 return kind
         return None
 
     def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
         """Return where a ref stood in the bucket when this clone last looked, or ``None``."""
-        return TrackingStore(self._txn, self._repository.key).position(kind.value, name)
+        return TrackingStore(self._txn, self._repository.key).position(kind, name)
 
     def iter_moves(self, kind: RefKind, name: str) -> Iterator[LoggedMove]:
         """Yield the moves of a ref, newest first.
@@ -95,18 +93,18 @@ class Past:
         Raises:
             Unreachable: older moves are in the bucket, which does not answer.
         """
-        shared = self._iter_shared(kind.value, name)
+        shared = self._iter_shared(kind, name)
         until = self._until()
         if until is not None:
             shared = (move for move in shared if move.at <= until)
         first = next(shared, None)
         if first is None:
-            yield from self._iter_own(kind.value, name)
+            yield from self._iter_own(kind, name)
             return
         newest = _logged(first)
-        own = _after(newest, list(self._iter_own(kind.value, name, since=newest.at)))
+        own = _after(newest, list(self._iter_own(kind, name, since=newest.at)))
         if not own or own[-1].before != newest.after:
-            own = _dated_wrong(newest, list(self._iter_own(kind.value, name))) or own
+            own = _dated_wrong(newest, list(self._iter_own(kind, name))) or own
         yield from own
         oldest = first
         for older in shared:
@@ -115,7 +113,7 @@ class Past:
         if oldest.sequence > 1:
             yield _logged(oldest)
             return
-        yield from _first(oldest, list(islice(self._iter_own(kind.value, name), len(own), None)))
+        yield from _first(oldest, list(islice(self._iter_own(kind, name), len(own), None)))
 
     def _until(self) -> datetime | None:
         """Return the date of the operation that the store is read as of, or ``None``."""
@@ -124,7 +122,7 @@ class Past:
         latest = next(iter_operations(self._txn, self._repository.key), None)
         return None if latest is None else latest.at
 
-    def _iter_shared(self, kind: str, name: str) -> Iterator[Move]:
+    def _iter_shared(self, kind: RefKind, name: str) -> Iterator[Move]:
         """Yield the moves in the bucket: those that this clone has kept, then older ones."""
         last = None
         for move in known.iter_moves(self._txn, self._repository.key, kind, name):
@@ -137,7 +135,7 @@ class Past:
             return
         yield from self._read_older(kind, name, tracked.sequence + 1 if last is None else last)
 
-    def _read_older(self, kind: str, name: str, sequence: int) -> Iterator[Move]:
+    def _read_older(self, kind: RefKind, name: str, sequence: int) -> Iterator[Move]:
         """Yield the moves in the bucket before a sequence number, and keep them."""
         from lakecli.remote.reflog import iter_moves
         from lakecli.remote.refs import find_ref
@@ -151,13 +149,13 @@ class Past:
             self._keep(kind, name, batch)
             yield from batch
 
-    def _keep(self, kind: str, name: str, moves: list[Move]) -> None:
+    def _keep(self, kind: RefKind, name: str, moves: list[Move]) -> None:
         if self._txn.past is None and not isinstance(self._txn, WriteTransaction):
             with self._repository.lake.kv.write() as txn:
                 known.put_moves(txn, self._repository.key, kind, name, moves)
 
     def _iter_own(
-        self, kind: str, name: str, *, since: datetime | None = None
+        self, kind: RefKind, name: str, *, since: datetime | None = None
     ) -> Iterator[LoggedMove]:
         """Yield this clone's own moves from its operation log, newest first."""
         refs = RefStore(self._txn, self._repository.key)
@@ -229,7 +227,7 @@ def _first(first: Move, own: list[LoggedMove]) -> list[LoggedMove]:
     return [_logged(first), *earlier]
 
 
-def _moves_of(operation: Operation, kind: str, name: str) -> Iterator[LoggedMove]:
+def _moves_of(operation: Operation, kind: RefKind, name: str) -> Iterator[LoggedMove]:
     """Yield the moves of a ref in one operation, the last first; staging alone is no move."""
     for change in reversed(operation.refs):
         if (change.kind, change.name) != (kind, name):

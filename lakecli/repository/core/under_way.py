@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from lakecli.errors import LostRace, Unreachable
 from lakecli.kv.intents import IntentStore
+from lakecli.model import RefKind
 
 if TYPE_CHECKING:
     from lakecli.kv.env import WriteTransaction
@@ -85,7 +86,7 @@ def check_none_sent(
 
     now = repository.lake.now()
     for begun in list(intents.iter_begun(txn, repository)):
-        is_of_branch = (begun.intent.kind, begun.intent.name) == ("branch", branch)
+        is_of_branch = (begun.intent.kind, begun.intent.name) == (RefKind.BRANCH, branch)
         if begun.landing is None or begun.sent is None or not is_of_branch:
             continue
         if abs(now - begun.sent) > STALE_AFTER:

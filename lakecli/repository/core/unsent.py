@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.kv.intents import IntentStore
 from lakecli.kv.tracking import TrackingStore
+from lakecli.model import NAMED_KINDS, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.ref_changes import commit_of, is_local
@@ -46,7 +47,7 @@ class Unsent(NamedTuple):
 
     Attributes:
         id: the key of its row.
-        kind: ``branch`` or ``tag``.
+        kind: a branch or a tag.
         name: the name of the ref.
         operation: the kind of the last operation that moved it.
         before: its position before the first of these moves; ``None``: it did not exist.
@@ -56,7 +57,7 @@ class Unsent(NamedTuple):
     """
 
     id: bytes
-    kind: str
+    kind: RefKind
     name: str
     operation: str
     before: CommitId | None
@@ -96,7 +97,7 @@ def note(
     rows = IntentStore(txn, repository.key)
     for change in operation.refs:
         before, after = commit_of_ref(change)
-        if change.kind not in ("branch", "tag") or before == after:
+        if change.kind not in NAMED_KINDS or before == after:
             continue
         rows.delete(_row(_HELD, change.kind, change.name))
         if is_shared or is_local(operation, change):
@@ -117,7 +118,7 @@ def iter_unsent(txn: ReadTransaction, repository: Repository) -> Iterator[Unsent
 
 
 def find_unsent(
-    txn: ReadTransaction, repository: Repository, kind: str, name: str
+    txn: ReadTransaction, repository: Repository, kind: RefKind, name: str
 ) -> Unsent | None:
     """Return the note of a ref, or ``None``."""
     id_ = _row(_UNSENT, kind, name)
@@ -152,7 +153,7 @@ def judge(
     if there == move.before:
         return Verdict.SEND
     # If both sides made a branch of this name, those are two branches.
-    if move.kind == "branch" and None not in (there, move.before, move.after):
+    if move.kind is RefKind.BRANCH and None not in (there, move.before, move.after):
         assert there is not None
         assert move.after is not None
         if is_ancestor(refs, there, move.after):
@@ -202,7 +203,7 @@ def note_taken_back(
 
 def commit_of_ref(change: RefChange) -> tuple[CommitId | None, CommitId | None]:
     """Return the position of a branch or tag before and after a change."""
-    if change.kind not in ("branch", "tag"):
+    if change.kind not in NAMED_KINDS:
         return None, None
     return commit_of(change.before), commit_of(change.after)
 
@@ -263,7 +264,7 @@ def _put(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
 def _load(id_: bytes, fields: Mapping[str, Any]) -> Unsent:
     return Unsent(
         id_,
-        fields["kind"],
+        RefKind(fields["kind"]),
         fields["name"],
         fields["operation"],
         _commit_id(fields.get("before")),
@@ -279,7 +280,7 @@ def _commit_id(text: str | None) -> CommitId | None:
     return None if text is None else CommitId(text)
 
 
-def _row(what: str, kind: str, name: str) -> bytes:
+def _row(what: str, kind: RefKind, name: str) -> bytes:
     from lakecli.identity import h
 
     return h(f"{what}\0{kind}\0{name}".encode("utf-8", "surrogateescape"))[:16]

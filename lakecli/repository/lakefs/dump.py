@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli import layout
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, MalformedId, MetarangeId
-from lakecli.model import EMPTY_TREE
+from lakecli.model import EMPTY_TREE, RefKind
 from lakecli.objectstore.base import exists
 from lakecli.proto import messages
 from lakecli.proto.varint import Malformed
@@ -49,10 +49,10 @@ class LeftOut(NamedTuple):
     """A ref of the dump that lakecli cannot hold: an illegal name, or a tag named as a branch.
 
     Attributes:
-        kind: ``branch`` or ``tag``.
+        kind: a branch or a tag.
     """
 
-    kind: str
+    kind: RefKind
     name: str
     commit_id: CommitId
 
@@ -92,18 +92,18 @@ def read_dump(trees: TreeStore, manifest: RefsManifest) -> Dump:
     try:
         commits = _sorted(_read_commits(trees, manifest.commits))
         left_out: list[LeftOut] = []
-        branches = dict(_read_refs(trees, manifest.branches, "branch", left_out))
-        tags = dict(_read_refs(trees, manifest.tags, "tag", left_out))
+        branches = dict(_read_refs(trees, manifest.branches, RefKind.BRANCH, left_out))
+        tags = dict(_read_refs(trees, manifest.tags, RefKind.TAG, left_out))
         both = sorted(tags.keys() & branches.keys())
-        left_out += [LeftOut("tag", name, tags.pop(name)) for name in both]
+        left_out += [LeftOut(RefKind.TAG, name, tags.pop(name)) for name in both]
     except BadDump:
         raise
     except (MalformedValue, Malformed, MalformedId) as error:
         raise BadDump(str(error)) from error
     except IntegrityError as error:
         raise BadDump(error.message) from error
-    named = [("branch", *each) for each in branches.items()]
-    named += [("tag", *each) for each in tags.items()]
+    named = [(RefKind.BRANCH, *each) for each in branches.items()]
+    named += [(RefKind.TAG, *each) for each in tags.items()]
     for kind, name, commit_id in (*named, *left_out):
         if commit_id not in commits:
             raise BadDump(f"it has no commit {commit_id}, where {kind} {name!r} stands")
@@ -165,10 +165,10 @@ def _sorted(found: Iterator[Commit]) -> dict[CommitId, Commit]:
 
 
 def _read_refs(
-    trees: TreeStore, tree: MetarangeId, entity: str, left_out: list[LeftOut]
+    trees: TreeStore, tree: MetarangeId, entity: RefKind, left_out: list[LeftOut]
 ) -> Iterator[tuple[str, CommitId]]:
-    message = messages.BRANCH_DATA if entity == "branch" else messages.TAG_DATA
-    is_legal = is_branch_name if entity == "branch" else is_tag_name
+    message = messages.BRANCH_DATA if entity is RefKind.BRANCH else messages.TAG_DATA
+    is_legal = is_branch_name if entity is RefKind.BRANCH else is_tag_name
     for key, identity, data in _records(trees, tree, entity):
         fields = message.decode(data)
         name, commit_id = fields["id"], CommitId(fields["commit_id"])

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.errors import AlreadyExists, IntegrityError, NotFound, Refused
 from lakecli.ids import RepositoryUuid
 from lakecli.kv.operations import RefChange
-from lakecli.model import Branch, RepositoryRecord, Tag
+from lakecli.model import Branch, RefKind, RepositoryRecord, Tag
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import (
     namespace,
@@ -144,7 +144,7 @@ def clone_from_lakefs(
         records.put_repository(txn, record)
         if take_over:
             records.delete_intention(txn, record)
-        change = RefChange("repository", name, before=None, after=records.to_json(record))
+        change = RefChange(RefKind.REPOSITORY, name, before=None, after=records.to_json(record))
         _register(txn, repository, dump, "clone", [change])
     return _restored(repository, dump)
 

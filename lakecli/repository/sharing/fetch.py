@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import Tag
+from lakecli.model import RefKind, Tag
 from lakecli.objectstore.base import Version
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.names import is_branch_name, is_tag_name
@@ -64,14 +64,14 @@ class RefUpdate(NamedTuple):
     """A ref in the bucket that moved.
 
     Attributes:
-        kind: ``branch`` or ``tag``.
+        kind: a branch or a tag.
         name: the name of the ref.
         before: where it was last seen; ``None``: it was never seen.
         after: its position now; ``None``: it was deleted.
         change: what happened to it.
     """
 
-    kind: str
+    kind: RefKind
     name: str
     before: CommitId | None
     after: CommitId | None
@@ -169,7 +169,7 @@ class _Back(NamedTuple):
 
 
 def _find_back(
-    repository: Repository, known: Mapping[tuple[str, str], Tracked], remote: Remote
+    repository: Repository, known: Mapping[tuple[RefKind, str], Tracked], remote: Remote
 ) -> _Back:
     """Find refs that are older than when they were last seen; if there are any, list the packs."""
     from lakecli.remote.packs import list_packs
@@ -186,7 +186,7 @@ def _find_back(
 
 def _accept(
     txn: WriteTransaction, repository: Repository, back: _Back
-) -> dict[tuple[str, str], Tracked]:
+) -> dict[tuple[RefKind, str], Tracked]:
     """Forget what was known of refs that went back, unless another process fetched since."""
     positions = TrackingStore(txn, repository.key)
     seen = [each for each in back.seen if positions.find(each.kind, each.name) == each]
@@ -197,7 +197,7 @@ def _accept(
 
 def read_remote(
     repository: Repository,
-    known: dict[tuple[str, str], Tracked],
+    known: dict[tuple[RefKind, str], Tracked],
     *,
     progress: Progress = NO_PROGRESS,
 ) -> Remote:
@@ -318,8 +318,8 @@ def _unpack(
     return unpacked
 
 
-def _is_legal(kind: str, name: str) -> bool:
-    return is_branch_name(name) if kind == "branch" else is_tag_name(name)
+def _is_legal(kind: RefKind, name: str) -> bool:
+    return is_branch_name(name) if kind is RefKind.BRANCH else is_tag_name(name)
 
 
 def _track(
@@ -327,7 +327,7 @@ def _track(
     repository: Repository,
     remote: Remote,
     unpacked: Unpacked,
-    went_back: Mapping[tuple[str, str], Tracked],
+    went_back: Mapping[tuple[RefKind, str], Tracked],
 ) -> tuple[RefUpdate, ...]:
     """Record the positions of refs, make new tags, and return what changed."""
     positions = TrackingStore(txn, repository.key)
@@ -352,7 +352,7 @@ def _track(
         change = _change(txn, repository, before, ref.commit_id)
         if seen is not None:
             before, change = seen.commit_id, Change.WENT_BACK
-        if ref.kind == "tag" and ref.commit_id is not None:
+        if ref.kind is RefKind.TAG and ref.commit_id is not None:
             change = _take_tag(txn, repository, Tag(ref.name, ref.commit_id), tags) or change
         if change is not None:
             updated.append(RefUpdate(ref.kind, ref.name, before, ref.commit_id, change))
@@ -389,7 +389,7 @@ def _take_tag(
     present = refs.find_tag(tag.name)
     if present is not None or refs.find_branch(tag.name) is not None:
         return None if present == tag else Change.DIFFERS
-    if unsent.find_unsent(txn, repository, "tag", tag.name) is not None:
+    if unsent.find_unsent(txn, repository, RefKind.TAG, tag.name) is not None:
         return Change.DIFFERS  # it was deleted here, which is still to be sent
     refs.put_tag(tag)
     changes.append(ref_changes.tag_change(None, tag))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import IntegrityError, NotFound
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import Branch, Tag
+from lakecli.model import Branch, RefKind, Tag
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
@@ -70,7 +70,7 @@ def _is_ready(repository: Repository, tracked: Tracked) -> bool:
     Returns:
         Whether it may follow; not if that cannot be found out, or is being committed.
     """
-    if tracked.kind != "branch" or tracked.commit_id is None:
+    if tracked.kind is not RefKind.BRANCH or tracked.commit_id is None:
         return True
     with repository.lake.kv.read() as txn:
         local = RefStore(txn, repository.key).find_branch(tracked.name)
@@ -135,7 +135,7 @@ def _follow_tag(
     if before is None:
         if tracked.commit_id is None or refs.find_branch(tracked.name) is not None:
             return None
-    elif not _was_in_bucket(txn, repository, "tag", before):
+    elif not _was_in_bucket(txn, repository, RefKind.TAG, before):
         return None
     if tracked.commit_id is None:
         refs.delete_tag(tracked.name)
@@ -145,7 +145,7 @@ def _follow_tag(
     return ref_changes.tag_change(before, after)
 
 
-_FOLLOW: Final = {"branch": _follow_branch, "tag": _follow_tag}
+_FOLLOW: Final = {RefKind.BRANCH: _follow_branch, RefKind.TAG: _follow_tag}
 
 
 def _has_nothing_of_its_own(
@@ -159,11 +159,11 @@ def _has_nothing_of_its_own(
         if is_ancestor(refs, local.commit_id, tracked.commit_id):
             return True
     # Somebody moved it back or deleted it.
-    return _was_in_bucket(txn, repository, "branch", local)
+    return _was_in_bucket(txn, repository, RefKind.BRANCH, local)
 
 
 def _was_in_bucket(
-    txn: ReadTransaction, repository: Repository, kind: str, local: Branch | Tag
+    txn: ReadTransaction, repository: Repository, kind: RefKind, local: Branch | Tag
 ) -> bool:
     """Return whether the bucket's ref once stood where the local one does, as far as is known."""
     moves = iter_moves(txn, repository.key, kind, local.name)

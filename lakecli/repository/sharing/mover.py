@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from lakecli.errors import LakeError, LostRace, Unreachable
 from lakecli.kv.tracking import TrackingStore
+from lakecli.model import RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import unsent
@@ -86,13 +87,13 @@ class SharedMover:
             present = RefStore(txn, repository.key).find_branch(branch.name)
             if present is None or not is_built_from(present, branch.commit_id, landing.sealed):
                 return False  # another process of this machine has moved it, and may have fetched
-            before = TrackingStore(txn, repository.key).position("branch", branch.name)
+            before = TrackingStore(txn, repository.key).position(RefKind.BRANCH, branch.name)
             _check_ahead(txn, repository, branch, before)
         with repository.lake.kv.write() as txn:
             RefStore(txn, repository.key).put_commit(commit)
         result = publish(
             repository,
-            "branch",
+            RefKind.BRANCH,
             branch.name,
             before=before,
             after=commit.id,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Commit, CommitId
+    from lakecli.model import Commit, CommitId, RefKind
     from lakecli.remote.collection import GcState
     from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.core.lake import Repository
@@ -58,7 +58,7 @@ class OtherRepository(Refused):
 
 def publish(
     repository: Repository,
-    kind: str,
+    kind: RefKind,
     name: str,
     *,
     before: CommitId | None,
@@ -72,7 +72,7 @@ def publish(
 
     Args:
         repository: the repository of the ref.
-        kind: ``branch`` or ``tag``.
+        kind: a branch or a tag.
         name: the name of the ref.
         before: its required position in the bucket; ``None``: it must not exist.
         after: its new position, a commit in the local store; ``None`` deletes it.
@@ -223,7 +223,12 @@ def request_move(repository: Repository, begun: Begun, *, is_new: bool) -> Resul
 
 
 def _is_lost(
-    repository: Repository, kind: str, name: str, *, before: CommitId | None, ref: RemoteRef | None
+    repository: Repository,
+    kind: RefKind,
+    name: str,
+    *,
+    before: CommitId | None,
+    ref: RemoteRef | None,
 ) -> bool:
     """Return whether a ref does not stand where its move has to start.
 

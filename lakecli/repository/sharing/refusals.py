@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.errors import AlreadyExists, LakeError, LostRace
+from lakecli.model import RefKind
 
 if TYPE_CHECKING:
     from lakecli.model import CommitId
@@ -29,13 +30,18 @@ def stale(repository: Repository, name: str, commit_id: CommitId | None) -> Stal
 
 
 def refused(
-    repository: Repository, kind: str, name: str, *, before: CommitId | None, after: CommitId | None
+    repository: Repository,
+    kind: RefKind,
+    name: str,
+    *,
+    before: CommitId | None,
+    after: CommitId | None,
 ) -> LakeError:
     """Return the error for a move that would undo or delete what others did.
 
     Args:
         repository: the repository of the ref.
-        kind: ``branch`` or ``tag``.
+        kind: a branch or a tag.
         name: the name of the ref.
         before: its position in the bucket; ``None``: it was deleted there.
         after: the position it should have; ``None``: it should be deleted.
@@ -48,7 +54,7 @@ def refused(
             f"{kind} {name} was deleted in the bucket",
             hint=f"it is kept on this machine; restore it in the bucket: lakecli push {uri}",
         )
-    if kind == "tag":
+    if kind is RefKind.TAG:
         return AlreadyExists(
             f"tag {name} is in the bucket already, at {before}",
             hint="push with --force-with-lease moves the tag for everybody",

@@ -22,7 +22,7 @@ from lakecli.kv.env import Table
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.reflog import ReflogStore
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import CommitId
+from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.notice import Notice
@@ -45,7 +45,7 @@ class Rollback(NamedTuple):
     """
 
     at: datetime
-    refs: tuple[tuple[str, str, CommitId], ...]
+    refs: tuple[tuple[RefKind, str, CommitId], ...]
 
 
 def went_back(seen: Tracked, ref: RemoteRef | None) -> bool:
@@ -65,7 +65,7 @@ def went_back(seen: Tracked, ref: RemoteRef | None) -> bool:
     )
 
 
-def is_new(repository: Repository, kind: str, name: str, ref: RemoteRef | None) -> bool:
+def is_new(repository: Repository, kind: RefKind, name: str, ref: RemoteRef | None) -> bool:
     """Return whether a ref that was just read shows that the bucket went back."""
     with repository.lake.kv.read() as txn:
         seen = TrackingStore(txn, repository.key).find(kind, name)
@@ -107,23 +107,25 @@ def find_last(txn: ReadTransaction, repository: Repository) -> Rollback | None:
     if data is None:
         return None
     fields = json.loads(data)
-    refs = tuple((kind, name, CommitId(commit_id)) for kind, name, commit_id in fields["refs"])
+    refs = tuple(
+        (RefKind(kind), name, CommitId(commit_id)) for kind, name, commit_id in fields["refs"]
+    )
     return Rollback(datetime.fromtimestamp(fields["at"], UTC), refs)
 
 
-def iter_behind(txn: ReadTransaction, repository: Repository) -> Iterator[tuple[str, str]]:
+def iter_behind(txn: ReadTransaction, repository: Repository) -> Iterator[tuple[RefKind, str]]:
     """Yield kind and name of refs that went back in the bucket and have not caught up since."""
     last = find_last(txn, repository)
     positions, refs = TrackingStore(txn, repository.key), RefStore(txn, repository.key)
     for kind, name, commit_id in () if last is None else last.refs:
         there = positions.position(kind, name)
         if there != commit_id and (
-            there is None or kind == "tag" or not is_ancestor(refs, commit_id, there)
+            there is None or kind is RefKind.TAG or not is_ancestor(refs, commit_id, there)
         ):
             yield kind, name
 
 
-def notify(repository: Repository, refs: Iterable[tuple[str, str]]) -> None:
+def notify(repository: Repository, refs: Iterable[tuple[RefKind, str]]) -> None:
     """Leave a notice that the bucket went back in time."""
     names = [f"{kind} {name}" for kind, name in refs]
     more = f" and {len(names) - 3} more" if names[3:] else ""

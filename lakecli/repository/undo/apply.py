@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lakecli.errors import AlreadyExists, LostRace
 from lakecli.kv import operations as log
 from lakecli.kv.operations import RefChange, StagingChange
-from lakecli.model import Branch, CommitId, StagingToken, Tag
+from lakecli.model import Branch, CommitId, RefKind, StagingToken, Tag
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import operations, records, ref_changes, staging_tokens
 from lakecli.repository.core.landing import follow_head
@@ -164,10 +164,10 @@ class TakeBack:
             )
 
     def _find(self, change: RefChange) -> Fields:
-        if change.kind == "branch":
+        if change.kind is RefKind.BRANCH:
             branch = self._refs.find_branch(change.name)
             return ref_changes.branch_change(branch, None).before
-        if change.kind == "tag":
+        if change.kind is RefKind.TAG:
             return ref_changes.tag_change(self._refs.find_tag(change.name), None).before
         record = records.find_repository(self._txn, change.name)
         if record is None:
@@ -183,9 +183,9 @@ class TakeBack:
         """Return the parts of a record that have to be equal."""
         if fields is None:
             return None
-        if kind == "repository":
+        if kind is RefKind.REPOSITORY:
             return fields["uuid"]
-        if kind == "tag":
+        if kind is RefKind.TAG:
             return fields["commit_id"]
         holding = [token for token in _stack(fields) if not area.is_empty(self._txn, token)]
         return fields["commit_id"], holding
@@ -193,9 +193,9 @@ class TakeBack:
     def _put(self, change: RefChange) -> None:
         """Restore the state before a change."""
         present = self._find(change)
-        if change.kind == "branch":
+        if change.kind is RefKind.BRANCH:
             self._put_branch(change.name, change.before)
-        elif change.kind == "tag":
+        elif change.kind is RefKind.TAG:
             if change.before is None:
                 self._refs.delete_tag(change.name)
             else:
@@ -238,7 +238,7 @@ def _tokens(texts: Iterable[str]) -> tuple[StagingToken, ...]:
 
 def _tokens_given_up(change: RefChange) -> tuple[StagingToken, ...]:
     """Return the staging tokens that a branch had and no longer has."""
-    if change.kind != "branch":
+    if change.kind is not RefKind.BRANCH:
         return ()
     kept = _stack(change.after)
     return tuple(token for token in _stack(change.before) if token not in kept)

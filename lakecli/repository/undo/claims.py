@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lakecli.kv import operations as log
-from lakecli.model import CommitId, StagingToken
+from lakecli.model import CommitId, RefKind, StagingToken
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.gate import Reclaimed, unless_away
 from lakecli.staging import area
@@ -38,7 +38,7 @@ def claim_operations(repository: Repository, operations: Sequence[Operation]) ->
     """
     claims = Reclaimed(repository)
     with unless_away(), repository.lake.kv.read() as txn:
-        put_back: dict[tuple[str, str], RefChange] = {}
+        put_back: dict[tuple[RefKind, str], RefChange] = {}
         for operation in operations:
             put_back |= {(change.kind, change.name): change for change in operation.refs}
         refs = RefStore(txn, repository.key)
@@ -72,7 +72,7 @@ def _staged(
                 if image is not None:
                     yield path, image
     for change in changes:
-        if change.kind != "branch" or change.before is None:
+        if change.kind is not RefKind.BRANCH or change.before is None:
             continue
         tokens = [change.before["staging_token"], *change.before["sealed_tokens"]]
         for token in map(bytes.fromhex, tokens):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.errors import LostRace, Refused
 from lakecli.kv import operations as log
 from lakecli.kv.tracking import TrackingStore
+from lakecli.model import RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
@@ -32,7 +33,7 @@ class Pushed(NamedTuple):
     """A ref whose move was pushed.
 
     Attributes:
-        kind: ``branch`` or ``tag``.
+        kind: a branch or a tag.
         name: the name of the ref.
         before: the position it would go back to; ``None``: it is deleted.
         after: the position that the operation moved it to; ``None``: it deleted it.
@@ -40,7 +41,7 @@ class Pushed(NamedTuple):
         sequence: the number of its last move in the bucket, as far as is known.
     """
 
-    kind: str
+    kind: RefKind
     name: str
     before: CommitId | None
     after: CommitId | None
@@ -157,10 +158,10 @@ def find_pushed(
         repository: the repository of the operations.
         taken: the operations, newest first.
     """
-    moves: dict[tuple[str, str], list[tuple[RefChange, Operation]]] = {}
+    moves: dict[tuple[RefKind, str], list[tuple[RefChange, Operation]]] = {}
     for operation in taken:
         for change in operation.refs:
-            if change.kind != "repository":
+            if change.kind is not RefKind.REPOSITORY:
                 moves.setdefault((change.kind, change.name), []).append((change, operation))
     tracking = TrackingStore(txn, repository.key)
     found = []
@@ -206,7 +207,7 @@ def _is_ours(
     A commit has one author. For other moves the log decides, not dates: clocks may be wrong.
     """
     before, after = commit_of(change.before), commit_of(change.after)
-    if before is not None and after is not None and change.kind == "branch":
+    if before is not None and after is not None and change.kind is RefKind.BRANCH:
         return True
     pushed = {"ref": change.name, "kind": change.kind, "after": after or ""}
     created = None
@@ -251,7 +252,7 @@ def _has_seen(
         last = next(moves, None)
         deleted = last is not None and last.after is None and last.before == before
         return after is None and stands is None and deleted
-    if tracked.kind == "tag":
+    if tracked.kind is RefKind.TAG:
         return stands == after
     refs = RefStore(txn, repository.key)
     if before is not None and is_ancestor(refs, stands, before):
@@ -271,7 +272,7 @@ def _moved_on(repository: Repository, pushed: Pushed, *, done: Sequence[Pushed] 
 def _other_way(repository: Repository, pushed: Pushed) -> str:
     """Return what to do instead of undoing what others may have seen."""
     uri = f"{repository.uri}/{pushed.name}"
-    if pushed.kind == "branch" and pushed.before is not None and pushed.after is not None:
+    if pushed.kind is RefKind.BRANCH and pushed.before is not None and pushed.after is not None:
         revert = f"lakecli branch revert {uri} {pushed.after}"
         return f"undo it by another commit: {revert}"
     return f"see what is there first: lakecli fetch {repository.uri}"

@@ -9,6 +9,7 @@ import pytest
 
 from lakecli.identity import h
 from lakecli.layout import data_key
+from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.pipeline.gc.rules import Rules, put_rules
 from lakecli.pipeline.gc.run import Action
@@ -63,7 +64,7 @@ def sweep_now(shared: Shared, collector: Repository, **options: object) -> None:
 def insist(repository: Repository, name: str = "main") -> None:
     """Force a branch in the bucket to its local commit."""
     fetch(repository)
-    ref = find_ref(repository.store, "branch", name)
+    ref = find_ref(repository.store, RefKind.BRANCH, name)
     assert ref is not None
     options = PushOptions(who="me", lease=Lease(ref.commit_id))
     pushing.push(repository, name, options=options)
@@ -88,7 +89,7 @@ def force_main_back(shared: Shared, offset: timedelta) -> None:
     shared.time.pass_by(10 * DAY)
     set_clock(shared, ben, offset)
     insist(ben)
-    ref = find_ref(shared.store, "branch", "main")
+    ref = find_ref(shared.store, RefKind.BRANCH, "main")
     assert ref is not None
     assert abs(ref.moves[0].at - shared.time.now - offset) < timedelta(minutes=1)
 
@@ -192,7 +193,7 @@ def test_moves_that_left_the_ref_object(shared: Shared) -> None:
     for number in range(40):
         make_commit(ben, {b"n": b"%d" % number})
         push(ben)
-    ref = find_ref(shared.store, "branch", "main")
+    ref = find_ref(shared.store, RefKind.BRANCH, "main")
     assert ref is not None
     assert min(move.sequence for move in ref.moves) > 5
     shared.time.pass_by(3 * DAY)

@@ -12,6 +12,7 @@ import pytest
 from lakecli.committed.values import decode_entry
 from lakecli.errors import AlreadyExists, IntegrityError, NotFound, Refused, UsageError
 from lakecli.layout import sstable_key
+from lakecli.model import RefKind
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import repo
@@ -344,7 +345,7 @@ def test_a_tag_with_the_name_of_a_branch_and_an_odd_date_do_no_harm(repository: 
     assert dump.created_at is None
     assert (dict(dump.tags), dump.left_out) == (
         {"v1": first.id},
-        (LeftOut("tag", "main", first.id),),
+        (LeftOut(RefKind.TAG, "main", first.id),),
     )
 
 
