@@ -231,7 +231,7 @@ def _push(
     expected: CommitId | None,
     options: PushOptions,
 ) -> Pushed:
-    """Move a ref; try again if others moved it meanwhile and ours still is a fast-forward.
+    """Move a ref; try again if it moved meanwhile, here or there, and may still be pushed.
 
     Args:
         repository: the repository of the ref.
@@ -262,8 +262,6 @@ def _push(
         since = 0 if remote is None else remote.sequence
         if options.dry_run or _move(repository, done, options=options, since=since):
             return done
-        if state is Pushing.FORCED:
-            raise stale(repository, name, before)
     raise LostRace(f"{name} moved {MAX_ATTEMPTS} times while it was pushed", hint="try again")
 
 
@@ -281,6 +279,7 @@ def _move(repository: Repository, wanted: Pushed, *, options: PushOptions, since
         who=options.who,
         why=_WHY.get(wanted.state, "push"),
         since=since,
+        is_push=wanted.after is not None,
     )
     return result.outcome == Outcome.APPLIED
 

@@ -10,7 +10,7 @@ Three kinds of outcome are neither, and promised nevertheless:
   each path, not the whole, is as one of the orders has it.
 - What is staged while a merge runs stays staged on top of it. If both changed a path, `commit`
   refuses and names it.
-- `merge`, `push` and the like use the refs that they read as these stood at the beginning.
+- `merge`, `tag create` and the like use the refs that they read as these stood at the beginning.
   `undo` takes back the newest operation of its own beginning. So each ref, not the whole, is as
   one of the two commands alone leaves it.
 
@@ -67,7 +67,7 @@ LOCAL: Final = frozenset(("config", "repo", "gc", "push", "fetch", "pull", "clon
 """Commands that do not begin with automatic sharing."""
 
 
-READERS: Final = ("merge", "cherry-pick", "push", "branch create", "tag create")
+READERS: Final = ("merge", "cherry-pick", "branch create", "tag create")
 """Commands that read refs which they do not move, long before they end."""
 
 
@@ -274,10 +274,7 @@ class Matrix:
         begin = refs(self._beginning(meeting.situation, sync=meeting.sync))
         if alone[1] == begin:
             return False  # the second one moves nothing that the first one reads
-        arrives = meeting.sync and meeting.first[0] == "push"
         for ref in set(begin).union(found, *alone):
-            if arrives and found.get(ref) == alone[0].get(ref):
-                continue  # it was on its way when it was undone: the branch follows it again
             moved = [tree.get(ref) for tree in alone if tree.get(ref) != begin.get(ref)]
             if len(moved) > 1 or found.get(ref) != (*moved, begin.get(ref))[0]:
                 return False

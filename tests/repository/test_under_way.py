@@ -1,4 +1,4 @@
-"""Commands of another process while a commit is being pushed to the bucket."""
+"""Commands of another process while a commit or a ref is on its way to the bucket."""
 
 from __future__ import annotations
 

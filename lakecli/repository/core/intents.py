@@ -76,7 +76,8 @@ class Begun(NamedTuple):
         intent: the move.
         landing: what is to follow on this machine once the bucket has taken the commit; ``None``
             for a push, which sends what has happened here already.
-        sent: when its last request was sent, by this machine's clock; ``None``: none was.
+        sent: when its last request was sent, by this machine's clock; ``None``: none was, or it is
+            a move that no local command waits for.
     """
 
     intent: Intent
@@ -103,13 +104,12 @@ def iter_begun(txn: ReadTransaction, repository: Repository) -> Iterator[Begun]:
 def write_down(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
     """Record a move that is about to be sent, and drop other moves of the same ref.
 
-    Commits that were sent are kept: another process may be waiting for the outcome.
+    What was sent is kept: another process may be waiting for the outcome.
     """
     rows = IntentStore(txn, repository.key)
     for other in list(iter_begun(txn, repository)):
-        is_sent = other.landing is not None and other.sent is not None
         same_ref = (other.intent.kind, other.intent.name) == (begun.intent.kind, begun.intent.name)
-        if same_ref and not is_sent:
+        if same_ref and other.sent is None:
             rows.delete(other.id)
     _put(txn, repository, begun)
 

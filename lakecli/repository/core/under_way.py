@@ -1,4 +1,4 @@
-"""Commits on their way to the bucket, and local commands that change what they were built from.
+"""Commits and pushes on their way to the bucket, and local commands that would take them back.
 
 A shared commit is recorded as an intent, then sent, then landed here. Between the first request
 and the outcome, its branch must keep the head and the sealed areas that it was built from. A reset
@@ -9,6 +9,8 @@ or undo of those would report success, and the commit would still arrive with th
   is outdated: it is built again.
 - A command that would change the branch later finds the mark (`check_none_sent`), asks the bucket
   what became of the commit, and is refused if the outcome is still open.
+- An explicit push is marked in the same way, if the ref here reaches what is pushed. An undo that
+  would put the ref below that is refused while the outcome is open (`check_none_taken_back`).
 - A mark older than `STALE_AFTER` is that of a process that was killed. Its row is deleted; should
   the process still run, it finds no row before its next request and gives up.
 """
@@ -23,7 +25,10 @@ from lakecli.kv.intents import IntentStore
 from lakecli.model import RefKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lakecli.kv.env import WriteTransaction
+    from lakecli.model import CommitId
     from lakecli.repository.core.intents import Begun
     from lakecli.repository.core.lake import Repository
 
@@ -34,28 +39,37 @@ STALE_AFTER: Final = timedelta(minutes=5)
 
 
 class CommitUnderWay(LostRace):
-    """Another process is sending a commit of the branch to the bucket."""
+    """Another process is sending a commit, or pushing a ref, to the bucket."""
 
 
 def mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
-    """Mark a commit as sent if its branch still is what it was built from; return whether it is.
+    """Mark a move as sent if the ref here still stands for it; return whether it does.
+
+    The branch of a commit must be what the commit was built from. A ref that is pushed must stand
+    on what is pushed, or be a branch that has moved on from there.
 
     Args:
         txn: the transaction right before the request.
-        repository: the repository of the branch.
-        begun: the move, with its landing.
+        repository: the repository of the ref.
+        begun: the move, to a commit.
     """
     from lakecli.refs.ref_store import RefStore
     from lakecli.repository.core import intents
     from lakecli.repository.core.landing import is_built_from
 
-    if begun.landing is None or begun.intent.after is None:
+    intent = begun.intent
+    if intent.after is None:
         return False
     refs = RefStore(txn, repository.key)
-    branch = refs.find_branch(begun.intent.name)
-    built_on = refs.get_commit(begun.intent.after).parents[0]
-    if branch is None or not is_built_from(branch, built_on, begun.landing.sealed):
-        return False
+    if begun.landing is None:
+        here = refs.position(intent.kind, intent.name)
+        if not _reaches(txn, repository, intent.kind, here, intent.after):
+            return False
+    else:
+        branch = refs.find_branch(intent.name)
+        built_on = refs.get_commit(intent.after).parents[0]
+        if branch is None or not is_built_from(branch, built_on, begun.landing.sealed):
+            return False
     return intents.mark_sent(txn, repository, begun, repository.lake.now())
 
 
@@ -80,14 +94,59 @@ def check_none_sent(
     Raises:
         CommitUnderWay: naming the commit.
     """
+    for begun in _iter_open(
+        txn, repository, RefKind.BRANCH, branch, has_asked=has_asked, ignores_stale=ignores_stale
+    ):
+        if begun.landing is not None:
+            raise _under_way(begun, begun.landing.operation)
+
+
+def check_none_taken_back(
+    txn: WriteTransaction,
+    repository: Repository,
+    kind: RefKind,
+    name: str,
+    *,
+    to: CommitId | None,
+    has_asked: bool = False,
+) -> None:
+    """Refuse to move a ref back here while a push of what it stands on is on its way to the bucket.
+
+    Args:
+        txn: the transaction that is to move the ref.
+        repository: the repository of the ref.
+        kind: ``branch`` or ``tag``.
+        name: the name of the ref.
+        to: its new position; ``None``: it is deleted.
+        has_asked: whether the bucket was asked what became of the push; a stale one is dropped
+            then.
+
+    Raises:
+        CommitUnderWay: naming the commit that is pushed.
+    """
+    for begun in _iter_open(txn, repository, kind, name, has_asked=has_asked):
+        after = begun.intent.after
+        if begun.landing is None and after and not _reaches(txn, repository, kind, to, after):
+            raise _under_way(begun, "push")
+
+
+def _iter_open(
+    txn: WriteTransaction,
+    repository: Repository,
+    kind: RefKind,
+    name: str,
+    *,
+    has_asked: bool,
+    ignores_stale: bool = False,
+) -> Iterator[Begun]:
+    """Yield the moves of a ref that were sent and whose outcome is open; drop stale ones."""
     if IntentStore(txn, repository.key).is_empty():
         return  # a command that shares nothing imports nothing of sharing
     from lakecli.repository.core import intents
 
     now = repository.lake.now()
     for begun in list(intents.iter_begun(txn, repository)):
-        is_of_branch = (begun.intent.kind, begun.intent.name) == (RefKind.BRANCH, branch)
-        if begun.landing is None or begun.sent is None or not is_of_branch:
+        if begun.sent is None or (begun.intent.kind, begun.intent.name) != (kind, name):
             continue
         if abs(now - begun.sent) > STALE_AFTER:
             if ignores_stale:
@@ -95,27 +154,49 @@ def check_none_sent(
             if has_asked:
                 intents.drop(txn, repository, begun)
                 continue
-        minutes = STALE_AFTER // timedelta(minutes=1)
-        raise CommitUnderWay(
-            f"a {begun.landing.operation} of branch {branch} is on its way to the bucket: "
-            f"{begun.intent.after}",
-            hint="nothing was changed here; try again when it has ended, or after "
-            f"{minutes} minutes if it was interrupted",
-        )
+        yield begun
+
+
+def _reaches(
+    txn: WriteTransaction,
+    repository: Repository,
+    kind: RefKind,
+    position: CommitId | None,
+    commit_id: CommitId,
+) -> bool:
+    """Return whether a ref at a position stands on a commit, or is a branch that is ahead of it."""
+    from lakecli.refs.graph import is_ancestor
+    from lakecli.refs.ref_store import RefStore
+
+    if position is None or position == commit_id:
+        return position == commit_id
+    return kind is RefKind.BRANCH and is_ancestor(
+        RefStore(txn, repository.key), commit_id, position
+    )
+
+
+def _under_way(begun: Begun, what: str) -> CommitUnderWay:
+    minutes = STALE_AFTER // timedelta(minutes=1)
+    return CommitUnderWay(
+        f"a {what} of {begun.intent.kind} {begun.intent.name} is on its way to the bucket: "
+        f"{begun.intent.after}",
+        hint="nothing was changed here; try again when it has ended, or after "
+        f"{minutes} minutes if it was interrupted",
+    )
 
 
 class Act(Protocol[R_co]):
-    """A change of a branch that must not meet a commit under way."""
+    """A change of refs that must not meet a commit or a push under way."""
 
     def __call__(self, *, has_asked: bool) -> R_co:
-        """Make it; `has_asked`: the bucket was asked what became of such commits."""
+        """Make it; `has_asked`: the bucket was asked what became of those."""
 
 
 def when_none_under_way(repository: Repository, act: Act[R_co]) -> R_co:
-    """Change a branch; if a commit of it is under way, ask the bucket first what became of it.
+    """Change refs; if a commit or push of one is under way, ask the bucket what became of it.
 
     Args:
-        repository: the repository of the branch.
+        repository: the repository of the refs.
         act: makes the change, in one transaction.
 
     Raises:

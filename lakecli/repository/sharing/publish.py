@@ -49,7 +49,7 @@ CLOCK_SLACK: Final = timedelta(hours=1)
 
 
 class _Outdated(Exception):
-    """The branch here is no longer what the commit was built from: it must not be sent."""
+    """The ref here is no longer what is to be sent."""
 
 
 class OtherRepository(Refused):
@@ -67,6 +67,7 @@ def publish(
     why: str,
     landing: Landing | None = None,
     since: int = 0,
+    is_push: bool = False,
 ) -> Result:
     """Move a ref in the bucket by compare-and-set.
 
@@ -82,10 +83,13 @@ def publish(
             command. ``None``: only append a ``push`` to the operation log.
         since: the ref's sequence number in the bucket when the caller compared it with `before`,
             or a lower one; 0: unknown, so the ref is read and compared first.
+        is_push: whether `after` is where the ref stands here. If it is moved back here before the
+            request, nothing is sent; afterwards, moving it back waits for the outcome.
 
     Returns:
-        ``APPLIED``, or ``LOST`` if the ref did not stand on `before` or the branch here is no
-        longer what the commit was built from; and the ref as it is.
+        ``APPLIED``, or ``LOST`` if the ref did not stand on `before`, the branch here is no longer
+        what the commit was built from, or the pushed ref was moved back here; and the ref as it
+        is, if it was read.
 
     Raises:
         CannotShare: the store has no working compare-and-set.
@@ -138,7 +142,7 @@ def publish(
     )
     begun, is_new = _write_down(repository, Begun(wanted, landing), packed)
     lake.runtime.on_step("move")
-    result = request_move(repository, begun, is_new=is_new)
+    result = request_move(repository, begun, is_new=is_new, is_push=is_push)
     lake.runtime.on_step("track")
     with lake.kv.write() as txn:
         intents.record_outcome(txn, repository, begun, result)
@@ -188,13 +192,16 @@ def check_readable(repository: Repository) -> namespace.Description:
     return description
 
 
-def request_move(repository: Repository, begun: Begun, *, is_new: bool) -> Result:
+def request_move(
+    repository: Repository, begun: Begun, *, is_new: bool, is_push: bool = False
+) -> Result:
     """Ask the store to make a recorded move; drop its intent if nothing can have been sent.
 
     Args:
         repository: the repository of the ref.
         begun: the move.
         is_new: whether no earlier command can have sent it.
+        is_push: as of `publish`.
     """
     from lakecli.remote import move
 
@@ -203,7 +210,7 @@ def request_move(repository: Repository, begun: Begun, *, is_new: bool) -> Resul
 
     def on_step(name: str) -> None:
         lake.runtime.on_step(name)
-        if name == "put" and begun.landing is not None:
+        if name == "put" and (is_push or begun.landing is not None):
             with lake.kv.write() as txn:
                 if not mark_sent(txn, repository, begun):
                     raise _Outdated

@@ -21,7 +21,7 @@ from lakecli.model import Branch, CommitId, RefKind, StagingToken, Tag
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import operations, records, ref_changes, staging_tokens
 from lakecli.repository.core.landing import follow_head
-from lakecli.repository.core.under_way import check_none_sent
+from lakecli.repository.core.under_way import check_none_sent, check_none_taken_back
 from lakecli.repository.undo.claims import GONE
 from lakecli.staging import area
 
@@ -95,7 +95,19 @@ class TakeBack:
             kind: the kind of that operation.
             metadata: what it undoes, for the log.
             is_undo: whether it undoes; a redo is pushed as any new operation is.
+
+        Raises:
+            CommitUnderWay: another process is pushing what was undone.
         """
+        for moved in filter(ref_changes.moves_commit, self._changes.values()):
+            check_none_taken_back(
+                self._txn,
+                self._repository,
+                moved.kind,
+                moved.name,
+                to=ref_changes.commit_of(moved.after),
+                has_asked=self._has_asked,
+            )
         # A branch with other tokens has changed even if all of them are empty: its older operations
         # wrote to them.
         changes = [
