@@ -12,7 +12,7 @@
     _lakecli/commits/<pack id>       commit packs
     _lakecli/reflog/branches/<name>/<sequence>   moves that no longer fit into the ref object
     _lakecli/reflog/tags/<name>/<sequence>       the same for tags
-    _lakecli/gc/…                    state, rules, keeps and reports of garbage collection
+    _lakecli/gc/…                    state, rules, keeps, kept dumps and reports of collection
     data/<2 hex>/<62 hex>            objects, named by the BLAKE3 of their bytes
 
 lakecli writes only SSTables below ``_lakefs/``, because lakeFS's jobs list it.

@@ -15,6 +15,7 @@
     describe       what help, man, completion and complete are made from; generate writes the files
     progress       plain lines; progress_bar: on a terminal
     messages       checks of commit messages
+    files          files that --output names
     engine         --engine, --master, --conf
 
 Shared by several commands: collection (gc), differences, handoff and presigned (fs presign),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.cli.answers import pick
-from lakecli.cli.answers.collection import Collection, CollectionState
+from lakecli.cli.answers.collection import Collection, CollectionState, KeptDump
 from lakecli.cli.text import human_size, local_date
 
 if TYPE_CHECKING:
@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 def status_record(status: GcStatus) -> CollectionState:
     """Return the JSON answer about a state."""
-    return pick(CollectionState, status, grace_seconds=int(status.grace.total_seconds()))
+    from lakecli.repository.lakefs.manifest import manifest_fields
+
+    dumps = [pick(KeptDump, each, **manifest_fields(each.manifest)) for each in status.dumps]
+    return pick(
+        CollectionState, status, grace_seconds=int(status.grace.total_seconds()), dumps=dumps
+    )
 
 
 def report_record(report: GcReport, *, dry_run: bool) -> Collection:
@@ -50,6 +55,11 @@ def status_lines(status: GcStatus, uri: str) -> Iterator[str]:
         yield "A sweep is running or was interrupted. Until it ends, other commands cannot write."
         yield f"If it is no longer running, finish it from {at} on: lakecli gc run {uri}"
         yield f"or end it without deleting more: lakecli gc undo --force {uri}"
+    for each in status.dumps:
+        yield (
+            f"Kept until {local_date(each.until)}: the refs dump of {local_date(each.since)}, "
+            f"commits {each.manifest.commits}"
+        )
 
 
 def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,6 +103,9 @@ NOT_IN_A_DUMP = (
     "not in a refs dump: uncommitted changes, branch protection rules, hidden flags of branches, "
     "and the default branch unless the file names it"
 )
+_CACHED = 10
+"""Seconds after which lakeFS has forgotten a deleted repository; its cache keeps them for 5."""
+
 _BORROWED = (
     "the namespace still belongs to lakeFS: nothing is written to it, and commits made here stay "
     "on this machine; --take-over claims it for lakecli"
@@ -132,18 +136,18 @@ def parse_losses(words: list[str]) -> set[Loss]:
 
 def next_steps(record: RepositoryRecord, manifest: str) -> list[str]:
     """Return how to restore a dump with lakectl, line by line."""
-    name, namespace = record.name, record.storage_namespace
+    from lakecli.objectstore.uri import as_url
+
+    name, namespace = record.name, shlex.quote(as_url(record.storage_namespace))
     create = f"lakectl repo create-bare lakefs://{name} {namespace}"
-    last = (
-        f"if lakeFS still has it, first run `lakectl repo delete lakefs://{name}` and wait 10 s: "
-        "for 5 s its cache restores into the deleted repository"
-    )
-    source = "FILE" if manifest == "-" else manifest
+    why = "without the wait, its cache would restore into the deleted one"
+    source = "FILE" if manifest == "-" else shlex.quote(manifest)
     return [
         "to restore it in lakeFS:",
+        f"lakectl repo delete lakefs://{name} --yes && sleep {_CACHED}",
         f"{create} --default-branch {record.default_branch}",
         f"lakectl refs-restore lakefs://{name} --manifest {source}",
-        last,
+        f"(the first line only if lakeFS has the repository; {why})",
     ]
 
 

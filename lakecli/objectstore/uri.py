@@ -91,6 +91,17 @@ def normalise(text: str) -> str:
     return str(parse(text))
 
 
+def as_url(uri: str) -> str:
+    """Return a normalised URI as lakeFS spells it: a container of Azure by its URL."""
+    from urllib.parse import quote
+
+    parsed = parse(uri)
+    if parsed.scheme != "az":
+        return uri
+    account, _, container = parsed.bucket.partition("/")
+    return f"https://{account}{_AZURE_HOST}/" + quote(f"{container}/{parsed.path}".rstrip("/"))
+
+
 def is_local(uri: str) -> bool:
     """Return whether a normalised URI names a directory of this machine."""
     return uri.startswith("local://")

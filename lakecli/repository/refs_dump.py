@@ -14,15 +14,18 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.model import RefKind
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.gate import claim_commit, claim_trees
 from lakecli.repository.lakefs.dump import trees_missing
+from lakecli.repository.lakefs.kept import keep_dump
 from lakecli.repository.lakefs.lists import write_dump
 from lakecli.staging import area
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
+    from datetime import datetime
 
     from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Branch, Commit, CommitId
+    from lakecli.model import Branch, Commit, CommitId, MetarangeId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.lakefs.manifest import RefsManifest
 
@@ -58,6 +61,7 @@ class Dumped(NamedTuple):
         tags: number of tags in the dump.
         commits: number of commits in the dump.
         lost: what is not in it, with the caller's consent.
+        kept_until: when garbage collection may delete the dump, by the bucket's clock.
     """
 
     manifest: RefsManifest
@@ -65,6 +69,7 @@ class Dumped(NamedTuple):
     tags: int
     commits: int
     lost: tuple[Lost, ...]
+    kept_until: datetime
 
 
 class NotDumped(Refused):
@@ -97,7 +102,8 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
     """Write a refs dump of a repository into its storage namespace.
 
     The dump has every branch and tag, and every commit of this clone whose tree is in the
-    namespace. Only new objects are written; the same refs give the same dump.
+    namespace. Only new objects are written; the same refs give the same dump. Garbage collection
+    keeps the dump, and all that it refers to, for `KEPT_FOR`.
 
     Args:
         repository: to dump.
@@ -107,6 +113,9 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
         NotDumped: the dump would lose something that is not in `leave_out`.
         Refused: the namespace belongs to a lakeFS.
         NotText: a commit holds bytes that are not text.
+        Gone: garbage collection has deleted the tree of a branch or tag.
+        Swept: it deleted one just now.
+        SweepRunning: a sweep does not end.
     """
     if repository.record.is_borrowed:
         raise Refused(
@@ -125,7 +134,11 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
         refused = [each for each in lost if each.loss not in leave_out]
         if refused:
             raise NotDumped(refused)
-        commits = _commits(repository, refs, {*heads.values(), *tags.values()})
+        starts = {*heads.values(), *tags.values()}
+        for commit_id in sorted(starts):
+            claim_commit(txn, repository, refs.get_commit(commit_id))
+        commits, others = _commits(repository, refs, starts)
+    claim_trees(repository, others)
     manifest = write_dump(
         repository.trees,
         commits=sorted(commits, key=lambda commit: commit.id),
@@ -133,7 +146,9 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
         tags=tags,
         default_branch=repository.record.default_branch,
     )
-    return Dumped(manifest, len(heads), len(tags), len(commits), tuple(lost))
+    repository.lake.runtime.on_step("keep-dump")
+    kept = keep_dump(repository.store, manifest, repository.lake.runtime.new_id().hex())
+    return Dumped(manifest, len(heads), len(tags), len(commits), tuple(lost), kept.until)
 
 
 def _odd_names(refs: dict[str, CommitId], kind: RefKind) -> list[Lost]:
@@ -202,12 +217,20 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _commits(repository: Repository, refs: RefStore, starts: set[CommitId]) -> list[Commit]:
-    """Return the commits of refs, and the others whose trees and ancestors are there."""
+def _commits(
+    repository: Repository, refs: RefStore, starts: set[CommitId]
+) -> tuple[list[Commit], set[MetarangeId]]:
+    """Return the commits of refs, and the others whose trees and ancestors are there.
+
+    Returns:
+        The commits, and the trees of those that no ref reaches.
+    """
     reached = {commit_id: commit for commit_id, commit in iter_reached(refs, starts) if commit}
     others = {commit.id: commit for commit in refs.iter_commits() if commit.id not in reached}
     missing = trees_missing(repository.store, (each.metarange_id for each in others.values()))
+    trees: set[MetarangeId] = set()
     for commit in sorted(others.values(), key=lambda commit: commit.generation):
         if commit.metarange_id not in missing and all(map(reached.__contains__, commit.parents)):
             reached[commit.id] = commit
-    return list(reached.values())
+            trees.add(commit.metarange_id)
+    return list(reached.values()), trees

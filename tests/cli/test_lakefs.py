@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.repository.lakefs.kept import KEPT_FOR
 from tests.support.lakefs_files import live_expected, live_objects
 
 if TYPE_CHECKING:
@@ -173,3 +175,37 @@ def test_a_file_that_is_no_table_is_refused(cli: Cli, refs: Path, tmp_path: Path
 
 
 PLURALS = {"branches": "branch", "tags": "tag", "commits": "commit_id"}
+
+
+def test_a_dump_is_kept_and_listed(cli: Cli, namespace: Path, refs: Path, tmp_path: Path) -> None:
+    cli.ok("clone", "--from-lakefs", namespace, "lakefs://mine", "--refs", refs, "--take-over")
+    assert cli.ok("gc", "status", "lakefs://mine", "--json").json["dumps"] == []
+    out = tmp_path / "out.json"
+    result = cli.ok("refs-dump", "lakefs://mine", "--push-first", "-o", out)
+    assert "garbage collection keeps the dump until" in result.stderr
+    (kept,) = cli.ok("gc", "status", "lakefs://mine", "--json").json["dumps"]
+    assert {name: kept[name] for name in json.loads(out.read_text())} == json.loads(out.read_text())
+    assert datetime.fromisoformat(kept["until"]) - datetime.fromisoformat(kept["since"]) == KEPT_FOR
+    assert kept["commits_meta_range_id"] in cli.ok("gc", "status", "lakefs://mine").stdout
+
+
+def test_the_commands_of_lakectl_are_printed_in_order(
+    cli: Cli, namespace: Path, refs: Path
+) -> None:
+    cli.ok("clone", "--from-lakefs", namespace, "lakefs://mine", "--refs", refs, "--take-over")
+    lines = cli.ok("refs-dump", "lakefs://mine", "--push-first").stderr.splitlines()
+    at = next(number for number, line in enumerate(lines) if "repo delete" in line)
+    assert "sleep 10" in lines[at]
+    assert f"repo create-bare lakefs://mine local://{namespace}" in lines[at + 1]
+    assert "refs-restore" in lines[at + 2]
+
+
+def test_a_dump_that_cannot_be_saved_writes_nothing(
+    cli: Cli, namespace: Path, refs: Path, tmp_path: Path
+) -> None:
+    cli.ok("clone", "--from-lakefs", namespace, "lakefs://mine", "--refs", refs, "--take-over")
+    before = sorted(namespace.rglob("*"))
+    dump = ("refs-dump", "lakefs://mine", "--push-first", "-o")
+    assert cli(*dump, tmp_path / "missing" / "refs.json").exit_code == ExitCode.NOT_FOUND
+    assert cli(*dump, tmp_path).exit_code == ExitCode.USAGE
+    assert sorted(namespace.rglob("*")) == before

@@ -11,7 +11,7 @@ class Garbage(TypedDict):
     """Garbage of one kind.
 
     Attributes:
-        kind: data, range, metarange, pack, reflog, incoming, doctor or upload.
+        kind: data, range, metarange, pack, dump, reflog, incoming, doctor or upload.
         prefix: prefix of the keys.
         why: why it is garbage.
         size: size in bytes.
@@ -24,6 +24,24 @@ class Garbage(TypedDict):
     size: int
 
 
+class KeptDump(TypedDict):
+    """A refs dump that garbage collection keeps, with all that it refers to.
+
+    Attributes:
+        commits_meta_range_id: ID of the list of commits.
+        tags_meta_range_id: ID of the list of tags.
+        branches_meta_range_id: ID of the list of branches.
+        since: date of the dump, by the store's clock.
+        until: time from which it may be deleted.
+    """
+
+    commits_meta_range_id: str
+    tags_meta_range_id: str
+    branches_meta_range_id: str
+    since: datetime
+    until: datetime
+
+
 class CollectionState(TypedDict):
     """The state of garbage collection.
 
@@ -34,6 +52,7 @@ class CollectionState(TypedDict):
         since: time when the phase began, by the store's clock.
         sweep_at: time from which garbage can be deleted.
         resume_at: time from which an interrupted sweep can be finished or ended.
+        dumps: refs dumps that are kept, oldest first.
     """
 
     phase: str
@@ -42,6 +61,7 @@ class CollectionState(TypedDict):
     since: datetime | None
     sweep_at: datetime | None
     resume_at: datetime | None
+    dumps: Sequence[KeptDump]
 
 
 class Collection(TypedDict):

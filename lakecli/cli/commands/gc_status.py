@@ -10,6 +10,8 @@ from lakecli.cli.params import RepositoryUri
 def gc_status(context: Context, repository: RepositoryUri) -> None:
     """Show the state of garbage collection, and the commands that are possible now.
 
+    Refs dumps that `lakecli refs-dump` wrote are kept for 30 days, and listed.
+
     Examples:
         lakecli gc status lakefs://demo
     """

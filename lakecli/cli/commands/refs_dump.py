@@ -48,17 +48,24 @@ def refs_dump(
     that are not UTF-8, uncommitted changes, and commits that were not pushed. Paths are checked in
     the trees of all branches and tags.
 
+    Garbage collection keeps a dump, and all that it refers to, for 30 days. `lakecli gc status`
+    lists the dumps that are kept.
+
     Examples:
         lakecli refs-dump lakefs://demo -o refs.json
         lakecli refs-dump lakefs://demo --push-first --leave-out uncommitted
     """
+    from lakecli.cli.files import check_writable, write_whole
     from lakecli.cli.lakefs import next_steps, parse_losses
+    from lakecli.cli.text import local_date
     from lakecli.repository.lakefs.manifest import format_manifest, manifest_fields
     from lakecli.repository.push import PushOptions, push_all
     from lakecli.repository.refs_dump import NotDumped
     from lakecli.repository.refs_dump import refs_dump as dump
 
     losses = parse_losses(leave_out)
+    if output != "-":
+        check_writable(Path(output))
     opened = context.repository(repository)
     if push_first:
         push_all(opened, PushOptions(who=context.committer()))
@@ -71,7 +78,7 @@ def refs_dump(
     for each in dumped.lost:
         context.out.warn(f"not in the dump: {each.loss}: {each.what}")
     if output != "-":
-        Path(output).write_bytes(format_manifest(dumped.manifest))
+        write_whole(Path(output), format_manifest(dumped.manifest))
     context.out.emit(
         cast("RefsManifest", manifest_fields(dumped.manifest)),
         text=lambda: (
@@ -82,3 +89,4 @@ def refs_dump(
     )
     for line in next_steps(opened.record, output):
         context.out.note(line)
+    context.out.note(f"garbage collection keeps the dump until {local_date(dumped.kept_until)}")

@@ -19,6 +19,7 @@ from lakecli.pipeline.gc.roots import Roots, expired_reflog, gather
 from lakecli.pipeline.gc.tasks import DataPart, list_data, read_kinds
 from lakecli.pipeline.store_location import OpenStore, StoreLocation, location_for
 from lakecli.remote.collection import STALE_AFTER, iter_expired
+from lakecli.repository.lakefs.kept import iter_expired_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -223,8 +224,9 @@ def reach_all(work: Work, live: DigestSet, reach: Reach | None = None) -> tuple[
         grace=work.times.grace,
         rules=work.rules,
     )
-    store = work.repository.store
-    reach.follow(roots.trees, must_exist=True, collected=frozenset(iter_expired(store)))
+    collected = frozenset(iter_expired(work.repository.store))
+    reach.follow(roots.trees | roots.dumped_trees, must_exist=True, collected=collected)
+    reach.dumps = roots.dumps
     reach.follow(roots.own_trees, must_exist=False)
     return roots, reach
 
@@ -259,7 +261,7 @@ def kinds_of(work: Work, tables: dict[str, TableInfo], ids: Collection[str]) -> 
 def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:
     """Follow recent tables that no root reaches yet, and condemn old ones."""
     tables = list_tables(work, marked.foreign)
-    unreached = tables.keys() - reach.trees - reach.ranges
+    unreached = tables.keys() - reach.tables
     kinds = kinds_of(work, tables, unreached)
     marked.foreign["table"] += len(unreached) - len(kinds)
     young = [each for each in kinds if not tables[each].is_old]
@@ -269,7 +271,7 @@ def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:
         [each for each in young if kinds[each] == "ranges"],
         must_exist=False,
     )
-    for each in sorted(unreached - reach.trees - reach.ranges):
+    for each in sorted(unreached - reach.tables):
         if each in kinds and tables[each].is_old and kinds[each] in KINDS_OF_TABLES:
             marked.doom(SSTABLES + each, tables[each].size, KINDS_OF_TABLES[kinds[each]])
 
@@ -314,6 +316,8 @@ def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
             yield Doomed(info.key, info.size, "pack", info.version)
     for info in expired_reflog(store, now=times.now, grace=times.grace):
         yield Doomed(info.key, info.size, "reflog", info.version)
+    for info in iter_expired_records(store, times.now):
+        yield Doomed(info.key, info.size, "dump", info.version)
     for kind in ("incoming", "doctor"):
         for info in store.list(KINDS[kind][0]):
             if info.modified_at < times.cutoff:

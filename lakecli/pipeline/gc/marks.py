@@ -22,6 +22,7 @@ from lakecli.parsing import parse_json_object
 from lakecli.pipeline.gc.live import DIGEST, RECORD, split
 from lakecli.pipeline.gc.reach import pack_ids
 from lakecli.remote.collection import EXPIRED, MAX_EXPIRED_SIZE, read_expired
+from lakecli.repository.lakefs.kept import DUMPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +35,7 @@ KINDS: Final = {
     "range": (SSTABLES, "in no retained tree, and in no recent one"),
     "metarange": (SSTABLES, "the tree of no retained commit"),
     "pack": (COMMITS, "another commit pack has all of its commits"),
+    "dump": (DUMPS, "the record of a refs dump that is no longer kept"),
     "reflog": (REFLOG, "moves that are older than the reflog goes back"),
     "incoming": (INCOMING, "came by a link and was never staged"),
     "doctor": (DOCTOR, "left over from lakecli doctor"),

@@ -36,6 +36,7 @@ class Reach:
     Attributes:
         trees: hex IDs of the metaranges read.
         ranges: hex IDs of the ranges read.
+        dumps: hex IDs of the tables of refs dumps that are kept.
         lost: metaranges and ranges that are missing.
         entries: number of entries in the ranges.
         foreign: number of tables that lakecli did not write.
@@ -55,9 +56,15 @@ class Reach:
         self._progress = progress
         self.trees: set[str] = set()
         self.ranges: set[str] = set()
+        self.dumps: frozenset[str] = frozenset()
         self.lost: set[str] = set()
         self.entries = 0
         self.foreign = 0
+
+    @property
+    def tables(self) -> set[str]:
+        """The hex IDs of all tables that are in use."""
+        return self.trees.union(self.ranges, self.dumps)
 
     def follow(
         self,

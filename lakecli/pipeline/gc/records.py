@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from lakecli.pipeline.gc.mark import Tally
     from lakecli.remote.collection import Phase
+    from lakecli.repository.lakefs.kept import KeptDump
 
 
 def _agree(_question: str) -> None:
@@ -61,6 +62,7 @@ class GcStatus(NamedTuple):
         sweep_at: when condemned objects may be swept; ``None``: nothing is condemned.
         resume_at: when an interrupted sweep may be continued or ended; ``None``: no sweep has
             begun.
+        dumps: refs dumps that are kept, by date.
     """
 
     phase: Phase
@@ -69,6 +71,7 @@ class GcStatus(NamedTuple):
     since: datetime | None
     sweep_at: datetime | None
     resume_at: datetime | None = None
+    dumps: tuple[KeptDump, ...] = ()
 
 
 class GcReport(NamedTuple):

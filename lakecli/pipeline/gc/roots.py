@@ -1,6 +1,7 @@
 """The roots of garbage collection: refs, their recent past, and this clone.
 
-Read from the bucket: all refs (of every clone), the moves in their reflog, and all commit packs.
+Read from the bucket: all refs (of every clone), the moves in their reflog, all commit packs, and
+the refs dumps that are kept.
 Read from this clone: its refs, what its operation log could restore, and staged changes.
 """
 
@@ -17,6 +18,8 @@ from lakecli.pipeline.gc.packs import read_all
 from lakecli.pipeline.gc.positions import reached_by_heads, read_positions
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.housekeeping import KEPT_FOR
+from lakecli.repository.lakefs.dump import reach_of_dump
+from lakecli.repository.lakefs.kept import iter_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,12 +48,16 @@ class Roots(NamedTuple):
         trees: trees of the commits that the bucket's refs and reflog reach.
         own_trees: trees that only this clone reaches; their objects may be lost already.
         replaces: IDs of the packs that each commit pack claims to replace, by the ID of that pack.
+        dumped_trees: trees of the commits in refs dumps that are kept.
+        dumps: the tables of these dumps.
     """
 
     commits: int
     trees: frozenset[MetarangeId]
     own_trees: frozenset[MetarangeId]
     replaces: Mapping[PackId, tuple[PackId, ...]]
+    dumped_trees: frozenset[MetarangeId] = frozenset()
+    dumps: frozenset[str] = frozenset()
 
 
 def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:
@@ -79,6 +86,7 @@ def gather(
         LostHistory: a commit that a ref reaches is missing.
         DamagedPack: a commit is missing, perhaps because this commit pack is damaged.
         NotOurs: a ref in the bucket is invalid.
+        BadDump, BadRecord: a refs dump that is kept cannot be read.
     """
     # Refs first: later commits belong to none of the refs as read.
     positions = list(read_positions(repository.store, reflog_cutoff(now, grace)))
@@ -103,7 +111,20 @@ def gather(
         raise
     trees = frozenset(commits[each].tree for each in kept) - {MetarangeId("")}
     own_trees = frozenset(commits[each].tree for each in all_kept) - {MetarangeId("")} - trees
-    return Roots(len(all_kept), trees, own_trees, packs.replaces)
+    tables, dumped = _reach_dumps(repository, now)
+    return Roots(len(all_kept), trees, own_trees, packs.replaces, dumped, tables)
+
+
+def _reach_dumps(
+    repository: Repository, now: datetime
+) -> tuple[frozenset[str], frozenset[MetarangeId]]:
+    """Return the tables of the refs dumps that are kept, and the trees of their commits."""
+    tables: frozenset[str] = frozenset()
+    trees: frozenset[MetarangeId] = frozenset()
+    for manifest in {kept.manifest for kept in iter_kept(repository.store, now)}:
+        more_tables, more_trees = reach_of_dump(repository.trees, manifest)
+        tables, trees = tables | more_tables, trees | more_trees
+    return tables, trees
 
 
 def _since(now: datetime, rules: Rules | None, branch: str) -> int | None:

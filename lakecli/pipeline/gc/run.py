@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LakeError, UsageError
@@ -35,6 +36,7 @@ from lakecli.remote.collection import (
     Seen,
     store_now,
 )
+from lakecli.repository.lakefs.kept import iter_kept
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -66,8 +68,11 @@ def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcSt
 
     Raises:
         DamagedState: the state is damaged.
+        BadRecord: the record of a refs dump that is kept is not valid.
     """
-    return _status(repository, collection.look(repository.store), grace)
+    kept = sorted(iter_kept(repository.store, repository.lake.now()), key=attrgetter("since"))
+    found = _status(repository, collection.look(repository.store), grace)
+    return found._replace(dumps=tuple(kept))
 
 
 def _status(repository: Repository, seen: Seen, grace: timedelta) -> GcStatus:

@@ -135,7 +135,7 @@ class Sweep:
         roots, _ = reach_all(work, self._live, reach)
         tables = list_tables(work, Counter())
         wanted = {each for each, info in tables.items() if not info.is_old} | self._keep()
-        kinds = kinds_of(work, tables, (wanted & tables.keys()) - reach.trees - reach.ranges)
+        kinds = kinds_of(work, tables, (wanted & tables.keys()) - reach.tables)
         reach.follow(
             [each for each, kind in kinds.items() if kind == "metaranges"],
             [each for each, kind in kinds.items() if kind == "ranges"],
@@ -161,7 +161,7 @@ class Sweep:
 
     def _tables(self, tables: dict[str, TableInfo]) -> list[Doomed]:
         """Return the condemned ranges and metaranges that are garbage."""
-        reached = self._reach.trees | self._reach.ranges
+        reached = self._reach.tables
         found = []
         for each in self._marks.others():
             name = each.key.removeprefix(SSTABLES)

@@ -6,19 +6,20 @@ commit's ID or the ref's name, its identity a commit ID, its data one of lakeFS'
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli import layout
 from lakecli.errors import IntegrityError
-from lakecli.ids import CommitId, MalformedId, MetarangeId
+from lakecli.ids import CommitId, MetarangeId
 from lakecli.model import EMPTY_TREE, RefKind
 from lakecli.objectstore.base import exists
 from lakecli.proto import messages
 from lakecli.proto.varint import Malformed
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.remote.commit_data import decode_commit_data
-from lakecli.sstable.framing import MalformedValue, decode_value
+from lakecli.sstable.framing import decode_value
 from lakecli.validation import EARLIEST, LATEST
 
 if TYPE_CHECKING:
@@ -89,25 +90,49 @@ def read_dump(trees: TreeStore, manifest: RefsManifest) -> Dump:
     Raises:
         BadDump: a list is missing, damaged or not what the manifest says it is.
     """
-    try:
+    with _as_bad_dump():
         commits = _sorted(_read_commits(trees, manifest.commits))
         left_out: list[LeftOut] = []
         branches = dict(_read_refs(trees, manifest.branches, RefKind.BRANCH, left_out))
         tags = dict(_read_refs(trees, manifest.tags, RefKind.TAG, left_out))
         both = sorted(tags.keys() & branches.keys())
         left_out += [LeftOut(RefKind.TAG, name, tags.pop(name)) for name in both]
-    except BadDump:
-        raise
-    except (MalformedValue, Malformed, MalformedId) as error:
-        raise BadDump(str(error)) from error
-    except IntegrityError as error:
-        raise BadDump(error.message) from error
     named = [(RefKind.BRANCH, *each) for each in branches.items()]
     named += [(RefKind.TAG, *each) for each in tags.items()]
     for kind, name, commit_id in (*named, *left_out):
         if commit_id not in commits:
             raise BadDump(f"it has no commit {commit_id}, where {kind} {name!r} stands")
     return Dump(commits, branches, tags, tuple(left_out))
+
+
+def reach_of_dump(
+    trees: TreeStore, manifest: RefsManifest
+) -> tuple[frozenset[str], frozenset[MetarangeId]]:
+    """Return the tables that a dump consists of, and the trees of its commits.
+
+    Raises:
+        BadDump: a list is missing, damaged or not what the manifest says it is.
+    """
+    tables: set[str] = set()
+    with _as_bad_dump():
+        for tree in (manifest.commits, manifest.branches, manifest.tags):
+            tables.add(tree)
+            tables.update(record.id for record in trees.metarange(tree).records())
+        found = {commit.metarange_id for commit in _read_commits(trees, manifest.commits)}
+    return frozenset(tables), frozenset(found - {EMPTY_TREE})
+
+
+@contextmanager
+def _as_bad_dump() -> Iterator[None]:
+    """Raise `BadDump` for whatever is damaged in a dump."""
+    try:
+        yield
+    except BadDump:
+        raise
+    except Malformed as error:
+        raise BadDump(str(error)) from error
+    except IntegrityError as error:
+        raise BadDump(error.message) from error
 
 
 def _records(

@@ -21,6 +21,8 @@ from lakecli.refs.names import is_branch_name
 from lakecli.validation import Invalid, Record, identifier, nullable, optional, text_that
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lakecli.objectstore.base import ObjectStore
 
 MANIFEST_KEY: Final = "_lakefs/refs_manifest.json"
@@ -29,13 +31,15 @@ MAX_SIZE: Final = 64 << 10
 _HINT: Final = "make one with: lakectl refs-dump lakefs://REPOSITORY"
 
 _branch = text_that(is_branch_name, "a name that a branch can have")
-_LISTS: Final = Record(
+LISTS: Final = Record(
     {
         "commits_meta_range_id": identifier(MetarangeId),
         "branches_meta_range_id": identifier(MetarangeId),
         "tags_meta_range_id": identifier(MetarangeId),
     }
 )
+"""The fields of the document."""
+
 _REPOSITORY: Final = Record({"default_branch": optional(nullable(_branch), None)})
 
 
@@ -64,14 +68,18 @@ def parse_manifest(data: bytes) -> RefsManifest:
         if "refs" in found:
             default_branch = _REPOSITORY.read(found.get("repository", {}))["default_branch"]
             found = found["refs"]
-        lists = _LISTS.read(found)
+        lists = LISTS.read(found)
     except (Unparsable, Invalid) as error:
         raise UsageError(f"not the manifest of a refs dump: {error}", hint=_HINT) from None
+    return manifest_of(lists)._replace(default_branch=default_branch)
+
+
+def manifest_of(lists: Mapping[str, MetarangeId]) -> RefsManifest:
+    """Return the manifest of which `LISTS` has validated the fields."""
     return RefsManifest(
         lists["commits_meta_range_id"],
         lists["branches_meta_range_id"],
         lists["tags_meta_range_id"],
-        default_branch,
     )
 
 

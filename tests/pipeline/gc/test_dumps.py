@@ -1,0 +1,125 @@
+"""Refs dumps, and all that their commits refer to, are kept from collection for 30 days."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.layout import sstable_key
+from lakecli.objectstore.base import ANY
+from lakecli.pipeline.gc.run import status
+from lakecli.repository import branch
+from lakecli.repository.core.gate import Gone
+from lakecli.repository.lakefs.dump import BadDump
+from lakecli.repository.lakefs.kept import DUMPS, KEPT_FOR, BadRecord
+from lakecli.repository.lakefs.restore import restore_refs
+from lakecli.repository.push import PushOptions, push_deletion
+from lakecli.repository.refs_dump import Dumped, refs_dump
+from tests.pipeline.gc.shared import LONG, Shared, make_commit, push, read_all
+from tests.pipeline.gc.test_roots import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.repository.core.lake import Repository
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Shared]:
+    with Shared(tmp_path, "ada", "ben") as made:
+        yield made
+
+
+def dump_of_a_deleted_branch(shared: Shared, ada: Repository) -> Dumped:
+    """Dump a commit that no branch reaches any more, shortly before it is garbage."""
+    make_commit(ada, {b"a": b"kept"})
+    push(ada)
+    branch.create(ada, "side", source="main")
+    make_commit(ada, {b"b": b"dangling"}, "side")
+    push(ada, "side")
+    branch.delete(ada, "side")
+    push_deletion(ada, "side", options=PushOptions(who="me"))
+    shared.time.pass_by(25 * DAY)
+    return refs_dump(ada)
+
+
+def test_a_dump_and_what_it_refers_to_are_kept_for_30_days(shared: Shared) -> None:
+    ada, ben = shared.clones
+    dumped = dump_of_a_deleted_branch(shared, ada)
+    assert dumped.commits == 3
+    assert [kept.until for kept in status(ben).dumps] == [dumped.kept_until]
+    lists = {sstable_key(tree) for tree in dumped.manifest[:3]}
+    shared.time.pass_by(20 * DAY)
+    shared.collect_all(ben)
+    assert key_of(b"dangling") in shared.data
+    assert lists <= shared.tables
+    shared.time.pass_by(KEPT_FOR)
+    assert status(ben).dumps == ()
+    report = shared.collect_all(ben)
+    assert {each.kind: each.objects for each in report.garbage}["dump"] == 1
+    assert shared.data == {key_of(b"kept")}
+    assert not lists & shared.tables
+    assert not list(shared.store.list(DUMPS))
+
+
+def test_a_kept_dump_can_be_restored(shared: Shared) -> None:
+    ada, ben = shared.clones
+    dumped = dump_of_a_deleted_branch(shared, ada)
+    shared.time.pass_by(20 * DAY)
+    shared.collect_all(ada)
+    assert restore_refs(ben, dumped.manifest).commits == 3
+    assert read_all(ben, "main") == {b"a": b"kept"}
+
+
+def test_what_a_dump_brings_into_use_is_claimed(shared: Shared) -> None:
+    ada, ben = shared.clones
+    make_commit(ada, {b"a": b"kept"})
+    push(ada)
+    branch.create(ada, "side", source="main")
+    make_commit(ada, {b"b": b"dangling"}, "side")
+    push(ada, "side")
+    branch.delete(ada, "side")
+    push_deletion(ada, "side", options=PushOptions(who="me"))
+    shared.time.pass_by(40 * DAY)
+    assert {each.kind for each in shared.collect(ben).garbage} >= {"data", "metarange"}
+    assert refs_dump(ada).commits == 3  # while they are condemned
+    shared.time.pass_by(LONG)
+    assert shared.collect(ben).spared
+    assert key_of(b"dangling") in shared.data
+
+
+def test_a_dump_of_a_deleted_tree_is_refused(shared: Shared) -> None:
+    ada, ben = shared.clones
+    made = make_commit(ada, {b"a": b"kept"})
+    push(ada)
+    make_commit(ben, {b"b": b"garbage"})
+    shared.time.pass_by(40 * DAY)
+    shared.collect_all(ada)
+    shared.store.delete([sstable_key(made.metarange_id)])
+    with pytest.raises(Gone):
+        refs_dump(ada)
+    assert not list(shared.store.list(DUMPS))
+
+
+def test_nothing_is_collected_if_a_kept_dump_cannot_be_read(shared: Shared) -> None:
+    ada, ben = shared.clones
+    dumped = dump_of_a_deleted_branch(shared, ada)
+    shared.time.pass_by(20 * DAY)
+    record = next(iter(shared.store.list(DUMPS)))
+    body = shared.store.get(record.key)
+    shared.store.delete([sstable_key(dumped.manifest.commits)])
+    with pytest.raises(BadDump):
+        shared.collect(ada)
+    for forged in (b"", b"[]", b'{"format": 1}', body.replace(b": 1", b": 2"), b"{" * 100_000):
+        shared.store.put(record.key, forged, ANY)
+        with pytest.raises(BadRecord, match=record.key):
+            shared.collect(ben)
+        with pytest.raises(BadRecord, match=record.key):
+            status(ben)
+    shared.time.pass_by(KEPT_FOR + DAY)
+    assert shared.collect(ben).garbage
