@@ -483,6 +483,40 @@ def make_commit_id(repository: Repository) -> CommitId:
         return list(commits)[-1].id
 
 
+class TestNeverPushed:
+    """Refs that the bucket never had, though they moved here while sharing was manual."""
+
+    def test_a_redo_is_pushed(self, clones: tuple[Repository, ...]) -> None:
+        ada, bob, _ = clones
+        branch.create(ada, "new", source="main")
+        made = make_commit(ada, b"new", "new").id
+        auto_undo(ada)
+        assert there(ada, "new") is None
+        with auto(ada) as (shared, _):
+            redo(shared)
+        assert here(ada, "new") == there(ada, "new") == made
+        with auto(bob):
+            pass
+        assert here(bob, "new") == made
+
+    def test_a_branch_that_somebody_deleted_stays_deleted(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        ada, bob, _ = clones
+        branch.create(ada, "new", source="main")
+        push(ada, "new", options=ME)
+        made = make_commit(ada, b"new", "new").id
+        undo(ada)
+        fetch(bob)
+        push_deletion(bob, "new", options=ME)
+        with killed(ada) as shared:
+            redo(shared)
+        with auto(ada) as (_, resumed):
+            (error,) = resumed.unsent
+        assert "branch new was deleted in the bucket" in error.message
+        assert (here(ada, "new"), there(ada, "new")) == (made, None)
+
+
 class TestProcesses:
     """Two commands of one home at the same time."""
 

@@ -3,8 +3,8 @@
 Where sharing is automatic, every operation that moves a ref leaves a note in its own transaction,
 with the ref's position before and after. Further moves of that ref, by any command, extend the
 note: from where the bucket is believed to stand, to where the ref stands here. `judge` decides
-whether that may be sent: only if the bucket stands exactly on the note's *before*, or if the move
-is a fast-forward of what the bucket has.
+whether that may be sent: only if the bucket stands exactly on the note's *before*, if the move is
+a fast-forward of what the bucket has, or if the bucket never had the ref.
 
 What came from the bucket (clone, fetch, pull, sync) is never sent, and neither is undoing it. A ref
 on which that was undone is held: it does not follow the bucket until it moves there again.
@@ -150,7 +150,8 @@ def judge(
         return Verdict.NOTHING if here == there else Verdict.REFUSE
     if there == move.after:
         return Verdict.NOTHING
-    if there == move.before:
+    was_pushed = TrackingStore(txn, repository.key).find(move.kind, move.name) is not None
+    if there == move.before or (there is None and not was_pushed):
         return Verdict.SEND
     # If both sides made a branch of this name, those are two branches.
     if move.kind is RefKind.BRANCH and None not in (there, move.before, move.after):

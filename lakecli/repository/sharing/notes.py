@@ -1,7 +1,8 @@
 """Sending the notes of refs that were moved here and are still to be moved in the bucket.
 
-A note is sent only where the bucket stands on what the note moved the ref from, or where that is a
-fast-forward (`lakecli.repository.core.unsent.judge`). Anything else is refused as `push` refuses
+A note is sent only where the bucket stands on what the note moved the ref from, where that is a
+fast-forward, or where the bucket never had the ref (`lakecli.repository.core.unsent.judge`).
+Anything else is refused as `push` refuses
 it, once: the note is deleted, and what was done here stays here.
 """
 

@@ -15,6 +15,7 @@ from lakecli.layout import sstable_key
 from lakecli.model import RefKind
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.refs import find_ref
 from lakecli.repository import repo
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
@@ -31,7 +32,8 @@ from lakecli.repository.lakefs.manifest import format_manifest, parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.undo.undo import undo
+from lakecli.repository.undo.undo import redo, undo
+from tests.support.clones import synced
 from tests.support.lakes import open_lake, stage
 
 if TYPE_CHECKING:
@@ -301,6 +303,32 @@ def test_refs_are_restored_into_an_empty_repository_only(
     assert refs_of(repository)[0] == {"main": commits[0].id, "dev": commits[0].id}
     with pytest.raises(Refused, match="is not empty"):
         restore_refs(repository, written)
+
+
+def test_the_redo_of_a_restore_is_shared_as_the_restore_would_have_been(
+    repository: Repository, borrowed: Repository
+) -> None:
+    """Nobody ever pushed the default branch, which the restore had moved with sync = manual."""
+    with repository.lake.kv.read() as txn:
+        (first,) = (
+            commit for commit in RefStore(txn, borrowed.key).iter_commits() if not commit.parents
+        )
+    written = write_dump(
+        repository.trees,
+        commits=[first],
+        branches={"main": first.id},
+        tags={},
+        default_branch="main",
+    )
+    restore_refs(repository, written)
+    for act in (undo, redo):
+        sharing = synced(repository, "me")
+        sharing.catch_up()
+        act(sharing.repository)
+        sharing.finish()
+    ref = find_ref(repository.store, RefKind.BRANCH, "main")
+    assert ref is not None
+    assert ref.commit_id == first.id
 
 
 def test_a_take_over_that_was_interrupted_is_finished_by_the_same_call(
