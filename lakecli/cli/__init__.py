@@ -5,7 +5,8 @@
     app            run one command and turn errors into exit codes
     tree           all commands and groups; topics: pages about no single command
     argv           from lakectl's spelling of options to Typer's
-    build          from the signature of a function to Typer's command
+    declare        what the function of a command declares; plain: reads a line without errors
+    build          from the declaration to Typer's command, for help and usage errors
     params         shared arguments and options; reading: from typed text to values
     context        settings, lake, clock and output for a command
     commands       one file for each command; its docstring is the guide to writing one

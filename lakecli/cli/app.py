@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from lakecli.cli.argv import Globals, normalise, split
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.output import Guarded
-from lakecli.cli.tree import COMMANDS, GROUPS, PROGRAM, find_command, is_prefix
-from lakecli.errors import ErrorKind, LakeError, UsageError, is_interrupt
+from lakecli.cli.tree import COMMANDS, GROUPS, find_command, is_prefix
+from lakecli.errors import ErrorKind, LakeError, is_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lakecli.cli.build import Built
+    from lakecli.cli.declare import Declaration
     from lakecli.cli.output import Output
     from lakecli.cli.topics import Topic
 
@@ -149,14 +149,21 @@ def _parse(argv: Sequence[str], given: Globals) -> Callable[[Context], int]:
             return lambda context: _show_group(context, joined, topic)
         normalise(rest, given, ())
         find_command(words, rest[0] if rest else None)
-    from lakecli.cli.build import build
+    from lakecli.cli.declare import declaration
+    from lakecli.cli.plain import plain
 
-    built = build(COMMANDS[joined].load(), joined)
-    arguments = normalise(rest, given, built.option_syntax())
+    declared = declaration(COMMANDS[joined].load())
+    arguments = normalise(rest, given, declared.option_syntax())
     if given.help:
-        return lambda context: _show_command(context, built, topic)
+        return lambda context: _show_command(context, joined, declared, topic)
     if given.problem is not None:
         raise given.problem
+    values = plain(declared, arguments)
+    if values is not None:
+        return lambda context: declared.call(context, values)
+    from lakecli.cli.build import build_declared
+
+    built = build_declared(declared, joined)
     return lambda context: built.run(context, arguments)
 
 
@@ -179,11 +186,12 @@ def _show_help(context: Context, lines: Iterable[str], topic: Topic | None) -> i
     return 0
 
 
-def _show_command(context: Context, built: Built, topic: Topic | None) -> int:
+def _show_command(context: Context, words: str, declared: Declaration, topic: Topic | None) -> int:
+    from lakecli.cli.build import build_declared
     from lakecli.cli.describe import describe
     from lakecli.cli.help import command_help
 
-    return _show_help(context, command_help(describe(built)), topic)
+    return _show_help(context, command_help(describe(build_declared(declared, words))), topic)
 
 
 def _show_group(context: Context, group: str, topic: Topic | None) -> int:
@@ -248,31 +256,16 @@ def _translate(error: BaseException) -> tuple[str, LakeError]:
             named = f": {os.fsdecode(error.filename)}" if error.filename else ""
             reason = error.strerror or str(error)
             return kind, LakeError(reason[:1].lower() + reason[1:] + named)
-    usage = _usage_of_typer(error)
-    if usage is not None:
-        return usage.kind, usage
+    if "typer" in sys.modules:
+        from lakecli.cli.build import usage_of
+
+        usage = usage_of(error)
+        if usage is not None:
+            return usage.kind, usage
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return ErrorKind.UNEXPECTED, LakeError(
         f"unexpected {text}", hint="run the command again with --verbose"
     )
-
-
-def _usage_of_typer(error: BaseException) -> UsageError | None:
-    """Return Typer's usage error as ours, or ``None`` for another error."""
-    from typer.exceptions import TyperException
-
-    if not isinstance(error, TyperException):
-        return None
-    message = error.format_message().removesuffix(".")
-    options = getattr(error, "possibilities", None)
-    if options:
-        message = error.message
-        hint = "did you mean " + " or ".join(sorted(options)) + "?"
-    else:
-        typer_context = getattr(error, "ctx", None)
-        path = typer_context.command_path if typer_context else PROGRAM
-        hint = f"{path} --help"
-    return UsageError(message[:1].lower() + message[1:], hint=hint)
 
 
 def _log_to(out: Output) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.cli.argv import GLOBAL_OPTIONS
+from lakecli.cli.declare import REQUIRED
 from lakecli.cli.reading import Kind
 
 if TYPE_CHECKING:
@@ -117,11 +118,11 @@ def describe_all() -> list[CommandHelp]:
 
 def describe(built: Built) -> CommandHelp:
     """Describe a built command."""
-    summary, description, examples = split_docstring(inspect.getdoc(built.function) or "")
+    summary, description, examples = split_docstring(inspect.getdoc(built.declared.function) or "")
     arguments, options = [], []
     for parameter in built.typer.params:
         name = parameter.name or ""
-        own = built.parameters[name]
+        own = built.declared.parameters[name]
         if getattr(parameter, "hidden", False):
             continue
         choices = tuple(getattr(parameter.type, "choices", ()))
@@ -155,7 +156,7 @@ def _describe_option(
     kind: Kind | None,
 ) -> OptionHelp:
     metavar = "" if option.is_flag else option.metavar or "|".join(choices) or "VALUE"
-    shown = "" if default in (None, False, "", inspect.Parameter.empty) else str(default)
+    shown = "" if default in (None, False, "", REQUIRED) else str(default)
     if isinstance(default, (list, tuple, Mapping)) or (
         option.is_flag and not option.secondary_opts
     ):

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, NamedTuple
 
-import typer
-
+from lakecli.cli.declare import Argument, Option
 from lakecli.cli.reading import (
     NO_METADATA,
     Completion,
@@ -41,118 +40,114 @@ from lakecli.uri import LakeUri
 
 RepositoryUri = Annotated[
     LakeUri,
-    typer.Argument(metavar="REPOSITORY", help="lakefs://REPOSITORY"),
+    Argument(metavar="REPOSITORY", help="lakefs://REPOSITORY"),
     Parser(read_repository, Kind.REPOSITORY),
 ]
 BranchUri = Annotated[
     LakeUri,
-    typer.Argument(metavar="BRANCH", help="lakefs://REPOSITORY/BRANCH"),
+    Argument(metavar="BRANCH", help="lakefs://REPOSITORY/BRANCH"),
     Parser(read_branch, Kind.BRANCH),
 ]
 TagUri = Annotated[
     LakeUri,
-    typer.Argument(metavar="TAG", help="lakefs://REPOSITORY/TAG"),
+    Argument(metavar="TAG", help="lakefs://REPOSITORY/TAG"),
     Parser(read_tag, Kind.TAG),
 ]
 RepositoryOrRefUri = Annotated[
     LakeUri,
-    typer.Argument(
+    Argument(
         metavar="REF", help="lakefs://REPOSITORY[/BRANCH-OR-TAG]; by default its default branch"
     ),
     Parser(read_repository_or_ref, Kind.REF),
 ]
 RefUri = Annotated[
     LakeUri,
-    typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF, with modifiers such as ~2"),
+    Argument(metavar="REF", help="lakefs://REPOSITORY/REF, with modifiers such as ~2"),
     Parser(read_ref, Kind.REF),
 ]
 RefOrPathUri = Annotated[
     LakeUri,
-    typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF[/PATH], with modifiers such as ~2"),
+    Argument(metavar="REF", help="lakefs://REPOSITORY/REF[/PATH], with modifiers such as ~2"),
     Parser(read_ref_or_path, Kind.PATH),
 ]
 RepositoryOrBranchUri = Annotated[
     LakeUri,
-    typer.Argument(metavar="BRANCH", help="lakefs://REPOSITORY[/BRANCH]; by default all branches"),
+    Argument(metavar="BRANCH", help="lakefs://REPOSITORY[/BRANCH]; by default all branches"),
     Parser(read_repository_or_ref, Kind.BRANCH),
 ]
 BranchOrTagUri = Annotated[
     LakeUri,
-    typer.Argument(metavar="REF", help="lakefs://REPOSITORY/BRANCH-OR-TAG"),
+    Argument(metavar="REF", help="lakefs://REPOSITORY/BRANCH-OR-TAG"),
     Parser(read_ref, Kind.REF),
 ]
 RefUris = Annotated[
     list[LakeUri],
-    typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF, with modifiers such as ~2"),
+    Argument(metavar="REF", help="lakefs://REPOSITORY/REF, with modifiers such as ~2"),
     Parser(read_refs, Kind.REF, repeatable=True),
 ]
 PathUri = Annotated[
     LakeUri,
-    typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
+    Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
     Parser(read_path, Kind.PATH),
 ]
 NewPathUri = Annotated[
     LakeUri,
-    typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/PATH"),
+    Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/PATH"),
     Parser(read_path, Kind.PATH),
 ]
 PrefixUri = Annotated[
     LakeUri,
-    typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/[PREFIX]"),
+    Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/[PREFIX]"),
     Parser(read_prefix, Kind.PATH),
 ]
 BranchPathUri = Annotated[
     LakeUri,
-    typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
+    Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
     Parser(read_branch_prefix, Kind.PATH),
 ]
 
 OperationId = Annotated[
     str,
-    typer.Argument(metavar="ID", help="ID of an operation or its first digits; see op log"),
+    Argument(metavar="ID", help="ID of an operation or its first digits; see op log"),
     Completion(Kind.OPERATION),
 ]
 
 AtOp = Annotated[
     str,
-    typer.Option("--at-op", metavar="ID", help="Read the state right after this operation"),
+    Option("--at-op", metavar="ID", help="Read the state right after this operation"),
     Completion(Kind.OPERATION),
 ]
-Remote = Annotated[
-    bool, typer.Option("--remote", help="Undo it in the bucket too, if it was pushed")
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation")]
-Message = Annotated[str, typer.Option("--message", "-m", metavar="TEXT", help="Commit message")]
+Remote = Annotated[bool, Option("--remote", help="Undo it in the bucket too, if it was pushed")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation")]
+Message = Annotated[str, Option("--message", "-m", metavar="TEXT", help="Commit message")]
 Metadata = Annotated[
     Mapping[str, str],
-    typer.Option("--meta", metavar="KEY=VALUE", help="Metadata to record"),
+    Option("--meta", metavar="KEY=VALUE", help="Metadata to record"),
     Parser(read_metadata, repeatable=True),
 ]
 Include = Annotated[
     Sequence[str],
-    typer.Option("--include", metavar="PATTERN", help="Only paths that match, as in .gitignore"),
+    Option("--include", metavar="PATTERN", help="Only paths that match, as in .gitignore"),
     Parser(read_texts, repeatable=True),
 ]
 Exclude = Annotated[
     Sequence[str],
-    typer.Option("--exclude", metavar="PATTERN", help="Not paths that match, as in .gitignore"),
+    Option("--exclude", metavar="PATTERN", help="Not paths that match, as in .gitignore"),
     Parser(read_texts, repeatable=True),
 ]
-Amount = Annotated[
-    int, typer.Option("--amount", min=0, metavar="N", help="Show at most N; 0 for all")
-]
-After = Annotated[str, typer.Option("--after", metavar="NAME", help="Start after this name")]
-Prefix = Annotated[str, typer.Option("--prefix", metavar="TEXT", help="Only what begins with this")]
+Amount = Annotated[int, Option("--amount", min=0, metavar="N", help="Show at most N; 0 for all")]
+After = Annotated[str, Option("--after", metavar="NAME", help="Start after this name")]
+Prefix = Annotated[str, Option("--prefix", metavar="TEXT", help="Only what begins with this")]
 Expires = Annotated[
     timedelta | None,
-    typer.Option("--expires", metavar="TIME", help="Lifetime of the URL: 90s, 30m, 12h, 7d"),
+    Option("--expires", metavar="TIME", help="Lifetime of the URL: 90s, 30m, 12h, 7d"),
     Parser(read_duration),
 ]
-Recursive = Annotated[bool, typer.Option("--recursive", "-r", help="All objects below the path")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, but do nothing")]
+Recursive = Annotated[bool, Option("--recursive", "-r", help="All objects below the path")]
+DryRun = Annotated[bool, Option("--dry-run", help="Show what would be done, but do nothing")]
 ParentNumber = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--parent-number",
         "-m",
         min=1,
@@ -162,18 +157,16 @@ ParentNumber = Annotated[
 ]
 Winner = Annotated[
     Side | None,
-    typer.Option("--strategy", help="Which side wins conflicts"),
+    Option("--strategy", help="Which side wins conflicts"),
 ]
 AllowEmptyCommit = Annotated[
     bool,
-    typer.Option("--allow-empty-commit", "--allow-empty", help="Commit even if nothing changes"),
+    Option("--allow-empty-commit", "--allow-empty", help="Commit even if nothing changes"),
 ]
-ShowMetarangeId = Annotated[
-    bool, typer.Option("--show-meta-range-id", help="Show the metarange ID too")
-]
+ShowMetarangeId = Annotated[bool, Option("--show-meta-range-id", help="Show the metarange ID too")]
 Parallelism = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--parallelism",
         "-p",
         min=1,
@@ -183,7 +176,7 @@ Parallelism = Annotated[
 ]
 Engine = Annotated[
     EngineName,
-    typer.Option(
+    Option(
         "--engine",
         metavar="ENGINE",
         help="Where the work runs: local (this process), spark, or auto (by number of objects)",
@@ -191,19 +184,19 @@ Engine = Annotated[
 ]
 Master = Annotated[
     str,
-    typer.Option("--master", metavar="URL", help="Spark master; default: local[*], this machine"),
+    Option("--master", metavar="URL", help="Spark master; default: local[*], this machine"),
 ]
 Conf = Annotated[
     Mapping[str, str],
-    typer.Option("--conf", metavar="KEY=VALUE", help="Spark setting, as for spark-submit"),
+    Option("--conf", metavar="KEY=VALUE", help="Spark setting, as for spark-submit"),
     Parser(read_conf, repeatable=True),
 ]
 SettingName = Annotated[
     str,
-    typer.Argument(metavar="KEY", help="Name of a setting, as in lakecli config list"),
+    Argument(metavar="KEY", help="Name of a setting, as in lakecli config list"),
     Completion(Kind.SETTING),
 ]
-NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progress")]
+NoProgress = Annotated[bool, Option("--no-progress", help="Show no progress")]
 
 
 class PageOptions(NamedTuple):
@@ -225,10 +218,8 @@ class SelectionOptions(NamedTuple):
 class LinkOptions(NamedTuple):
     """What to do with symbolic links in a directory."""
 
-    follow: Annotated[bool, typer.Option("--follow", help="Follow symbolic links")] = False
-    skip: Annotated[bool, typer.Option("--skip", help="Skip symbolic links and special files")] = (
-        False
-    )
+    follow: Annotated[bool, Option("--follow", help="Follow symbolic links")] = False
+    skip: Annotated[bool, Option("--skip", help="Skip symbolic links and special files")] = False
 
 
 class TransferOptions(NamedTuple):

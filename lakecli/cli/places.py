@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from lakecli.cli.declare import Argument
 from lakecli.cli.reading import Kind, Parser, read_branch_prefix
 from lakecli.cli.text import quote_path
 from lakecli.errors import UsageError
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 TargetUri = Annotated[
     LakeUri,
-    typer.Argument(metavar="DEST", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
+    Argument(metavar="DEST", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
     Parser(read_branch_prefix, Kind.PATH),
 ]
 

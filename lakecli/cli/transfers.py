@@ -7,8 +7,7 @@ import re
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
+from lakecli.cli.declare import Option
 from lakecli.cli.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 PreSign = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--pre-sign",
         hidden=True,
         help="Accepted for lakectl compatibility; has no effect",

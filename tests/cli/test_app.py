@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import pytest
-import typer
 
 from lakecli.cli import params, tree
-from lakecli.cli.context import Context  # noqa: TC001 - Typer evaluates annotations
+from lakecli.cli.context import Context  # noqa: TC001 - `declare` evaluates annotations
+from lakecli.cli.declare import Option
 from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
 from lakecli.cli.reading import NO_METADATA
 from lakecli.errors import ConflictError, ErrorKind, LakeError, NotFound
@@ -177,7 +177,7 @@ def test_parameters_are_converted_to_their_types(cli: Cli, probe: Callable[..., 
         metadata: params.Metadata = NO_METADATA,
         expires: params.Expires = None,
         yes: params.Yes = False,
-        pre_sign: Annotated[bool | None, typer.Option("--pre-sign/--no-pre-sign")] = None,
+        pre_sign: Annotated[bool | None, Option("--pre-sign/--no-pre-sign")] = None,
     ) -> int:
         seen.append((branch, refs, dict(metadata), expires, yes, pre_sign))
         return ExitCode.DIFFERENCES

@@ -44,16 +44,16 @@ How to write ``lakecli branch list``:
 
 Parameters. The first one is the context. Parameters before ``*`` are arguments, those after it are
 options. Take types from ``cli/params.py``; otherwise write
-``Annotated[TYPE, typer.Option("--name", "-n", help="What it does")]``, with a default after ``=``.
+``Annotated[TYPE, Option("--name", "-n", help="What it does")]``, with a default after ``=``.
 A class such as ``PageOptions`` stands for several options and has no default. A boolean has one
-spelling, ``typer.Option("--flag", "-f", …)``; ``--flag=true|false`` works too. Only if leaving it
+spelling, ``Option("--flag", "-f", …)``; ``--flag=true|false`` works too. Only if leaving it
 out differs from false, write ``bool | None = None`` with ``"--flag/--no-flag"``. Help texts are
 short, begin with a capital letter and have no period. A value that depends on the context is marked
 by ``Parser(function)``, a word to complete by ``Completion(Kind…)``. Global options (``--json``,
 ``-q``, …) are never parameters.
 
-Imports. Typer evaluates the annotations of the function, so the names in them are imported at run
-time. Names of other annotations go under ``TYPE_CHECKING``. Modules of the library are imported
+Imports. `declare` evaluates the annotations of the function, so the names in them are imported at
+run time. Names of other annotations go under ``TYPE_CHECKING``. Modules of the library are imported
 inside the function, because ``--help`` and completion build every command.
 
 Docstring. It is the help and the manual page. Its first line is also shown in lists. Paragraphs are

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import BranchUri
 from lakecli.cli.reading import Kind, Parser, read_ref
 from lakecli.cli.records import ref_record
@@ -19,7 +18,7 @@ def branch_create(
     *,
     source: Annotated[
         LakeUri,
-        typer.Option("--source", "-s", metavar="REF", help="lakefs://REPOSITORY/REF to start at"),
+        Option("--source", "-s", metavar="REF", help="lakefs://REPOSITORY/REF to start at"),
         Parser(read_ref, Kind.REF),
     ],
 ) -> None:

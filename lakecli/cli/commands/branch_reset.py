@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import BranchUri, Yes
 from lakecli.cli.records import ref_record
 from lakecli.cli.text import quote_path
@@ -20,10 +19,10 @@ def branch_reset(
     branch: BranchUri,
     *,
     prefix: Annotated[
-        str | None, typer.Option("--prefix", metavar="TEXT", help="Only what begins with this")
+        str | None, Option("--prefix", metavar="TEXT", help="Only what begins with this")
     ] = None,
     object: Annotated[
-        str | None, typer.Option("--object", metavar="PATH", help="Only this object")
+        str | None, Option("--object", metavar="PATH", help="Only this object")
     ] = None,
     yes: Yes = False,
 ) -> None:

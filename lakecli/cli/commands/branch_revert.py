@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument
 from lakecli.cli.params import AllowEmptyCommit, BranchUri, ParentNumber, Yes
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import commit_record
@@ -23,7 +22,7 @@ def branch_revert(
     branch: BranchUri,
     refs: Annotated[
         list[str],
-        typer.Argument(metavar="REF", help="Commit to revert: a commit ID, a ref, or its URI"),
+        Argument(metavar="REF", help="Commit to revert: a commit ID, a ref, or its URI"),
         Completion(Kind.REF),
     ],
     *,

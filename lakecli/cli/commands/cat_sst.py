@@ -7,9 +7,8 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import one_line, rfc3339
 
@@ -21,7 +20,7 @@ def cat_sst(
     context: Context,
     file: Annotated[
         str,
-        typer.Option(
+        Option(
             "--file",
             "-f",
             metavar="FILE",
@@ -31,7 +30,7 @@ def cat_sst(
     ],
     *,
     amount: Annotated[
-        int, typer.Option("--amount", metavar="N", help="Show at most N records; -1 shows all")
+        int, Option("--amount", metavar="N", help="Show at most N records; -1 shows all")
     ] = -1,
 ) -> None:
     """Show the records of a range, a metarange or a list of a refs dump.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import Cloned, Damage, RefUpdate
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument, Option
 from lakecli.cli.outside import ask_about_outside, place_records
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind
@@ -20,7 +19,7 @@ def clone(
     context: Context,
     storage_namespace: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="NAMESPACE",
             help="s3://BUCKET/PREFIX, gs://…, az://…, local:///DIRECTORY or an absolute path",
         ),
@@ -30,13 +29,13 @@ def clone(
     *,
     from_lakefs: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--from-lakefs", help="The namespace belongs to a lakeFS: clone it from a refs dump"
         ),
     ] = False,
     refs: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--refs",
             metavar="FILE",
             help="The manifest that `lakectl refs-dump` printed; - reads standard input",
@@ -45,13 +44,13 @@ def clone(
     ] = None,
     default_branch: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--default-branch", "-d", metavar="NAME", help="With --from-lakefs: the default branch"
         ),
     ] = None,
     take_over: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--take-over", help="With --from-lakefs: claim the namespace, to write to it and push"
         ),
     ] = False,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.messages import check_message
 from lakecli.cli.params import AllowEmptyCommit, BranchUri, Message, Metadata, Winner
 from lakecli.cli.reading import NO_METADATA
@@ -25,14 +24,14 @@ def commit(
     *,
     message: Message = "",
     allow_empty_message: Annotated[
-        bool, typer.Option("--allow-empty-message", help="Commit without a message")
+        bool, Option("--allow-empty-message", help="Commit without a message")
     ] = False,
     metadata: Metadata = NO_METADATA,
     allow_empty_commit: AllowEmptyCommit = False,
     strategy: Winner = None,
     epoch_time_seconds: Annotated[
         int,
-        typer.Option(
+        Option(
             "--epoch-time-seconds",
             metavar="SECONDS",
             hidden=True,

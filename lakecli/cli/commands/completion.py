@@ -5,9 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument
 
 
 class Shell(StrEnum):
@@ -20,7 +19,7 @@ class Shell(StrEnum):
 
 def completion(
     context: Context,
-    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish")],
+    shell: Annotated[Shell, Argument(metavar="SHELL", help="bash, zsh or fish")],
 ) -> None:
     """Print the completion script of a shell.
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.config import OriginKind
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ def config_list(
     context: Context,
     *,
     show_origin: Annotated[
-        bool, typer.Option("--show-origin", help="Show where each value comes from")
+        bool, Option("--show-origin", help="Show where each value comes from")
     ] = False,
 ) -> None:
     """List all settings and their values.

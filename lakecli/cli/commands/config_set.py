@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument
 from lakecli.cli.params import SettingName
 from lakecli.config import OriginKind
 from lakecli.config_file import set_value
@@ -15,7 +14,7 @@ from lakecli.config_file import set_value
 def config_set(
     context: Context,
     key: SettingName,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="New value")],
+    value: Annotated[str, Argument(metavar="VALUE", help="New value")],
 ) -> None:
     """Change a setting in the configuration file.
 

@@ -7,9 +7,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument, Option
 from lakecli.cli.differences import stream_differences
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.params import AtOp, EngineOptions, Prefix, RefUri
@@ -33,19 +32,17 @@ def diff(
     left: RefUri,
     right: Annotated[
         LakeUri | None,
-        typer.Argument(metavar="REF", help="lakefs://REPOSITORY/REF to compare with"),
+        Argument(metavar="REF", help="lakefs://REPOSITORY/REF to compare with"),
         Parser(read_ref, Kind.REF),
     ] = None,
     *,
     two_way: Annotated[
         bool,
-        typer.Option(
-            "--two-way", help="Compare the two refs directly, without their common ancestor"
-        ),
+        Option("--two-way", help="Compare the two refs directly, without their common ancestor"),
     ] = False,
     prefix: Prefix = "",
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit with 13 if there are differences")
+        bool, Option("--exit-code", help="Exit with 13 if there are differences")
     ] = False,
     at_op: AtOp = "",
     engine: EngineOptions,

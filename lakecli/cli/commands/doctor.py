@@ -6,11 +6,10 @@ from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.checks import Check as CheckRecord
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument
 from lakecli.cli.reading import Kind, Parser, read_repository
 from lakecli.cli.text import one_line
 from lakecli.uri import SCHEME, LakeUri
@@ -39,7 +38,7 @@ def doctor(
     context: Context,
     target: Annotated[
         LakeUri | str,
-        typer.Argument(
+        Argument(
             metavar="TARGET", help="lakefs://REPOSITORY, or the URI or path of a storage namespace"
         ),
         Parser(read_target, Kind.REPOSITORY),

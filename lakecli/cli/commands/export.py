@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Export
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument, Option
 from lakecli.cli.engine import SPARK_FROM, open_runner
 from lakecli.cli.params import DryRun, EngineOptions, PrefixUri, TransferOptions
 from lakecli.cli.reading import Completion, Kind
@@ -35,13 +34,13 @@ def export(
     path: PrefixUri,
     destination: Annotated[
         str,
-        typer.Argument(metavar="DEST", help="s3://…, gs://…, az://… or a directory"),
+        Argument(metavar="DEST", help="s3://…, gs://…, az://… or a directory"),
         Completion(Kind.DIRECTORY),
     ],
     *,
     since: Annotated[
         str,
-        typer.Option(
+        Option(
             "--since",
             metavar="REF",
             help="Only what differs from this ref, which was exported before",
@@ -49,13 +48,11 @@ def export(
     ] = "",
     dry_run: DryRun = False,
     no_success: Annotated[
-        bool, typer.Option("--no-success", help="Write no _SUCCESS at the end")
+        bool, Option("--no-success", help="Write no _SUCCESS at the end")
     ] = False,
     no_verify: Annotated[
         bool,
-        typer.Option(
-            "--no-verify", help="Let the store copy objects unverified; compare sizes only"
-        ),
+        Option("--no-verify", help="Let the store copy objects unverified; compare sizes only"),
     ] = False,
     transfer: TransferOptions,
     engine: EngineOptions,

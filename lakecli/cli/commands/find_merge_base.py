@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument
 from lakecli.cli.params import AtOp
 from lakecli.cli.reading import Kind, Parser, read_ref
 from lakecli.uri import LakeUri, ref_of
@@ -16,12 +15,12 @@ def find_merge_base(
     context: Context,
     source: Annotated[
         LakeUri,
-        typer.Argument(metavar="SOURCE", help="lakefs://REPOSITORY/REF to merge"),
+        Argument(metavar="SOURCE", help="lakefs://REPOSITORY/REF to merge"),
         Parser(read_ref, Kind.REF),
     ],
     destination: Annotated[
         LakeUri,
-        typer.Argument(metavar="DESTINATION", help="lakefs://REPOSITORY/REF to merge it into"),
+        Argument(metavar="DESTINATION", help="lakefs://REPOSITORY/REF to merge it into"),
         Parser(read_ref, Kind.REF),
     ],
     *,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import AtOp, PathUri
 from lakecli.cli.transfers import PreSign
 from lakecli.uri import path_of, ref_of
@@ -24,7 +23,7 @@ def fs_cat(
     *,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Verify large objects, too, before writing any bytes"),
+        Option("--verify", help="Verify large objects, too, before writing any bytes"),
     ] = False,
     pre_sign: PreSign = False,
     at_op: AtOp = "",

@@ -6,11 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Download
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument
 from lakecli.cli.params import AtOp, PrefixUri, Recursive, SelectionOptions, TransferOptions
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import entry_record
@@ -40,7 +39,7 @@ def fs_download(
     path: PrefixUri,
     destination: Annotated[
         str,
-        typer.Argument(metavar="DEST", help="File or directory; default: the current directory"),
+        Argument(metavar="DEST", help="File or directory; default: the current directory"),
         Completion(Kind.FILE),
     ] = ".",
     *,

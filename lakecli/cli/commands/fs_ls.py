@@ -6,9 +6,8 @@ import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import AtOp, PrefixUri, Recursive
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import human_size, local_date, quote_path
@@ -28,11 +27,9 @@ def fs_ls(
     *,
     recursive: Recursive = False,
     amount: Annotated[
-        int, typer.Option("--amount", min=0, metavar="N", help="Show at most N; 0 for all")
+        int, Option("--amount", min=0, metavar="N", help="Show at most N; 0 for all")
     ] = 0,
-    after: Annotated[
-        str, typer.Option("--after", metavar="PATH", help="Start after this path")
-    ] = "",
+    after: Annotated[str, Option("--after", metavar="PATH", help="Start after this path")] = "",
     at_op: AtOp = "",
 ) -> None:
     """List the objects whose paths begin with a prefix.

@@ -7,11 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.handoff import Presigned
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument, Option
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.params import Expires, Recursive
 from lakecli.cli.reading import Completion, Kind, Parser, read_prefix
@@ -36,7 +35,7 @@ def fs_presign(
     context: Context,
     path: Annotated[
         LakeUri | None,
-        typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
+        Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
         Parser(read_prefix, Kind.PATH),
     ] = None,
     *,
@@ -44,16 +43,16 @@ def fs_presign(
     expires: Expires = None,
     format_: Annotated[
         FormatName | None,
-        typer.Option("--format", help="With -r, format of the manifest; default: by its suffix"),
+        Option("--format", help="With -r, format of the manifest; default: by its suffix"),
     ] = None,
     manifest: Annotated[
         Path | None,
-        typer.Option("--manifest", metavar="FILE", help="With -r, write the URLs to this file"),
+        Option("--manifest", metavar="FILE", help="With -r, write the URLs to this file"),
         Completion(Kind.FILE),
     ] = None,
     script: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--script",
             metavar="FILE",
             help="With -r, write a script that downloads everything: Python if FILE ends in .py",
@@ -62,20 +61,20 @@ def fs_presign(
     ] = None,
     check: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--check", metavar="MANIFEST", help="Show which URLs expired and which objects changed"
         ),
         Completion(Kind.FILE),
     ] = None,
     put: Annotated[
-        bool, typer.Option("--put", help="Print a URL for uploading an object; see fs stage")
+        bool, Option("--put", help="Print a URL for uploading an object; see fs stage")
     ] = False,
     inline: Annotated[
         bool,
-        typer.Option("--inline", help="Let browsers display every object, even HTML and scripts"),
+        Option("--inline", help="Let browsers display every object, even HTML and scripts"),
     ] = False,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, metavar="N", help="With --put, number of URLs")
+        int, Option("--count", "-n", min=1, metavar="N", help="With --put, number of URLs")
     ] = 1,
 ) -> ExitCode | None:
     """Print presigned URLs: they read objects without credentials, for a limited time.

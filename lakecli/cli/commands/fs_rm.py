@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import BranchPathUri, DryRun, Recursive
 from lakecli.cli.text import human_size
 from lakecli.cli.transfers import check_dry_run
@@ -21,7 +20,7 @@ def fs_rm(
     dry_run: DryRun = False,
     concurrency: Annotated[
         int,
-        typer.Option(
+        Option(
             "--concurrency",
             "-C",
             min=1,

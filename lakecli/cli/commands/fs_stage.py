@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import Metadata, NewPathUri
 from lakecli.cli.reading import NO_METADATA
 from lakecli.cli.records import entry_record
@@ -22,7 +21,7 @@ def fs_stage(
     *,
     incoming: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--incoming",
             metavar="ID",
             help="Stage the object that was sent to this fs presign --put link",
@@ -30,25 +29,21 @@ def fs_stage(
     ] = None,
     location: Annotated[
         str | None,
-        typer.Option(
-            "--location", metavar="URI", help="Stage an object outside the storage namespace"
-        ),
+        Option("--location", metavar="URI", help="Stage an object outside the storage namespace"),
     ] = None,
     size: Annotated[
         int | None,
-        typer.Option(
-            "--size", min=0, metavar="BYTES", help="With --location, the size of the object"
-        ),
+        Option("--size", min=0, metavar="BYTES", help="With --location, the size of the object"),
     ] = None,
     checksum: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--checksum", metavar="TEXT", help="With --location, the BLAKE3 or ETag of the object"
         ),
     ] = None,
     mtime: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--mtime",
             metavar="SECONDS",
             help="With --location, its modification time in unix seconds; default: now",
@@ -56,7 +51,7 @@ def fs_stage(
     ] = None,
     content_type: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--content-type", metavar="TYPE", help="Content type; default: by the suffix of PATH"
         ),
     ] = None,

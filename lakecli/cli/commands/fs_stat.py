@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import AtOp, Expires, PathUri
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines
@@ -20,7 +19,7 @@ def fs_stat(
     *,
     pre_sign: Annotated[
         bool,
-        typer.Option("--pre-sign", help="Show a URL that reads the object without credentials"),
+        Option("--pre-sign", help="Show a URL that reads the object without credentials"),
     ] = False,
     expires: Expires = None,
     at_op: AtOp = "",

@@ -6,11 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Upload
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument, Option
 from lakecli.cli.params import LinkOptions, Metadata, SelectionOptions, TransferOptions
 from lakecli.cli.reading import NO_METADATA, Completion, Kind, read_branch_prefix
 from lakecli.cli.records import entry_record
@@ -46,28 +45,28 @@ def fs_upload(
     context: Context,
     source: Annotated[
         str,
-        typer.Argument(metavar="SRC", help="File, directory (with -r), or - for standard input"),
+        Argument(metavar="SRC", help="File, directory (with -r), or - for standard input"),
         Completion(Kind.FILE),
     ],
     path: Annotated[
         str | None,
-        typer.Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
+        Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
         Completion(Kind.PATH),
     ] = None,
     *,
     source_option: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--source", "-s", metavar="SRC", help="SRC as an option; PATH is then the only argument"
         ),
         Completion(Kind.FILE),
     ] = None,
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="All files below the directory SRC")
+        bool, Option("--recursive", "-r", help="All files below the directory SRC")
     ] = False,
     content_type: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--content-type", metavar="TYPE", help="Content type; default: by the suffix of PATH"
         ),
     ] = None,

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from lakecli.cli.answers.checks import Checked
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.engine import SPARK_FROM, open_runner
 from lakecli.cli.outside import place_lines, place_records
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
@@ -36,23 +35,23 @@ def fsck(
     repository: RepositoryUri,
     *,
     data: Annotated[
-        bool, typer.Option("--data", help="Read and verify the contents of every data object")
+        bool, Option("--data", help="Read and verify the contents of every data object")
     ] = False,
     sample: Annotated[
         float | None,
-        typer.Option("--sample", metavar="PART", help="As --data, for a random sample such as 1%"),
+        Option("--sample", metavar="PART", help="As --data, for a random sample such as 1%"),
         Parser(read_part),
     ] = None,
     external: Annotated[
         bool,
-        typer.Option("--external", help="Check the objects outside the storage namespace, too"),
+        Option("--external", help="Check the objects outside the storage namespace, too"),
     ] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Repair what can be repaired, and list what is lost")
+        bool, Option("--repair", help="Repair what can be repaired, and list what is lost")
     ] = False,
     places: Annotated[
         Sequence[str],
-        typer.Option(
+        Option(
             "--from",
             metavar="PLACE",
             help="With --repair, also look in this directory or copy of the namespace",

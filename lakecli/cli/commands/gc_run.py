@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from lakecli.cli.collection import report_lines, report_record
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.engine import SPARK_FROM, open_runner
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri, TransferOptions, Yes
 from lakecli.cli.reading import EngineName, Parser, read_duration
@@ -25,7 +24,7 @@ def gc_run(
     dry_run: DryRun = False,
     grace: Annotated[
         timedelta | None,
-        typer.Option(
+        Option(
             "--grace",
             metavar="TIME",
             help="Minimum age of garbage, and delay until it is deleted; default: gc.grace",
@@ -34,9 +33,7 @@ def gc_run(
     ] = None,
     force_shared: Annotated[
         bool,
-        typer.Option(
-            "--force-shared", help="Collect even if a lakeFS server may use the namespace"
-        ),
+        Option("--force-shared", help="Collect even if a lakeFS server may use the namespace"),
     ] = False,
     yes: Yes = False,
     engine: EngineOptions,

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind
 
@@ -19,7 +18,7 @@ def gc_set_config(
     *,
     filename: Annotated[
         str,
-        typer.Option(
+        Option(
             "--filename",
             "-f",
             metavar="FILE",

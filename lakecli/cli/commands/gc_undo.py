@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.collection import status_record
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import RepositoryUri
 
 
@@ -17,7 +16,7 @@ def gc_undo(
     *,
     force: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--force",
             help="End an interrupted sweep, or replace a damaged state",
         ),

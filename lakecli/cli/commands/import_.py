@@ -5,11 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Imported
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.engine import open_runner
 from lakecli.cli.messages import check_message
 from lakecli.cli.params import (
@@ -60,7 +59,7 @@ def import_(
     *,
     source: Annotated[
         str,
-        typer.Option(
+        Option(
             "--from",
             metavar="URI",
             help="Directory, prefix of a bucket, manifest or S3 Inventory",
@@ -69,42 +68,40 @@ def import_(
     ] = "",
     target: Annotated[
         LakeUri | None,
-        typer.Option("--to", metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PREFIX]"),
+        Option("--to", metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PREFIX]"),
         Parser(read_branch_prefix, Kind.PATH),
     ] = None,
     mode: Annotated[
         Mode,
-        typer.Option(
-            "--mode", metavar="MODE", help="Replace everything below PREFIX, or merge into it"
-        ),
+        Option("--mode", metavar="MODE", help="Replace everything below PREFIX, or merge into it"),
     ] = Mode.REPLACE,
     copy: Annotated[
-        bool, typer.Option("--copy", help="Copy the bytes into the repository's namespace")
+        bool, Option("--copy", help="Copy the bytes into the repository's namespace")
     ] = False,
     manifest: Annotated[
-        bool, typer.Option("--manifest", help="URI is a manifest, whatever its suffix")
+        bool, Option("--manifest", help="URI is a manifest, whatever its suffix")
     ] = False,
     pin_versions: Annotated[
         bool,
-        typer.Option("--pin-versions", help="Record the current version of each object"),
+        Option("--pin-versions", help="Record the current version of each object"),
     ] = False,
     links: LinkOptions,
     allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Allow an empty directory or prefix")
+        bool, Option("--allow-empty", help="Allow an empty directory or prefix")
     ] = False,
     message: Message = "Import objects",
     allow_empty_message: Annotated[
-        bool, typer.Option("--allow-empty-message", help="Commit without a message")
+        bool, Option("--allow-empty-message", help="Commit without a message")
     ] = True,
     metadata: Metadata = NO_METADATA,
     allow_empty_commit: Annotated[
-        bool, typer.Option("--allow-empty-commit", help="Commit even if nothing changes")
+        bool, Option("--allow-empty-commit", help="Commit even if nothing changes")
     ] = False,
     dry_run: DryRun = False,
     engine: EngineOptions,
     transfer: TransferOptions,
     merge: Annotated[
-        bool, typer.Option("--merge", hidden=True, help="lakectl's old name of --mode merge")
+        bool, Option("--merge", hidden=True, help="lakectl's old name of --mode merge")
     ] = False,
 ) -> None:
     """Import existing objects in one commit, without copying them.

@@ -11,9 +11,8 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import Amount, AtOp, RefOrPathUri, ShowMetarangeId
 from lakecli.cli.reading import Parser, read_list, read_patterns, read_time
 from lakecli.cli.records import commit_record
@@ -39,46 +38,42 @@ def log(
     amount: Amount = 0,
     limit: Annotated[
         bool,
-        typer.Option("--limit", help="With --amount, do not report that there are more commits"),
+        Option("--limit", help="With --amount, do not report that there are more commits"),
     ] = False,
-    after: Annotated[
-        str, typer.Option("--after", metavar="REF", help="Start after this commit")
-    ] = "",
+    after: Annotated[str, Option("--after", metavar="REF", help="Start after this commit")] = "",
     since: Annotated[
         datetime | None,
-        typer.Option("--since", metavar="TIME", help="Only commits since this time"),
+        Option("--since", metavar="TIME", help="Only commits since this time"),
         Parser(read_time),
     ] = None,
     until: Annotated[
         datetime | None,
-        typer.Option("--until", metavar="TIME", help="Only commits until this time"),
+        Option("--until", metavar="TIME", help="Only commits until this time"),
         Parser(read_time),
     ] = None,
     author: Annotated[
         Sequence[re.Pattern[str]],
-        typer.Option("--author", metavar="REGEX", help="Only commits of committers that match"),
+        Option("--author", metavar="REGEX", help="Only commits of committers that match"),
         Parser(read_patterns, repeatable=True),
     ] = (),
     grep: Annotated[
         Sequence[re.Pattern[str]],
-        typer.Option("--grep", metavar="REGEX", help="Only commits whose message matches"),
+        Option("--grep", metavar="REGEX", help="Only commits whose message matches"),
         Parser(read_patterns, repeatable=True),
     ] = (),
-    stop_at: Annotated[
-        str, typer.Option("--stop-at", metavar="REF", help="Stop at this commit")
-    ] = "",
+    stop_at: Annotated[str, Option("--stop-at", metavar="REF", help="Stop at this commit")] = "",
     first_parent: Annotated[
-        bool, typer.Option("--first-parent", help="Follow only the first parent of merge commits")
+        bool, Option("--first-parent", help="Follow only the first parent of merge commits")
     ] = False,
-    no_merges: Annotated[bool, typer.Option("--no-merges", help="Leave out merge commits")] = False,
+    no_merges: Annotated[bool, Option("--no-merges", help="Leave out merge commits")] = False,
     objects: Annotated[
         Sequence[str],
-        typer.Option("--objects", metavar="PATH", help="Only commits that changed these paths"),
+        Option("--objects", metavar="PATH", help="Only commits that changed these paths"),
         Parser(read_list, repeatable=True),
     ] = (),
     prefixes: Annotated[
         Sequence[str],
-        typer.Option(
+        Option(
             "--prefixes", metavar="TEXT", help="Only commits that changed paths with these prefixes"
         ),
         Parser(read_list, repeatable=True),
@@ -86,17 +81,15 @@ def log(
     show_meta_range_id: ShowMetarangeId = False,
     format: Annotated[
         str,
-        typer.Option("--format", metavar="TEXT", help="Show each commit as Git's --format does"),
+        Option("--format", metavar="TEXT", help="Show each commit as Git's --format does"),
     ] = "",
     oneline: Annotated[
-        bool, typer.Option("--oneline", help="Show the short ID and the subject of each commit")
+        bool, Option("--oneline", help="Show the short ID and the subject of each commit")
     ] = False,
     graph: Annotated[
-        bool, typer.Option("--graph", help="Draw the graph of commits, one line each")
+        bool, Option("--graph", help="Draw the graph of commits, one line each")
     ] = False,
-    dot: Annotated[
-        bool, typer.Option("--dot", help="Write the history as a graph for Graphviz")
-    ] = False,
+    dot: Annotated[bool, Option("--dot", help="Write the history as a graph for Graphviz")] = False,
     at_op: AtOp = "",
 ) -> None:
     """Show the history of a ref, newest commit first.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument, Option
 from lakecli.cli.differences import stream_differences
 from lakecli.cli.messages import check_message
 from lakecli.cli.params import BranchUri, DryRun, Message, Metadata, Winner
@@ -24,7 +23,7 @@ def merge(
     context: Context,
     source: Annotated[
         LakeUri,
-        typer.Argument(metavar="SOURCE", help="lakefs://REPOSITORY/REF to merge"),
+        Argument(metavar="SOURCE", help="lakefs://REPOSITORY/REF to merge"),
         Parser(read_ref, Kind.REF),
     ],
     destination: BranchUri,
@@ -33,14 +32,14 @@ def merge(
     metadata: Metadata = NO_METADATA,
     strategy: Winner = None,
     squash: Annotated[
-        bool, typer.Option("--squash", help="Commit the source's changes without its history")
+        bool, Option("--squash", help="Commit the source's changes without its history")
     ] = False,
     allow_empty: Annotated[
         bool,
-        typer.Option("--allow-empty", "--force", help="Merge even if the source has nothing new"),
+        Option("--allow-empty", "--force", help="Merge even if the source has nothing new"),
     ] = False,
     allow_empty_message: Annotated[
-        bool, typer.Option("--allow-empty-message/--no-allow-empty-message", hidden=True)
+        bool, Option("--allow-empty-message/--no-allow-empty-message", hidden=True)
     ] = True,
     dry_run: DryRun = False,
 ) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import Damage, Pulled, RefUpdate
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import DryRun, Message, RepositoryOrRefUri, Winner
 
 if TYPE_CHECKING:
@@ -20,9 +19,7 @@ def pull(
     ref: RepositoryOrRefUri,
     *,
     strategy: Winner = None,
-    ff_only: Annotated[
-        bool, typer.Option("--ff-only", help="Refuse a pull that needs a merge")
-    ] = False,
+    ff_only: Annotated[bool, Option("--ff-only", help="Refuse a pull that needs a merge")] = False,
     message: Message = "",
     dry_run: DryRun = False,
 ) -> None:

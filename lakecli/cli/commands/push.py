@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import FailedRef, Pushed, PushedRef
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import DryRun, RepositoryOrRefUri
 from lakecli.cli.reading import ValueIfBare
 from lakecli.errors import UsageError
@@ -22,13 +21,13 @@ def push(
     context: Context,
     ref: RepositoryOrRefUri,
     *,
-    all_refs: Annotated[bool, typer.Option("--all", help="Push all branches and tags")] = False,
+    all_refs: Annotated[bool, Option("--all", help="Push all branches and tags")] = False,
     delete: Annotated[
-        bool, typer.Option("--delete", "-d", help="Delete it in the bucket, not on this machine")
+        bool, Option("--delete", "-d", help="Delete it in the bucket, not on this machine")
     ] = False,
     force_with_lease: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--force-with-lease",
             metavar="[=COMMIT]",
             help="Move it even backwards, unless somebody else moved it in the bucket",

@@ -8,9 +8,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument
 from lakecli.cli.reading import Completion, Kind
 from lakecli.errors import NotFound
 
@@ -28,7 +27,7 @@ def quickstart(
     context: Context,
     directory: Annotated[
         str | None,
-        typer.Argument(metavar="DIR", help="Directory with files to use"),
+        Argument(metavar="DIR", help="Directory with files to use"),
         Completion(Kind.DIRECTORY),
     ] = None,
 ) -> None:

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.history import ReflogEntry
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import Amount, BranchOrTagUri
 from lakecli.cli.text import local_date, one_line
 from lakecli.errors import UsageError
@@ -26,7 +25,7 @@ def reflog(
     *,
     amount: Amount = 100,
     after: Annotated[
-        int | None, typer.Option("--after", min=0, metavar="N", help="Start after this number")
+        int | None, Option("--after", min=0, metavar="N", help="Start after this number")
     ] = None,
 ) -> None:
     """Show how a branch or tag moved, newest move first.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, cast
 
-import typer
-
 from lakecli.cli.answers.sharing import RefsManifest
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind, Parser, read_texts
 
@@ -19,17 +18,17 @@ def refs_dump(
     *,
     output: Annotated[
         str,
-        typer.Option(
+        Option(
             "--output", "-o", metavar="FILE", help="Write the manifest there; - is standard output"
         ),
         Completion(Kind.FILE),
     ] = "-",
     push_first: Annotated[
-        bool, typer.Option("--push-first", help="Push all branches and tags before dumping")
+        bool, Option("--push-first", help="Push all branches and tags before dumping")
     ] = False,
     leave_out: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--leave-out",
             metavar="KIND",
             help="Dump although this is lost: names, paths, uncommitted or unpushed; repeatable",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import RestoredRefs
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind
 
@@ -19,7 +18,7 @@ def refs_restore(
     *,
     manifest: Annotated[
         str,
-        typer.Option(
+        Option(
             "--manifest",
             "-m",
             metavar="FILE",

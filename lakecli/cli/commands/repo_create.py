@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument, Option
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import repository_record
@@ -18,7 +17,7 @@ def repo_create(
     repository: RepositoryUri,
     storage_namespace: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="NAMESPACE",
             help="s3://BUCKET/PREFIX, gs://…, az://…, local:///DIRECTORY or an absolute path",
         ),
@@ -26,11 +25,11 @@ def repo_create(
     ],
     *,
     default_branch: Annotated[
-        str, typer.Option("--default-branch", "-d", metavar="NAME", help="Name of the first branch")
+        str, Option("--default-branch", "-d", metavar="NAME", help="Name of the first branch")
     ] = "main",
     range_entries: Annotated[
         int,
-        typer.Option(
+        Option(
             "--range-entries",
             metavar="N",
             help="Average paths per range, a power of two from 16; cannot be changed later",

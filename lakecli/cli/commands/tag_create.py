@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import RefUri, TagUri
 from lakecli.cli.records import ref_record
 from lakecli.uri import ref_of
@@ -17,7 +16,7 @@ def tag_create(
     tag: TagUri,
     ref: RefUri,
     *,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Move the tag if it exists")] = False,
+    force: Annotated[bool, Option("--force", "-f", help="Move the tag if it exists")] = False,
 ) -> None:
     """Create a tag: a name for a commit.
 

@@ -1,0 +1,208 @@
+"""What the function of a command declares: its arguments, its options and their types.
+
+A parameter is annotated with its type and an `Argument` or an `Option`, and maybe with a `Parser`,
+a `Completion` or a `ValueIfBare`::
+
+    amount: Annotated[int, Option("--amount", min=0, metavar="N", help="Show at most N")] = 100
+
+`declaration` reads the annotations once. Two modules work on what it returns: `build` makes Typer's
+command from it, for help, completion and usage errors; `plain` reads a command line that has no
+errors without importing Typer.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_type_hints
+
+from lakecli.cli.argv import OptionSyntax
+from lakecli.cli.reading import Completion, Kind, Parser, ValueIfBare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from lakecli.cli.context import Context
+
+REQUIRED: Final = object()
+"""The default of a parameter that must be given."""
+
+_NEGATIVE: Final = "/"
+
+
+class Argument(NamedTuple):
+    """Marks a parameter as an argument of the command line.
+
+    Attributes:
+        metavar: its name in the help.
+        help: one line of help.
+    """
+
+    metavar: str
+    help: str
+
+
+class Option:
+    """Marks a parameter as an option of the command line.
+
+    Args:
+        flags: its spellings; ``--flag/--no-flag`` for a boolean whose absence is not false.
+        metavar: the name of its value.
+        help: one line of help.
+        min: the smallest value of an integer.
+        hidden: whether help does not show it.
+    """
+
+    __slots__ = ("flags", "help", "hidden", "metavar", "min")
+
+    def __init__(
+        self,
+        *flags: str,
+        metavar: str | None = None,
+        help: str | None = None,
+        min: int | None = None,
+        hidden: bool = False,
+    ) -> None:
+        self.flags = flags
+        self.metavar = metavar
+        self.help = help
+        self.min = min
+        self.hidden = hidden
+
+    def syntax(self, *, takes_value: bool, alone: str | None) -> OptionSyntax:
+        """Return its spelling."""
+        first, _, negative = self.flags[0].partition(_NEGATIVE)
+        return OptionSyntax((first, *self.flags[1:]), negative or None, takes_value, alone)
+
+
+class Parameter(NamedTuple):
+    """A parameter of a command.
+
+    Attributes:
+        name: its name in the function.
+        type: its type, without ``None``.
+        mark: whether it is an argument or an option.
+        default: of the function, or `REQUIRED`.
+        reads: turns typed text into its value; ``None`` if the type alone does.
+        kind: the kind of name, for completion.
+        alone: the value of an option that is given without one.
+    """
+
+    name: str
+    type: Any
+    mark: Argument | Option
+    default: object
+    reads: Parser | None
+    kind: Kind | None
+    alone: str | None
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it may be given several times."""
+        return self.type == list[str] if self.reads is None else self.reads.repeatable
+
+
+class Declaration(NamedTuple):
+    """A command as its function declares it.
+
+    Attributes:
+        function: the function; its first parameter is the context.
+        parameters: by name, with one for each field of a group.
+        groups: by name, parameters that are classes of `params`.
+    """
+
+    function: Callable[..., int | None]
+    parameters: Mapping[str, Parameter]
+    groups: Mapping[str, Any]
+
+    def option_syntax(self) -> list[OptionSyntax]:
+        """Return the spelling of its options."""
+        return [
+            each.mark.syntax(takes_value=each.type is not bool, alone=each.alone)
+            for each in self.parameters.values()
+            if isinstance(each.mark, Option)
+        ]
+
+    def call(self, context: Context, typed: Mapping[str, Any]) -> int:
+        """Call the function and return the exit code.
+
+        Args:
+            context: the context of the command.
+            typed: values by name: text for a parameter with a `Parser`. One that is missing, and
+                text that is ``None`` or an empty list, becomes the default.
+        """
+        values: dict[str, Any] = {}
+        for name, parameter in self.parameters.items():
+            if name not in typed:
+                continue
+            value = typed[name]
+            if parameter.reads is None:
+                values[name] = value
+            elif value is not None and value != []:
+                values[name] = parameter.reads.read(value, context)
+            elif parameter.default is REQUIRED:
+                values[name] = value
+        for name, group in self.groups.items():
+            fields = {each: values.pop(each) for each in group._fields if each in values}
+            values[name] = group(**fields)
+        return self.function(context, **values) or 0
+
+
+def declaration(function: Callable[..., int | None]) -> Declaration:
+    """Read the declaration of the function of a command."""
+    parameters: dict[str, Parameter] = {}
+    groups = {}
+    for name, annotation, default in _parameters_of(function):
+        if isinstance(annotation, type) and issubclass(annotation, tuple):
+            groups[name] = annotation
+            for each in _fields_of(annotation):
+                parameters[each.name] = each
+        else:
+            parameters[name] = _parameter(name, annotation, default)
+    return Declaration(function, parameters, groups)
+
+
+def _parameters_of(function: Callable[..., int | None]) -> Iterator[tuple[str, Any, object]]:
+    """Yield name, annotation and default of each parameter after the context.
+
+    `inspect` would do the same; importing it takes longer than many a command.
+    """
+    code = function.__code__
+    count = code.co_argcount + code.co_kwonlyargcount
+    positional = function.__defaults__ or ()
+    defaults = dict(
+        zip(code.co_varnames[code.co_argcount - len(positional) :], positional, strict=False)
+    )
+    defaults |= function.__kwdefaults__ or {}
+    annotations = get_type_hints(function, include_extras=True)
+    for name in code.co_varnames[1:count]:
+        yield name, annotations[name], defaults.get(name, REQUIRED)
+
+
+def _fields_of(group: Any) -> Iterator[Parameter]:  # noqa: ANN401 - mypy knows no type of such classes
+    for name, annotation in get_type_hints(group, include_extras=True).items():
+        yield _parameter(name, annotation, group._field_defaults[name])
+
+
+def _parameter(name: str, annotation: Any, default: object) -> Parameter:  # noqa: ANN401 - as above
+    type_ = annotation.__origin__
+    if isinstance(type_, UnionType):
+        others = [each for each in type_.__args__ if each is not type(None)]
+        type_ = others[0] if len(others) == 1 else type_
+    mark = reads = kind = alone = None
+    for each in annotation.__metadata__:
+        if isinstance(each, Argument | Option):
+            mark = each
+        elif isinstance(each, Parser):
+            reads, kind = each, each.kind
+        elif isinstance(each, Completion):
+            kind = each.kind
+        elif isinstance(each, ValueIfBare):
+            alone = each.value
+    assert mark is not None
+    return Parameter(name, type_, mark, default, reads, kind, alone)
+
+
+def is_path(type_: Any) -> bool:  # noqa: ANN401 - any type
+    """Return whether a type is a class of paths."""
+    return isinstance(type_, type) and issubclass(type_, PathLike)
