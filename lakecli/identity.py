@@ -19,7 +19,8 @@ The int64 of a length includes its own ``02 08`` prefix. Source: lakeFS ``pkg/id
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
 
@@ -28,10 +29,17 @@ if TYPE_CHECKING:
 
 DIGEST_SIZE = 32
 
+_MD5: Final = re.compile(r"[0-9a-f]{32}")
+
 
 def h(data: bytes) -> bytes:
     """Return the 32-byte BLAKE3-256 digest of `data`."""
     return blake3(data).digest()
+
+
+def is_md5(checksum: str) -> bool:
+    """Return whether a checksum has the form of an MD5, which lakeFS and stores record."""
+    return _MD5.fullmatch(checksum) is not None
 
 
 def frame_int(value: int) -> bytes:

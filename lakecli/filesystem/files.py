@@ -38,22 +38,22 @@ class ReadFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no typ
         self, fs: LakeFileSystem, path: str, place: Place, entry: Entry, **kwargs: Any
     ) -> None:
         self._place = place
-        self._entry = entry
+        self._value = entry
         super().__init__(fs, path, mode="rb", size=entry.size, **kwargs)
 
     @property
     def details(self) -> dict[str, Any]:
         """`LakeFileSystem.info` of the object when the file was opened."""
-        described: dict[str, Any] = self.fs.describe(self._place, self._entry)
+        described: dict[str, Any] = self.fs.describe(self._place, self._value)
         return described
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        data: bytes = self.fs.read_range(self._place, self._entry, start, end)
+        data: bytes = self.fs.read_range(self._place, self._value, start, end)
         return data
 
     def __reduce__(self) -> Any:
         """Pickle the file, to reopen it at the same position."""
-        what = (self.fs, self.path, self._place, self._entry)
+        what = (self.fs, self.path, self._place, self._value)
         return _reopen, (what, self.blocksize, self.loc)
 
 
@@ -117,7 +117,7 @@ class WrittenFile(_Discardable):
         self._memory = io.BytesIO()
         self._file: tempfile._TemporaryFileWrapper[bytes] | None = None
         self._size = 0
-        self._entry: Entry | None = None
+        self._value: bytes | None = None
         self._is_discarded = False
 
     def tell(self) -> int:
@@ -161,13 +161,13 @@ class WrittenFile(_Discardable):
         """
         if not self.closed:
             raise ValueError(f"file not closed when its transaction ended: {self.path}")
-        if self._entry is not None:
-            self.fs.record(self._place, self._entry)
+        if self._value is not None:
+            self.fs.record(self._place, self._value)
 
     def discard(self) -> None:
         """Discard what was written, and what will be."""
         self._is_discarded = True
-        self._entry = None
+        self._value = None
         self._drop()
 
     def __del__(self) -> None:
@@ -197,7 +197,7 @@ class WrittenFile(_Discardable):
             repository(self.fs.home, place.repository) as found,
             transferring(self.path),
         ):
-            self._entry = deposit(found, place.ref, place.path, source=source, options=options)
+            self._value = deposit(found, place.ref, place.path, source=source, options=options)
 
     def _drop(self) -> None:
         self._memory = io.BytesIO()

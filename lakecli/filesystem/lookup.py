@@ -198,7 +198,13 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
             return _file(repository, place.name(place.path), entry)
 
     def _found(self, path: str) -> tuple[Place, Entry]:
-        """Return the entry of a file.
+        """Return the entry of a file; raise the errors of `_found_value`."""
+        place, value = self._found_value(path)
+        with finding(path):
+            return place, decode_entry(value)
+
+    def _found_value(self, path: str) -> tuple[Place, bytes]:
+        """Return the encoded entry of a file.
 
         Raises:
             FileNotFoundError: the path does not exist.
@@ -212,7 +218,7 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         with finding(path), self._view(place) as view:
             value = view.find(place.path)
             if value is not None:
-                return place, decode_entry(value)
+                return place, value
             if path in self._made or _has_any(view, place):
                 raise IsADirectoryError(errno.EISDIR, "a directory", path)
         raise _missing(path)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fsspec.core import get_compression
 
+from lakecli.committed.values import decode_entry
 from lakecli.filesystem import lakes, paths
 from lakecli.filesystem.failures import finding
 from lakecli.filesystem.files import PackedFile, ReadFile, TextFile, WrittenFile
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lakecli.filesystem.paths import Place
-    from lakecli.model import Commit, Entry
+    from lakecli.model import Commit
     from lakecli.repository.deposit import Removal
 
 _TEXT_OPTIONS: Final = frozenset({"encoding", "errors", "newline"})
@@ -120,8 +121,8 @@ class LakeFileSystem(ReadingFileSystem):
             with self._view(place):  # raises an error if the ref does not exist
                 raise OSError(errno.EROFS, "only branches are writable", path)
 
-    def record(self, place: Place, change: Entry | Removal) -> None:
-        """Stage an entry or a removal, now or with the other pending changes."""
+    def record(self, place: Place, change: bytes | Removal) -> None:
+        """Stage an encoded entry or a removal, now or with the other pending changes."""
         parent = place.name(place.path)
         while parent:
             parent = self._parent(parent)
@@ -173,14 +174,15 @@ class LakeFileSystem(ReadingFileSystem):
         """Stage the entry of one path at another; copy its bytes into another repository."""
         if self.isdir(path1):
             return
-        place, entry = self._found(path1)
+        place, value = self._found_value(path1)
         target = self._writable(path2)
-        moved: dict[str, Entry] | None = getattr(self._mine, "moved", None)
+        moved: dict[str, bytes] | None = getattr(self._mine, "moved", None)
         if moved is not None:
-            moved[self._strip_protocol(path1)] = entry
+            moved[self._strip_protocol(path1)] = value
         if place.repository == target.repository:
-            self.record(target, entry)
+            self.record(target, value)
             return
+        entry = decode_entry(value)
         options = {"content_type": entry.content_type, "metadata": dict(entry.metadata)}
         with WrittenFile(self, path2, target, autocommit=True, options=options) as file:
             for piece in self._read(place, entry):
@@ -215,14 +217,14 @@ class LakeFileSystem(ReadingFileSystem):
     def _rm(self, path: str) -> None:
         from lakecli.repository.deposit import Removal
 
-        moved: dict[str, Entry] | None = getattr(self._mine, "moved", None)
+        moved: dict[str, bytes] | None = getattr(self._mine, "moved", None)
         if moved is None:
-            entry = self._found(path)[1]
+            seen = self._found_value(path)[1]
         elif (copied := moved.get(self._strip_protocol(path))) is not None:
-            entry = copied  # not an object written to the path since
+            seen = copied  # not an object written to the path since
         else:
             return  # written to the path since
-        self.record(self._writable(path), Removal(entry))
+        self.record(self._writable(path), Removal(seen))
 
     def rm_file(self, path: str) -> None:
         """Remove one object."""

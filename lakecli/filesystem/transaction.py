@@ -12,7 +12,6 @@ from lakecli.filesystem.lakes import repository
 
 if TYPE_CHECKING:
     from lakecli.filesystem.paths import Place
-    from lakecli.model import Entry
     from lakecli.repository.deposit import Removal
 
 
@@ -20,11 +19,11 @@ class Pending:
     """Changes to stage, the last one of each path; safe to share between threads."""
 
     def __init__(self) -> None:
-        self._changes: dict[tuple[str, str], dict[bytes, Entry | Removal]] = {}
+        self._changes: dict[tuple[str, str], dict[bytes, bytes | Removal]] = {}
         self._lock = Lock()
 
-    def add(self, place: Place, change: Entry | Removal) -> None:
-        """Add an entry or a removal."""
+    def add(self, place: Place, change: bytes | Removal) -> None:
+        """Add an encoded entry or a removal."""
         with self._lock:
             branch = self._changes.setdefault((place.repository, place.ref), {})
             branch[place.path] = change

@@ -22,7 +22,6 @@ from lakecli.uri import check_path
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakecli.model import Entry
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.upload import UploadOptions
 
@@ -34,8 +33,10 @@ def deposit(
     *,
     source: BinaryIO | Path,
     options: UploadOptions,
-) -> Entry:
-    """Bring bytes into the namespace, durably, and return the entry that a path would have.
+) -> bytes:
+    """Bring bytes into the namespace, durably; return the encoded entry that a path would have.
+
+    It is that of the branch, if that has an object of lakeFS with these contents at the path.
 
     Args:
         repository: whose namespace.
@@ -53,28 +54,32 @@ def deposit(
     with repository.lake.kv.read() as txn:
         branch_at(repository, txn, branch)
     upload = Upload(repository, branch, options)
+    (present,) = upload.present([path])
+    expected = upload.expected(present)
     if isinstance(source, Path):
-        ingested = upload.ingest.file(os.fsencode(source))
+        ingested = upload.ingest.file(os.fsencode(source), expected=expected)
     else:
-        ingested = upload.ingest.stream(source)
+        ingested = upload.ingest.stream(source, expected=expected)
+    if ingested.is_kept and present is not None:
+        return present
     upload.ingest.flush()
-    return upload.entry(path, ingested, at=repository.lake.now(), has_mtime=False)
+    return encode_entry(upload.entry(path, ingested, at=repository.lake.now(), has_mtime=False))
 
 
 class Removal(NamedTuple):
     """A deletion of what was seen at a path; what is there instead by then stays.
 
     Attributes:
-        seen: the entry that is to go.
+        seen: the encoded entry that is to go.
     """
 
-    seen: Entry
+    seen: bytes
 
 
 def stage_together(
-    repository: Repository, branch: str, changes: Mapping[bytes, Entry | Removal], *, kind: str
+    repository: Repository, branch: str, changes: Mapping[bytes, bytes | Removal], *, kind: str
 ) -> int:
-    """Stage entries and removals by path, all at once; return how many changed.
+    """Stage encoded entries and removals by path, all at once; return how many changed.
 
     What the branch has already is left as it is. Objects may have been brought in long before, or
     belong to other paths of the repository: all of them are claimed.
@@ -85,7 +90,7 @@ def stage_together(
         LostRace: the branch kept changing where something is to be removed; nothing is staged.
     """
     encoded = {
-        path: encode_entry(change.seen if isinstance(change, Removal) else change)
+        path: change.seen if isinstance(change, Removal) else change
         for path, change in sorted(changes.items())
     }
     removals = [path for path in encoded if isinstance(changes[path], Removal)]

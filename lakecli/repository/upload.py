@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry, identity_of
-from lakecli.errors import IntegrityError, NotFound, UsageError
+from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
+from lakecli.identity import is_md5
 from lakecli.kv import file_hashes
 from lakecli.layout import data_digest, data_key
-from lakecli.model import CLIENT_MTIME, Entry
+from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.objectstore.capabilities import clear_temporaries
 from lakecli.objectstore.uploads import PART_SIZE, uploads_of
 from lakecli.progress import NO_PROGRESS, Progress
+from lakecli.repository.core.address import is_external, locate
 from lakecli.repository.core.gate import claim_uploaded
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.view import branch_at, open_view
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.content_types import content_type_of
-from lakecli.repository.transfer.ingest import Ingest, Ingested, SpecialFile
+from lakecli.repository.transfer.expected import Expected
+from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import (
     CheckedProgress,
@@ -28,6 +32,7 @@ from lakecli.repository.transfer.parallel import (
     Workers,
     part_retries,
 )
+from lakecli.repository.transfer.readers import SpecialFile
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.uri import check_path
 
@@ -48,7 +53,8 @@ class UploadOptions:
     Attributes:
         selection: of the files in a directory.
         content_type: of every object, instead of the one that its suffix implies.
-        metadata: user metadata of every object.
+        metadata: user metadata of every object. An object of lakeFS keeps its content type and
+            metadata if the file has its contents and none are given here.
         links: how to treat symbolic links and special files in a directory.
         parallelism: number of concurrent requests or copies.
         part_size: in bytes, of a large object that is sent to a bucket. Huge objects have larger
@@ -132,6 +138,41 @@ class Upload:
         with open_view(self._repository, self._branch) as view:
             return [view.find(path) for path in paths]
 
+    def expected(self, present: bytes | None) -> Expected | None:
+        """Return the object of an encoded entry of the branch, if a file may turn out to be it."""
+        if present is None:
+            return None
+        try:
+            entry = decode_entry(present)
+        except IntegrityError:
+            return None  # it will be replaced
+        digest = data_digest(entry.physical_address)
+        if digest is not None:
+            return Expected(digest, entry.size)
+        if not is_md5(entry.checksum) or not self._agrees(entry):
+            return None
+        return Expected(entry.checksum, entry.size, partial(self._exists, entry))
+
+    def _agrees(self, entry: Entry) -> bool:
+        """Return whether an entry has the content type and the metadata that are asked for."""
+        wanted = self._options
+        if wanted.content_type not in {None, entry.content_type}:
+            return False
+        return not wanted.metadata or _own(wanted.metadata) == _own(entry.metadata)
+
+    def _exists(self, entry: Entry) -> bool:
+        """Return whether the object of an entry with an MD5 can be read, and has its size.
+
+        Outside the namespace it may have been replaced, unless the store reports the same MD5.
+        """
+        try:
+            store, key = locate(self._repository, entry)
+            found = store.head(key)
+        except LakeError:
+            return False  # the file is uploaded
+        is_unchanged = not is_external(entry) or found.etag.strip('"') == entry.checksum
+        return found.size == entry.size and is_unchanged
+
     def entry(self, path: bytes, ingested: Ingested, *, at: datetime, has_mtime: bool) -> Entry:
         """Return the entry of an object; with `has_mtime` it records the file's own time."""
         metadata = dict(self._options.metadata)
@@ -161,12 +202,27 @@ class Upload:
             with self._repository.lake.kv.write() as txn:
                 file_hashes.remember_many(txn, hashes)
 
-    def record_one(self, path: bytes, entry: Entry, ingested: Ingested) -> None:
-        """Stage one entry, if it changes anything."""
+    def record_one(
+        self, path: bytes, ingested: Ingested, expected: bytes | None, *, has_mtime: bool
+    ) -> Entry:
+        """Stage the entry of one object, if it changes anything; return what the path has.
+
+        Args:
+            path: of the object.
+            ingested: the object.
+            expected: the encoded entry that was expected when it was brought in.
+            has_mtime: record the file's own time.
+        """
+        if ingested.is_kept:
+            assert expected is not None
+            self.stage([], [ingested])
+            return decode_entry(expected)
+        entry = self.entry(path, ingested, at=self._repository.lake.now(), has_mtime=has_mtime)
         value = encode_entry(entry)
         (present,) = self.present([path])
         self.ingest.flush()
         self.stage([] if is_same(present, value) else [(path, value)], [ingested])
+        return entry
 
 
 def is_same(present: bytes | None, value: bytes) -> bool:
@@ -174,22 +230,17 @@ def is_same(present: bytes | None, value: bytes) -> bool:
     return present is not None and identity_of(present) == identity_of(value)
 
 
-def expected_of(present: bytes | None) -> tuple[str, int] | None:
-    """Return digest and size of the content-addressed object that a branch has at a path."""
-    if present is None:
-        return None
-    try:
-        entry = decode_entry(present)
-    except IntegrityError:
-        return None  # it will be replaced
-    digest = data_digest(entry.physical_address)
-    return None if digest is None else (digest, entry.size)
+def _own(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return the metadata that users set."""
+    return {
+        key: text for key, text in metadata.items() if not key.startswith(CLIENT_METADATA_PREFIX)
+    }
 
 
 def upload_file(
     repository: Repository, branch: str, path: bytes, *, source: Path, options: UploadOptions
 ) -> Entry:
-    """Upload one file and stage its entry, unless the branch has the same one.
+    """Upload one file and stage its entry, unless the branch has the same one; return that.
 
     Raises:
         NotFound: the file or the branch does not exist.
@@ -199,10 +250,11 @@ def upload_file(
     check_path(path)
     check_branch(repository, branch)
     upload = Upload(repository, branch, options)
+    (present,) = upload.present([path])
     name = os.fsencode(source)
     try:
         # A link that the user names is followed; one inside a directory is not.
-        ingested = upload.ingest.file(os.path.realpath(name))
+        ingested = upload.ingest.file(os.path.realpath(name), expected=upload.expected(present))
     except FileNotFoundError as error:
         raise NotFound(f"no such file: {source}") from error
     except IsADirectoryError as error:
@@ -211,8 +263,7 @@ def upload_file(
         if source.is_dir():
             raise _is_directory(source) from error
         raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error
-    entry = upload.entry(path, ingested, at=repository.lake.now(), has_mtime=True)
-    upload.record_one(path, entry, ingested)
+    entry = upload.record_one(path, ingested, present, has_mtime=True)
     drop_leftovers(repository)
     return entry
 
@@ -228,10 +279,9 @@ def upload_stream(
     check_path(path)
     check_branch(repository, branch)
     upload = Upload(repository, branch, options)
-    ingested = upload.ingest.stream(source)
-    entry = upload.entry(path, ingested, at=repository.lake.now(), has_mtime=False)
-    upload.record_one(path, entry, ingested)
-    return entry
+    (present,) = upload.present([path])
+    ingested = upload.ingest.stream(source, expected=upload.expected(present))
+    return upload.record_one(path, ingested, present, has_mtime=False)
 
 
 def check_branch(repository: Repository, branch: str) -> None:

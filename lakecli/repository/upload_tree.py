@@ -15,12 +15,12 @@ from lakecli.committed.encode import encode_entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.objectstore.uri import is_local, parse
 from lakecli.repository.core.walk import size_of, walk
-from lakecli.repository.transfer.ingest import SMALL, SpecialFile
+from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import FailureBudget
-from lakecli.repository.transfer.readers import FileChanged
+from lakecli.repository.transfer.readers import FileChanged, SpecialFile
 from lakecli.repository.transfer.selection import Plan
-from lakecli.repository.upload import Upload, check_branch, expected_of, is_same
+from lakecli.repository.upload import Upload, check_branch, is_same
 from lakecli.uri import check_path
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class _TreeUpload:
     def _one(self, item: _Item) -> None:
         found, present, _ = item
         try:
-            ingested = self._upload.ingest.file(found.path, expected=expected_of(present))
+            ingested = self._upload.ingest.file(found.path, expected=self._upload.expected(present))
         except OSError as error:
             self._fail(found, (error.strerror or str(error)).lower())
             return
@@ -247,6 +247,7 @@ class _TreeUpload:
         encoded = (
             (path, encode_entry(entry(path, ingested)), present)
             for path, ingested, present in pending
+            if not ingested.is_kept
         )
         return [(path, value) for path, value, present in encoded if not is_same(present, value)]
 
@@ -286,10 +287,12 @@ class _TreePlan(_TreeUpload):
                 (self._plan.unchanged if is_there else self._plan.changed).add(size)
 
     def _is_same(self, found: Found, size: int, present: bytes) -> bool:
-        expected = expected_of(present)
-        if expected is None or expected[1] != size:
+        expected = self._upload.expected(present)
+        if expected is None or expected.size != size:
             return False
-        looked = self._upload.ingest.look(found.path)
+        looked = self._upload.ingest.look(found.path, expected=expected)
+        if looked.is_kept:
+            return True
         entry = self._upload.entry(
             self._prefix + found.relative, looked, at=self._now(), has_mtime=True
         )

@@ -178,14 +178,14 @@ class Team(Model):
             try:
                 repository = lake.repository("demo")
                 name = path.encode()
-                entry = deposit(
+                value = deposit(
                     repository,
                     branch,
                     name,
                     source=io.BytesIO(text.encode()),
                     options=UploadOptions(),
                 )
-                stage_together(repository, branch, {name: entry}, kind="library")
+                stage_together(repository, branch, {name: value}, kind="library")
                 commit(repository, branch, message="library", committer=person)
             except LakeError as error:
                 told += f" -> {error.kind}: {error.message}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.committed.values import decode_entry
 from lakecli.kv.env import LocalStore as Kv
 from lakecli.objectstore.base import ABSENT, ANY, Match
 from lakecli.objectstore.local import batch as local_batch
@@ -186,7 +187,7 @@ def actions(repository: Repository, source: Path) -> dict[str, Callable[[], obje
 
     def deposit_one() -> None:
         body = io.BytesIO(b"nowhere else")
-        entry = deposit(repository, "main", b"d", source=body, options=OPTIONS)
+        entry = decode_entry(deposit(repository, "main", b"d", source=body, options=OPTIONS))
         assert repository.store.head(entry.physical_address).size == entry.size
         stream(b"e", larger)
 

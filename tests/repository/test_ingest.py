@@ -15,8 +15,9 @@ from lakecli.layout import data_key
 from lakecli.objectstore.local.store import LocalStore
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.progress import NO_PROGRESS
-from lakecli.repository.transfer.ingest import SMALL, Ingest, SpecialFile
-from lakecli.repository.transfer.readers import FileChanged, VerifyingReader
+from lakecli.repository.transfer.expected import Expected
+from lakecli.repository.transfer.ingest import SMALL, Ingest
+from lakecli.repository.transfer.readers import FileChanged, SpecialFile, VerifyingReader
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
@@ -159,8 +160,8 @@ def test_an_expected_object_that_exists_is_not_written(
     first.flush()
     counting = Writes(store)
     again = ingest(counting)
-    expected = (digest(contents(size)), size)
-    assert again.file(path, expected=expected).digest == expected[0]
+    expected = Expected(digest(contents(size)), size)
+    assert again.file(path, expected=expected).digest == expected.digest
     again.flush()
     assert counting.names == []
 
@@ -171,7 +172,7 @@ def test_an_expected_object_that_is_lost_is_written(
 ) -> None:
     data = contents(size)
     bringing = ingest(store)
-    bringing.file(file(data), expected=(digest(data), size))
+    bringing.file(file(data), expected=Expected(digest(data), size))
     bringing.flush()
     assert store.get(data_key(digest(data))) == data
 
@@ -186,7 +187,7 @@ def test_a_writer_without_read_permission_can_write(
 
     data, store = contents(size), WriteOnly()
     bringing = ingest(store)
-    bringing.file(file(data), expected=(digest(data), size))
+    bringing.file(file(data), expected=Expected(digest(data), size))
     bringing.flush()
     assert store.get(data_key(digest(data))) == data
 
@@ -197,7 +198,7 @@ def test_a_file_other_than_expected_is_written(
 ) -> None:
     data = contents(size)
     bringing = ingest(store)
-    bringing.file(file(data), expected=(digest(b"other"), size))
+    bringing.file(file(data), expected=Expected(digest(b"other"), size))
     bringing.flush()
     assert store.get(data_key(digest(data))) == data
 
@@ -214,7 +215,7 @@ def test_a_large_file_is_hashed_only_once(
     def hashes_again(*_: object) -> None:
         pytest.fail("read again")
 
-    monkeypatch.setattr("lakecli.repository.transfer.ingest.blake3", hashes_again)
+    monkeypatch.setattr("lakecli.repository.transfer.expected.blake3", hashes_again)
     assert ingest(store, cache).file(path).digest == digest(contents(LARGE))
 
 
@@ -259,7 +260,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
                     opened.write(b"XXXX")
         return real(*arguments)
 
-    monkeypatch.setattr("lakecli.repository.transfer.ingest.blake3", change_it)
+    monkeypatch.setattr("lakecli.repository.transfer.expected.blake3", change_it)
     bringing = ingest(store)
     with pytest.raises(FileChanged):
         bringing.file(path)

@@ -79,7 +79,9 @@ def fs_upload(
     """Upload a file, a directory or standard input to a branch.
 
     Uploads are uncommitted changes of the branch. Uploading the same contents with the same type
-    and metadata again changes nothing, and bytes that the repository has already are not sent.
+    and metadata again changes nothing, and bytes that the repository has already are not sent. An
+    object that lakeFS uploaded is recognised by its MD5, and keeps type and metadata unless others
+    are given.
 
     If PATH is a whole branch or ends in a slash, a file keeps its own name below PATH. With -r, the
     files of the directory SRC keep their names below PATH, and nothing on the branch is deleted; a

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from blake3 import blake3
 
 from lakecli.errors import IntegrityError, NotFound, Unreachable
+from lakecli.identity import is_md5
 from lakecli.layout import data_digest
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.repository.core.address import is_external, locate
@@ -24,9 +24,6 @@ PIECE: Final = 1 << 20
 
 RANGE: Final = 8 << 20
 """Bytes of one request, after one request for all bytes has failed."""
-
-
-_MD5: Final = re.compile(r"[0-9a-f]{32}")
 
 
 class Named(Protocol):
@@ -105,7 +102,7 @@ def check_of(entry: Entry) -> ContentCheck | None:
     digest = digest_of(entry)
     if digest is not None:
         return ContentCheck(blake3(), digest)
-    if is_external(entry) or not _MD5.fullmatch(entry.checksum):
+    if is_external(entry) or not is_md5(entry.checksum):
         return None
     from hashlib import md5  # takes milliseconds to import
 

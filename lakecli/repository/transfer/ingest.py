@@ -1,7 +1,8 @@
 """Bringing files and streams into a storage namespace, under the digest of their contents.
 
-An object that exists there under the same name and with the same size is not sent again. A small
-file is read once. A large one is copied into a local namespace in one pass that also hashes it. For
+An object that exists there under the same name and with the same size is not sent again; nor is a
+file that has the MD5 of an object of lakeFS that the branch has at its path. A small file is read
+once. A large one is copied into a local namespace in one pass that also hashes it. For
 a bucket it is read twice, once to hash it and once to send it; the second reading is verified, so
 that a file which changes meanwhile is never stored under a wrong name.
 
@@ -12,25 +13,24 @@ local namespace starts over, which costs less than verifying what was copied.
 from __future__ import annotations
 
 import os
-import stat
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
-from blake3 import blake3
-
-from lakecli.errors import LakeError, PermissionDenied, Unreachable
+from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.contents import put_content
 from lakecli.objectstore.uri import is_local
 from lakecli.progress import NO_PROGRESS, Progress
+from lakecli.repository.transfer.expected import Digests, needs_md5
 from lakecli.repository.transfer.parallel import Memory
 from lakecli.repository.transfer.readers import (
     PIECE,
     VerifyingReader,
     changed,
+    opened,
     pieces_of,
     read_fully,
 )
@@ -41,10 +41,8 @@ if TYPE_CHECKING:
     from lakecli.kv.file_hashes import FileKey
     from lakecli.objectstore.base import Batch, ObjectStore
     from lakecli.repository.core.gc_guard import GcGuard
+    from lakecli.repository.transfer.expected import Expected
     from lakecli.repository.transfer.send import Sender
-
-    _Done = tuple[str, bool]
-    """A digest, and whether the namespace held, or may have held, the object before."""
 
 SMALL: Final = 1 << 20
 """Bytes of the largest file that is read whole."""
@@ -56,8 +54,12 @@ WRITE_BACK: Final = 64 << 20
 """Bytes of a large copy after which the system is asked to start writing them to disk."""
 
 
-class SpecialFile(LakeError):
-    """Not a regular file, nor a link to one where links are followed."""
+class _Done(NamedTuple):
+    """What was done with the bytes of a file; see `Ingested`."""
+
+    digest: str
+    found: bool = False
+    is_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +71,15 @@ class Ingested:
         size: in bytes.
         mtime: modification time of the file, in unix seconds; 0 for a stream.
         found: whether the namespace held, or may have held, it before.
+        is_kept: the contents are those of the expected object by its MD5, so nothing was brought
+            in, and the namespace may have no object named by `digest`.
     """
 
     digest: str
     size: int
     mtime: int
     found: bool = False
-
-
-def _fingerprint(status: os.stat_result) -> tuple[int, int, int]:
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    is_kept: bool = False
 
 
 def _seconds(status: os.stat_result) -> int:
@@ -147,29 +148,27 @@ class Ingest:
         if not follow:
             self._flags |= os.O_NOFOLLOW
 
-    def file(self, path: bytes, *, expected: tuple[str, int] | None = None) -> Ingested:
+    def file(self, path: bytes, *, expected: Expected | None = None) -> Ingested:
         """Bring in one file.
 
         Args:
             path: of the file.
-            expected: digest and size that the file probably has, because an earlier upload had
-                them. If it has them and the namespace holds the object, nothing is written.
+            expected: the object whose contents the file probably has, because the branch has it
+                at the path. If the file has them and the object exists, nothing is written.
 
         Raises:
             FileChanged: the file was written to meanwhile.
             SpecialFile: it is not a regular file.
             OSError: it cannot be read.
         """
-        with self._opened(path) as (descriptor, status, check):
+        with opened(path, self._flags) as (descriptor, status, check):
             if status.st_size <= SMALL:
-                digest, found = self._small(descriptor, status.st_size, expected)
+                done = self._small(descriptor, status.st_size, expected)
             else:
-                digest, found = self._large(
-                    descriptor, status, path, expected=expected, check=check
-                )
-        return Ingested(digest, status.st_size, _seconds(status), found)
+                done = self._large(descriptor, status, path, expected=expected, check=check)
+        return Ingested(done.digest, status.st_size, _seconds(status), done.found, done.is_kept)
 
-    def look(self, path: bytes) -> Ingested:
+    def look(self, path: bytes, *, expected: Expected | None = None) -> Ingested:
         """Return what `file` would bring in, without writing anything.
 
         Raises:
@@ -177,42 +176,38 @@ class Ingest:
             FileChanged: the file was written to meanwhile.
             OSError: it cannot be read.
         """
-        with self._opened(path) as (descriptor, status, _):
-            digest = None if status.st_size <= SMALL else self._known(_key_of(path, status))
+        with opened(path, self._flags) as (descriptor, status, _):
+            size = status.st_size
+            digests = Digests(expected, size)
+            digest = None
+            if size > SMALL and not needs_md5(expected, size):
+                digest = self._known(_key_of(path, status))
             if digest is None:
                 with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
-                    digest = self._hash(file)
-        return Ingested(digest, status.st_size, _seconds(status))
+                    digest = self._hash(file, digests)
+        return Ingested(digest, size, _seconds(status), is_kept=digests.are_expected())
 
-    @contextmanager
-    def _opened(self, path: bytes) -> Iterator[tuple[int, os.stat_result, Callable[[], None]]]:
-        """Open a regular file; give a function too that raises `FileChanged` if it has changed."""
-        descriptor = os.open(path, self._flags)
-        try:
-            before = os.fstat(descriptor)
-            if not stat.S_ISREG(before.st_mode):
-                raise SpecialFile("not a regular file")
-
-            def check() -> None:
-                if _fingerprint(os.fstat(descriptor)) != _fingerprint(before):
-                    raise changed("read")
-
-            yield descriptor, before, check
-            check()
-        finally:
-            os.close(descriptor)
-
-    def _small(self, descriptor: int, size: int, expected: tuple[str, int] | None) -> _Done:
+    def _small(self, descriptor: int, size: int, expected: Expected | None) -> _Done:
         # A file for a local namespace is written before the next one is read.
         with self._memory.held(size) if self._batch is None else nullcontext():
             data = os.read(descriptor, size + 1)
             if len(data) != size:
                 raise changed("read")
-            digest = blake3(data).hexdigest()
-            known = expected == (digest, size) and self._present(digest, size)
-            found = known or self._put(digest, data)
+            done = self._bytes(data, expected)
         self._progress.advance(size=size)
-        return digest, found
+        return done
+
+    def _bytes(self, data: bytes, expected: Expected | None) -> _Done:
+        digests = Digests(expected, len(data))
+        digests.update(data)
+        digest = digests.hexdigest()
+        if digests.are_expected():
+            return _Done(digest, is_kept=True)
+        if expected is not None and expected.is_blake3(digest, len(data)):
+            known = self._present(digest, len(data))
+        else:
+            known = False
+        return _Done(digest, found=known or self._put(digest, data))
 
     def _put(self, digest: str, data: bytes) -> bool:
         """Write an object; return whether it existed before."""
@@ -231,77 +226,85 @@ class Ingest:
         status: os.stat_result,
         path: bytes,
         *,
-        expected: tuple[str, int] | None,
+        expected: Expected | None,
         check: Callable[[], None],
     ) -> _Done:
         key = _key_of(path, status)
         size = status.st_size
-        known = self._known(key)
+        # Only the BLAKE3 of a file is remembered; for its MD5 it is read.
+        known = None if needs_md5(expected, size) else self._known(key)
         if known is not None and self._present(known, size):
             self._progress.advance(size=size)
-            return known, True
+            return _Done(known, found=True)
         hashed_at = self._clock_ns()
         if size <= self._whole:
-            digest, found = self._small(descriptor, size, expected)
+            done = self._small(descriptor, size, expected)
         else:
             with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
-                recognised = self._recognise(file, size, expected)
-                digest = recognised or self._copy_or_send(file, size, check)
-            found = True
-        self._remember(key, digest, hashed_at)
-        return digest, found
+                done = self._whole_file(file, size, expected, check)
+        self._remember(key, done.digest, hashed_at)
+        return done
 
-    def _recognise(self, file: BinaryIO, size: int, expected: tuple[str, int] | None) -> str | None:
-        """Return the expected digest if the file has it and a local namespace the object."""
-        if self._batch is None or expected is None or expected[1] != size:
+    def _whole_file(
+        self,
+        file: BinaryIO,
+        size: int,
+        expected: Expected | None,
+        check: Callable[[], None] = lambda: None,
+    ) -> _Done:
+        """Copy or send a file, unless it has the expected contents."""
+        if self._batch is None:
+            return self._send(file, size, Digests(expected, size), check)
+        recognised = self._recognise(file, size, expected)
+        return recognised or self._copy(pieces_of(file), self._batch, Digests(None))[0]
+
+    def _recognise(self, file: BinaryIO, size: int, expected: Expected | None) -> _Done | None:
+        """Return the expected contents if the file has them and their object exists."""
+        if expected is None or expected.size != size:
             return None
-        digest = self._hash(file)
-        if digest == expected[0] and self._present(digest, size):
+        digests = Digests(expected, size)
+        digest = self._hash(file, digests)
+        is_kept = digests.are_expected()
+        if is_kept or (expected.is_blake3(digest, size) and self._present(digest, size)):
             self._progress.advance(size=size)
-            return digest
+            return _Done(digest, not is_kept, is_kept)
         file.seek(0)
         return None
 
-    def stream(self, source: BinaryIO) -> Ingested:
-        """Bring in a stream of unknown length, such as standard input."""
+    def stream(self, source: BinaryIO, *, expected: Expected | None = None) -> Ingested:
+        """Bring in a stream of unknown length, such as standard input.
+
+        Args:
+            source: the stream, read to its end.
+            expected: as for `file`.
+        """
         first = read_fully(source, SMALL + 1)
         if len(first) <= SMALL:
-            digest = blake3(first).hexdigest()
-            found = self._put(digest, first)
+            done = self._bytes(first, expected)
             self._progress.advance(size=len(first))
-            return Ingested(digest, len(first), 0, found)
+            return Ingested(done.digest, len(first), 0, done.found, done.is_kept)
         pieces = chain([first], pieces_of(source))
         if self._batch is not None:
-            digest, size = self._copy(pieces, self._batch)
-            return Ingested(digest, size, 0, found=True)
+            done, size = self._copy(pieces, self._batch, Digests(expected))
+            return Ingested(done.digest, size, 0, done.found, done.is_kept)
         import tempfile
 
         with tempfile.TemporaryFile() as file:
             file.writelines(pieces)
             size = file.tell()
             file.seek(0)
-            digest = self._copy_or_send(cast("BinaryIO", file), size)
-            return Ingested(digest, size, 0, found=True)
+            done = self._whole_file(cast("BinaryIO", file), size, expected)
+            return Ingested(done.digest, size, 0, done.found, done.is_kept)
 
-    def _copy_or_send(
-        self, file: BinaryIO, size: int, check: Callable[[], None] = lambda: None
-    ) -> str:
-        if self._batch is not None:
-            return self._copy(pieces_of(file), self._batch)[0]
-        if self._sender is None:
-            return self._send(file, size)
-        contents = self._sender.read(file, size)
-        self._sender.send(file.fileno(), contents, check=check)
-        return contents.digest
-
-    def _copy(self, pieces: Iterable[bytes | memoryview], batch: Batch) -> tuple[str, int]:
-        """Copy and hash in one pass; a rename at the end gives the name. Return digest and size."""
+    def _copy(
+        self, pieces: Iterable[bytes | memoryview], batch: Batch, digests: Digests
+    ) -> tuple[_Done, int]:
+        """Copy and hash in one pass; a rename at the end gives the name. Return the size too."""
         temporary, target = batch.spool()
-        hasher = blake3()
         size = 0
         with target:
             for piece in pieces:
-                hasher.update(piece)
+                digests.update(piece)
                 with self._writing():
                     target.write(piece)
                     if size // WRITE_BACK != (size + len(piece)) // WRITE_BACK:
@@ -310,9 +313,11 @@ class Ingest:
                 self._progress.advance(size=len(piece))
             with self._writing():
                 _start_writing(target)
-        digest = hasher.hexdigest()
+        digest = digests.hexdigest()
+        if digests.are_expected():
+            return _Done(digest, is_kept=True), size  # the copy is removed with the batch
         batch.adopt(data_key(digest), temporary)
-        return digest, size
+        return _Done(digest, found=True), size
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -326,25 +331,33 @@ class Ingest:
                 hint="free some space and repeat the command; nothing was half-written",
             ) from error
 
-    def _send(self, file: BinaryIO, size: int) -> str:
-        digest = self._hash(file)
+    def _send(
+        self, file: BinaryIO, size: int, digests: Digests, check: Callable[[], None]
+    ) -> _Done:
+        contents = None if self._sender is None else self._sender.read(file, size, digests)
+        digest = self._hash(file, digests) if contents is None else contents.digest
+        if digests.are_expected():
+            self._progress.advance(size=size)
+            return _Done(digest, is_kept=True)
+        if self._sender is not None and contents is not None:
+            self._sender.send(file.fileno(), contents, check=check)
+            return _Done(digest, found=True)
         if self._present(digest, size):
             self._progress.advance(size=size)
-            return digest
+            return _Done(digest, found=True)
         file.seek(0)
         verifying = cast("BinaryIO", VerifyingReader(file, digest, size, self._progress))
         with self._memory.held(SENT_AT_ONCE):
             # Every writer of this key writes the same bytes, so the write needs no condition, and
             # each part may be sent again.
             self._store.put(data_key(digest), verifying, ANY)
-        return digest
+        return _Done(digest, found=True)
 
-    def _hash(self, file: BinaryIO) -> str:
-        hasher = blake3()
+    def _hash(self, file: BinaryIO, digests: Digests) -> str:
         while piece := file.read(PIECE):
-            hasher.update(piece)
+            digests.update(piece)
             self._progress.advance()
-        return hasher.hexdigest()
+        return digests.hexdigest()
 
     def _present(self, digest: str, size: int) -> bool:
         try:
@@ -370,7 +383,8 @@ class Ingest:
         found: list[str] = []
         written: list[str] = []
         for each in ingested:
-            (found if each.found else written).append(data_key(each.digest))
+            if not each.is_kept:
+                (found if each.found else written).append(data_key(each.digest))
         if found or written:
             self._guard.settle(found=found, written=written)
 

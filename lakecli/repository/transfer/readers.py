@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from contextlib import contextmanager
 from io import FileIO
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from blake3 import blake3
 
-from lakecli.errors import LostRace
+from lakecli.errors import LakeError, LostRace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lakecli.progress import Progress
 
@@ -28,6 +31,33 @@ class FileChanged(LostRace):
 def changed(what: str) -> FileChanged:
     """Return the error of a file that changed while it was `what`."""
     return FileChanged(f"the file changed while it was {what}", hint="upload it again")
+
+
+class SpecialFile(LakeError):
+    """Not a regular file, nor a link to one where links are followed."""
+
+
+@contextmanager
+def opened(path: bytes, flags: int) -> Iterator[tuple[int, os.stat_result, Callable[[], None]]]:
+    """Open a regular file; give a function too that raises `FileChanged` if it has changed."""
+    descriptor = os.open(path, flags)
+    try:
+        before = os.fstat(descriptor)
+        if not stat.S_ISREG(before.st_mode):
+            raise SpecialFile("not a regular file")
+
+        def check() -> None:
+            if _fingerprint(os.fstat(descriptor)) != _fingerprint(before):
+                raise changed("read")
+
+        yield descriptor, before, check
+        check()
+    finally:
+        os.close(descriptor)
+
+
+def _fingerprint(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def read_fully(source: BinaryIO, size: int) -> bytes:

@@ -25,6 +25,7 @@ from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.seekable import Seekable
 from lakecli.objectstore.uploads import PART_SIZE, UploadId, UploadNotFound, part_size_of
+from lakecli.repository.transfer.expected import Digests
 from lakecli.repository.transfer.readers import PIECE, FileChanged, changed
 
 if TYPE_CHECKING:
@@ -62,15 +63,27 @@ class Contents:
 
 
 def read_contents(
-    file: BinaryIO, size: int, *, smallest: int = PART_SIZE, progress: Progress
+    file: BinaryIO,
+    size: int,
+    *,
+    smallest: int = PART_SIZE,
+    progress: Progress,
+    digests: Digests | None = None,
 ) -> Contents:
     """Read and hash `size` bytes of a file from its position.
+
+    Args:
+        file: the file.
+        size: its size, in bytes.
+        smallest: bytes of a part, unless the file needs larger ones.
+        progress: called for each piece that was read.
+        digests: computes the digests of the whole file.
 
     Raises:
         FileChanged: the file has another size.
     """
     part_size = part_size_of(size, smallest)
-    whole = blake3()
+    whole = digests or Digests(None, size)
     sections = []
     for number, start in enumerate(range(0, size, part_size), 1):
         left = length = min(part_size, size - start)
@@ -115,9 +128,11 @@ class Sender:
     _lock: Lock = field(default_factory=Lock)
     _at_work: dict[str, Lock] = field(default_factory=dict)
 
-    def read(self, file: BinaryIO, size: int) -> Contents:
+    def read(self, file: BinaryIO, size: int, digests: Digests) -> Contents:
         """Read and hash a file before it is sent."""
-        return read_contents(file, size, smallest=self.part_size, progress=self.progress)
+        return read_contents(
+            file, size, smallest=self.part_size, progress=self.progress, digests=digests
+        )
 
     def send(self, descriptor: int, contents: Contents, *, check: Callable[[], None]) -> None:
         """Send a file, unless the namespace holds its contents.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
+from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError, NotFound, PermissionDenied, Unreachable
 from lakecli.identity import h
@@ -152,7 +153,7 @@ def _import(setting: Setting) -> None:
     assert report.commit is not None
 
 
-def _deposit(setting: Setting) -> Entry:
+def _deposit(setting: Setting) -> bytes:
     return deposit(setting.ada, "main", b"x", source=BytesIO(OLD), options=UploadOptions())
 
 
@@ -200,9 +201,12 @@ WAYS: Final = {
         lambda s: stage_together(s.ada, "main", {b"x": _deposit(s)}, kind="t"), brings=True
     ),
     "fsspec-write-staged-late": Way(
-        lambda s: stage_together(s.ada, "main", {b"x": s.entry()}, kind="t"), prepare=_deposit
+        lambda s: stage_together(s.ada, "main", {b"x": encode_entry(s.entry())}, kind="t"),
+        prepare=_deposit,
     ),
-    "fsspec-copy": Way(lambda s: stage_together(s.ada, "main", {b"x": s.entry()}, kind="t")),
+    "fsspec-copy": Way(
+        lambda s: stage_together(s.ada, "main", {b"x": encode_entry(s.entry())}, kind="t")
+    ),
     "write-table": Way(_write_table),
     "cp": Way(lambda s: cp(s.ada, source_ref=s.old, source=b"a", branch="main", path=b"x")),
     "cp-r": Way(lambda s: cp_tree(s.ada, source_ref=s.old, source=b"", branch="main", path=b"x")),
