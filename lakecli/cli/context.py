@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lakecli.cli.argv import Globals
     from lakecli.config import Settings
-    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.core.lake import Lake, Repository, Runtime
     from lakecli.uri import LakeUri
 
 _MAX_COMMAND = 500
@@ -157,19 +157,25 @@ class Context:
             Refused: the store is newer than this lakecli, or lies on a network file system.
         """
         if self._lake is None:
-            from lakecli.repository.core.lake import Home, Lake, Runtime
+            from lakecli.repository.core.lake import Home, Lake
 
             home = Home(self.home.store, self.home.cache, self.settings.cache_size)
-            environment = self._environment
-            runtime = Runtime(
-                environment.now,
-                environment.new_id,
-                self._command_line(),
-                environment.on_step,
-                trusted=self.settings.trusted,
-            )
-            self._lake = Lake.open(home, runtime)
+            self._lake = Lake.open(home, self.runtime)
         return self._lake
+
+    @cached_property
+    def runtime(self) -> Runtime:
+        """The clock, the random IDs and the stores of this run."""
+        from lakecli.repository.core.lake import Runtime
+
+        environment = self._environment
+        return Runtime(
+            environment.now,
+            environment.new_id,
+            self._command_line(),
+            environment.on_step,
+            trusted=self.settings.trusted,
+        )
 
     def repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> Repository:
         """Open the repository that a URI names, as it is on this machine.

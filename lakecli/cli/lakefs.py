@@ -167,11 +167,9 @@ def read_table(context: Context, source: str) -> Table:
         data = context.stdin.buffer.read(MAX_TABLE_SIZE + 1)
     elif "://" in source:
         from lakecli.objectstore.base import get_bounded
-        from lakecli.objectstore.registry import open_store, prepare_namespace
-        from lakecli.objectstore.uri import is_local
 
         folder, _, key = source.rpartition("/")
-        store = open_store(folder, region="" if is_local(folder) else prepare_namespace(folder))
+        store, _ = context.runtime.find_store(folder)
         data = get_bounded(store, key, MAX_TABLE_SIZE)
     else:
         data = _read_file(source, MAX_TABLE_SIZE)

@@ -1,4 +1,8 @@
-"""Where a repository's objects are, as plain values from which executors open stores."""
+"""Where objects are, as plain values from which the processes that run parts open stores.
+
+A part may run in an executor, which has no `Runtime`; so this module opens stores by the registry,
+and no other module of the pipeline does.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,13 @@ if TYPE_CHECKING:
     from lakecli.repository.core.address import Resolver
     from lakecli.repository.core.gc_guard import GcGuard
     from lakecli.repository.core.lake import Repository
+
+
+def open_by_uri(uri: str, *, region: str = "") -> ObjectStore:
+    """Return the store of a bucket, prefix or directory, in any process."""
+    from lakecli.objectstore.registry import open_store
+
+    return open_store(uri, region=region)
 
 
 class OpenStore(NamedTuple):
@@ -58,18 +69,23 @@ class StoreLocation(NamedTuple):
     @lru_cache(maxsize=16)  # noqa: B019 - one client for each location and process is wanted
     def store(self) -> ObjectStore:
         """Return the storage namespace, opened once per process."""
-        from lakecli.objectstore.registry import open_store
-
-        return open_store(self.uri, region=self.region)
+        return open_by_uri(self.uri, region=self.region)
 
     @lru_cache(maxsize=16)  # noqa: B019
     def addresses(self) -> Resolver:
         """Return the resolver of entries' addresses, created once per process."""
+        from lakecli.objectstore.registry import prepare_namespace
         from lakecli.repository.core.address import Resolver
         from lakecli.repository.core.places import Trust
 
         trust = Trust(self.name, self.uri, self.allowed)
-        return Resolver(self.store, lambda: trust, region=self.region)
+        return Resolver(
+            self.store,
+            lambda: trust,
+            open_store=lambda uri, region: open_by_uri(uri, region=region),
+            find_region=prepare_namespace,
+            region=self.region,
+        )
 
     @lru_cache(maxsize=16)  # noqa: B019
     def guard(self) -> GcGuard:

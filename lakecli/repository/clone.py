@@ -93,7 +93,7 @@ def clone_counted(
     with lake.kv.read() as txn:
         _check_free(txn, name)
     lake.runtime.on_step("read")
-    record = _describe(uri, name)
+    record = _describe(lake, uri, name)
     repository = Repository(lake, record)
     with lake.kv.read() as txn:
         _check_new(txn, record)
@@ -133,14 +133,9 @@ def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:
             )
 
 
-def _describe(uri: str, name: str) -> RepositoryRecord:
+def _describe(lake: Lake, uri: str, name: str) -> RepositoryRecord:
     """Return the record of the repository in a namespace, under the name it gets here."""
-    from lakecli.objectstore.registry import open_store, prepare_namespace
-    from lakecli.objectstore.uri import is_local
-
-    # A missing directory is not made: it may be a disk that is not mounted.
-    region = "" if is_local(uri) else prepare_namespace(uri)
-    store = open_store(uri, region=region)
+    store, region = lake.runtime.find_store(uri)
     description = namespace.describe(store)
     if description is None:
         marker = namespace.find_lakefs_marker(store)

@@ -47,7 +47,6 @@ def create(
         AlreadyExists: the name or the namespace is taken.
         NotFound: the bucket does not exist.
     """
-    from lakecli.objectstore.registry import prepare_namespace
     from lakecli.objectstore.uri import normalise
 
     check_branch_name(default_branch)
@@ -55,7 +54,7 @@ def create(
     uri = normalise(storage_namespace)
     record = _intend(lake, name, uri, default_branch=default_branch, range_entries=range_entries)
     lake.runtime.on_step("claim")
-    region = prepare_namespace(uri)
+    region = lake.runtime.prepare_namespace(uri)
     namespace.claim(lake.runtime.open_store(uri, region), record)
     lake.runtime.on_step("register")
     return _register(lake, records.with_region(record, region))

@@ -24,7 +24,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent, apply
 from lakecli.remote.packs import write_pack
 from lakecli.repository.check import doctor, purposes
-from lakecli.repository.core.lake import Home
+from lakecli.repository.core.lake import Home, Runtime
 from lakecli.repository.sharing.shareable import CannotShare, ensure_shareable
 from lakecli.retry import REF_MOVES, Retries
 from tests.support.faulty import NOW, FaultyStore, denied
@@ -42,6 +42,7 @@ ELSEWHERE = {"multipart", "checksums", "presign", "to-presign"}
 """Checks that a directory skips."""
 
 INSTRUMENTS = Instruments(system_now, random_id)
+RUNTIME = Runtime(system_now, random_id)
 
 
 def plenty(_: str) -> int:
@@ -60,9 +61,7 @@ def of_repository(
 
 
 def of_namespace(namespace: Path, *, free_space: Callable[[str], int] = plenty) -> dict[str, Check]:
-    examination = doctor.examine_namespace(
-        f"local://{namespace}", INSTRUMENTS, free_space=free_space
-    )
+    examination = doctor.examine_namespace(f"local://{namespace}", RUNTIME, free_space=free_space)
     assert examination.namespace == f"local://{namespace}"
     found = {check.name: check for check in examination.checks}
     assert tuple(found) == ("disk-space", *probe.NAMES, *doctor.TRAILING)
@@ -233,7 +232,7 @@ def test_a_directory_that_lakefs_uses_is_reported(tmp_path: Path) -> None:
 
 def test_a_malformed_namespace_is_refused() -> None:
     with pytest.raises(UsageError):
-        doctor.examine_namespace("ftp://host", INSTRUMENTS, free_space=plenty)
+        doctor.examine_namespace("ftp://host", RUNTIME, free_space=plenty)
 
 
 # Ownership

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lakecli.errors import UsageError
 from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.objectstore.registry import open_store
 from lakecli.objectstore.versions import AtVersion
 from lakecli.repository.core.address import Resolver
 from lakecli.repository.core.pins import (
@@ -62,6 +63,17 @@ def test_a_version_that_no_address_can_hold_is_refused(version: str) -> None:
         pinned("s3://b/k", version)
 
 
+def resolver_of(trust: Trust) -> Resolver:
+    """Return a resolver that opens real stores; none of these tests sends a request."""
+    return Resolver(
+        MemoryStore,
+        lambda: trust,
+        open_store=lambda uri, region: open_store(uri, region=region),
+        find_region=lambda _bucket: "",
+        region="",
+    )
+
+
 @pytest.mark.parametrize(
     "address",
     [
@@ -78,13 +90,13 @@ def test_a_version_that_no_address_can_hold_is_refused(version: str) -> None:
 def test_a_pin_stays_inside_its_bucket(address: str) -> None:
     trust = Trust("demo", "s3://own/ns", ("s3://prefixed/in", "gs://allowed"))
     with pytest.raises(OutsideAddress):
-        Resolver(MemoryStore, lambda: trust).locate(address)
+        resolver_of(trust).locate(address)
 
 
 @pytest.mark.parametrize("scheme", ["s3", "gs"])
 def test_a_pin_in_an_allowed_bucket_is_read_at_its_version(scheme: str) -> None:
     trust = Trust("demo", "s3://own/ns", (f"{scheme}://allowed",))
-    resolver = Resolver(MemoryStore, lambda: trust)
+    resolver = resolver_of(trust)
     store, key = resolver.locate(f"{scheme}://allowed/x?versionId=1")
     assert (type(store), key) == (AtVersion, "x")
 
@@ -95,6 +107,6 @@ def test_a_link_is_followed_before_its_place_is_checked(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("canary")
     (tmp_path / "allowed" / "link").symlink_to(tmp_path / "secret")
     trust = Trust("demo", f"local://{tmp_path}/ns", (f"local://{tmp_path}/allowed",))
-    resolver = Resolver(MemoryStore, lambda: trust)
+    resolver = resolver_of(trust)
     with pytest.raises(OutsideAddress):
         resolver.locate(f"local://{tmp_path}/allowed/link?versionId=")

@@ -77,7 +77,7 @@ def through(repository: Repository, store: ObjectStore | None = None, **runtime:
     """
     lake = repository.lake
     if store is not None:
-        runtime["open_store"] = lambda _uri, _region: store
+        runtime["open_store"] = _opening(repository, store)
     changed = Lake(lake.home, lake.kv, lake.runtime._replace(**runtime))
     return Repository(changed, repository.record, mover=repository.mover)
 
@@ -86,7 +86,17 @@ def serve(repository: Repository, store: ObjectStore) -> None:
     """Give a repository that has not opened its store another one."""
     assert repository.store_in_use is None
     lake = repository.lake
-    lake.runtime = lake.runtime._replace(open_store=lambda _uri, _region: store)
+    lake.runtime = lake.runtime._replace(open_store=_opening(repository, store))
+
+
+def _opening(repository: Repository, store: ObjectStore) -> Callable[[str, str], ObjectStore]:
+    """Return what opens `store` for the namespace of a repository, and others as before."""
+    others = repository.lake.runtime.open_store
+
+    def open_store(uri: str, region: str) -> ObjectStore:
+        return store if uri == repository.record.storage_namespace else others(uri, region)
+
+    return open_store
 
 
 def entry_of(contents: bytes, *, at: datetime = START) -> Entry:

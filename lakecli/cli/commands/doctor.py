@@ -99,9 +99,9 @@ def _examine(context: Context, target: LakeUri | str) -> Examination:
     from lakecli.repository.check import doctor as library
     from lakecli.repository.core.lake import Home
 
-    instruments = Instruments(context.now, context.new_id)
     if isinstance(target, str):
-        return library.examine_namespace(target, instruments, free_space=_free_space)
+        return library.examine_namespace(target, context.runtime, free_space=_free_space)
+    instruments = Instruments(context.now, context.new_id)
     home = Home(context.home.store, context.home.cache, context.settings.cache_size)
     return library.examine_repository(
         target.repository, context.lake, home, instruments, free_space=_free_space

@@ -21,7 +21,6 @@ from lakecli.committed.keys import prefix_end
 from lakecli.committed.scan import find
 from lakecli.errors import PartialFailure, Refused
 from lakecli.model import EMPTY_TREE
-from lakecli.objectstore.registry import prepare_namespace
 from lakecli.objectstore.uri import is_local, normalise, parse
 from lakecli.pipeline.exports.part import export_part
 from lakecli.pipeline.exports.records import (
@@ -93,7 +92,9 @@ def export(
         since = commit_at(repository, txn, options.since) if options.since else None
         branch = RefStore(txn, repository.key).find_branch(ref)
     uncommitted = branch is not None and _has_changes(repository, ref)
-    region = "" if options.dry_run and is_local(uri) else prepare_namespace(uri)
+    region = (
+        "" if options.dry_run and is_local(uri) else repository.lake.runtime.prepare_namespace(uri)
+    )
     job = Job(
         location=StoreLocation.of(repository),
         repository=repository.uri,

@@ -14,9 +14,9 @@ from lakecli.errors import Refused, UsageError
 from lakecli.model import CLIENT_METADATA_PREFIX
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.capabilities import can_copy, copy_across
-from lakecli.objectstore.registry import open_store
 from lakecli.objectstore.streams import ReadStream
 from lakecli.objectstore.uri import is_local, parse
+from lakecli.pipeline.store_location import open_by_uri
 from lakecli.repository.core.read import digest_of
 from lakecli.repository.transfer.destination import Destination, State
 
@@ -80,7 +80,7 @@ def open_target(
     """
     if is_local(uri):
         return DirectoryTarget(os.fsencode(parse(uri).path), check)
-    return BucketTarget(open_store(uri, region=region))
+    return BucketTarget(open_by_uri(uri, region=region))
 
 
 class DirectoryTarget:

@@ -17,6 +17,7 @@ from lakecli.model import CLIENT_MTIME, Entry
 from lakecli.objectstore.uri import is_local
 from lakecli.objectstore.versions import at_version
 from lakecli.pipeline.imports.addresses import Addresses
+from lakecli.pipeline.store_location import open_by_uri
 from lakecli.repository.core.pins import split_pin
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import Ingest, Ingested
@@ -128,8 +129,4 @@ def _read(source: BinaryIO) -> Ingested:
     return Ingested(hasher.hexdigest(), size, 0)
 
 
-@lru_cache(maxsize=16)
-def _store_of(uri: str) -> ObjectStore:
-    from lakecli.objectstore.registry import open_store
-
-    return open_store(uri)
+_store_of = lru_cache(maxsize=16)(open_by_uri)

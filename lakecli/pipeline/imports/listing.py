@@ -15,6 +15,7 @@ from lakecli.objectstore.base import key_bytes
 from lakecli.objectstore.versions import versions_of
 from lakecli.pipeline.imports.part import Part
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
+from lakecli.pipeline.store_location import open_by_uri
 from lakecli.repository.core.pins import pinned_bytes, unpinned_bytes
 
 if TYPE_CHECKING:
@@ -80,9 +81,7 @@ class ListingSource(NamedTuple):
         return ["listing", self.uri, self.low, self.high]
 
     def _pages(self, *, pins: bool) -> Iterator[list[tuple[ObjectInfo, str]]]:
-        from lakecli.objectstore.registry import open_store
-
-        found = list_between(open_store(self.uri), self.low, self.high, pins=pins)
+        found = list_between(open_by_uri(self.uri), self.low, self.high, pins=pins)
         # The prefix itself may be an object: consoles create such objects for folders.
         named = (item for item in found if item[0].key)
         while page := list(islice(named, ROWS_AT_ONCE)):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from io import BufferedReader
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from lakecli.objectstore.registry import open_store
 from lakecli.objectstore.seekable import Seekable
+from lakecli.pipeline.store_location import open_by_uri
 from lakecli.repository.core.address import split_address
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def head(uri: str) -> ObjectInfo:
         ObjectNotFound: it does not exist.
     """
     bucket, key = split_address(uri)
-    return open_store(bucket).head(key)
+    return open_by_uri(bucket).head(key)
 
 
 def open_object(uri: str) -> BinaryIO:
@@ -32,7 +32,7 @@ def open_object(uri: str) -> BinaryIO:
         ObjectNotFound: it does not exist.
     """
     bucket, key = split_address(uri)
-    store = open_store(bucket)
+    store = open_by_uri(bucket)
     path = store.local_path(key)
     if path is not None:
         return path.open("rb")

@@ -33,6 +33,7 @@ from lakecli.pipeline.imports.part import NotSorted, Part
 from lakecli.pipeline.imports.plain import PlainSource
 from lakecli.pipeline.imports.remote_file import head
 from lakecli.pipeline.imports.sorting import RUN_ROWS, Spill, plan_runs, write_runs
+from lakecli.pipeline.store_location import open_by_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,9 +145,7 @@ class Bucket(NamedTuple):
                 remove everything from the branch.
         """
         del spill
-        from lakecli.objectstore.registry import open_store
-
-        store = open_store(self.uri)
+        store = open_by_uri(self.uri)
         if not self.may_be_empty and next(store.list(), None) is None:
             raise NotFound(
                 f"no object at {self.uri}/",
@@ -269,7 +268,6 @@ def check_pinnable(source: Source) -> None:
     Raises:
         Unsupported: it is not a bucket prefix, or the bucket keeps no versions.
     """
-    from lakecli.objectstore.registry import open_store
     from lakecli.objectstore.versions import versions_of
 
     if isinstance(source, Manifest):
@@ -282,7 +280,7 @@ def check_pinnable(source: Source) -> None:
             "a directory keeps no versions of its files",
             hint="copy the bytes into the repository instead: --copy",
         )
-    versions_of(open_store(source.uri)).check_versions()
+    versions_of(open_by_uri(source.uri)).check_versions()
 
 
 def roots_of(source: Source) -> tuple[str, ...]:
@@ -353,10 +351,8 @@ def check_arrow(uri: str) -> None:
 
 def _files_below(uri: str) -> list[ManifestFile]:
     """Return the files of a manifest in a directory or below a prefix, as Spark writes them."""
-    from lakecli.objectstore.registry import open_store
-
     files = []
-    for info in open_store(uri).list():
+    for info in open_by_uri(uri).list():
         name = info.key.rpartition("/")[2]
         kind = _kind_of(name)
         if kind and not name.startswith(("_", ".")) and info.size:

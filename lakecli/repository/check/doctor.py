@@ -22,7 +22,6 @@ from lakecli.objectstore.base import ObjectNotFound
 from lakecli.objectstore.probe import run as probe
 from lakecli.objectstore.probe.check import Check, Verdict, failed, ok, skipped, warning
 from lakecli.objectstore.probe.conditions import FIX
-from lakecli.objectstore.registry import open_store, prepare_namespace
 from lakecli.objectstore.uri import is_local, parse
 from lakecli.repository.check import machine
 from lakecli.repository.check.purposes import PURPOSES, check_purpose
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.base import ObjectStore
     from lakecli.objectstore.probe.run import Instruments
-    from lakecli.repository.core.lake import Home, Lake, Repository
+    from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
 
 TRAILING: Final = ("claim", "shared", "sharing", *(purpose.name for purpose in PURPOSES))
 """The checks that come after those of the probe."""
@@ -70,25 +69,23 @@ class Examination:
 
 
 def examine_namespace(
-    namespace: str, instruments: Instruments, *, free_space: Callable[[str], int]
+    namespace: str, runtime: Runtime, *, free_space: Callable[[str], int]
 ) -> Examination:
     """Check a storage namespace, with or without a repository in it.
 
     Args:
         namespace: its normalised URI.
-        instruments: the clock, random IDs and HTTP requests that the checks use.
+        runtime: opens the store, and has the clock and the random IDs that the checks use.
         free_space: returns the free bytes on the disk of a path.
 
     Raises:
         UsageError: a malformed URI or an unsupported scheme.
     """
-    store = open_store(namespace)
-
-    def greet() -> ObjectStore:
-        return open_store(namespace, region=prepare_namespace(namespace))
-
     looking = probe.Probe(
-        store, instruments, root=layout.DOCTOR, greet=None if is_local(namespace) else greet
+        runtime.open_store(namespace, ""),
+        probe.Instruments(runtime.clock, runtime.new_id),
+        root=layout.DOCTOR,
+        greet=None if is_local(namespace) else lambda: runtime.find_store(namespace)[0],
     )
 
     def checks() -> Generator[Check]:

@@ -51,15 +51,25 @@ class Resolver:
         store: the repository's namespace.
         trust: says which places outside it may be read; asked again before anything is refused,
             since another command may have allowed the place meanwhile.
+        open_store: given the URI of a bucket or directory and its region, returns its store.
+        find_region: returns the region of a bucket.
         region: of the namespace's bucket, or ``""``.
     """
 
     def __init__(
-        self, store: Callable[[], ObjectStore], trust: Callable[[], Trust], *, region: str = ""
+        self,
+        store: Callable[[], ObjectStore],
+        trust: Callable[[], Trust],
+        *,
+        open_store: Callable[[str, str], ObjectStore],
+        find_region: Callable[[str], str],
+        region: str,
     ) -> None:
         self._store = store
         self._ask = trust
         self._trust: Trust | None = None
+        self._open_store = open_store
+        self._find_region = find_region
         self._region = region
         self._stores: OrderedDict[str, ObjectStore] = OrderedDict()
         self._lock = Lock()
@@ -112,12 +122,10 @@ class Resolver:
         self._trust.check(bucket, key)
 
     def _open(self, bucket: str) -> ObjectStore:
-        from lakecli.objectstore.registry import open_store
-
         with self._lock:
             store = self._stores.get(bucket)
             if store is None:
-                store = self._stores[bucket] = open_store(bucket, region=self._region_of(bucket))
+                store = self._stores[bucket] = self._open_store(bucket, self._region_of(bucket))
                 if len(self._stores) > MAX_OPEN:
                     self._stores.popitem(last=False)
             self._stores.move_to_end(bucket)
@@ -125,14 +133,12 @@ class Resolver:
 
     def _region_of(self, bucket: str) -> str:
         """Return the region of a bucket, for which signatures are made; asked once."""
-        from lakecli.objectstore.registry import prepare_namespace
-
         assert self._trust is not None
         if bucket == bucket_of(self._trust.namespace):
             return self._region
         if bucket.startswith("s3://"):
             with suppress(LakeError):  # the region that is configured may be right
-                return prepare_namespace(bucket)
+                return self._find_region(bucket)
         return ""
 
 

@@ -46,6 +46,12 @@ def _open_store(uri: str, region: str) -> ObjectStore:
     return open_store(uri, region=region)
 
 
+def _prepare_namespace(uri: str) -> str:
+    from lakecli.objectstore.registry import prepare_namespace
+
+    return prepare_namespace(uri)
+
+
 class Home(NamedTuple):
     """The directories of a lake on this machine.
 
@@ -75,6 +81,8 @@ class Runtime(NamedTuple):
         trusted: given the name of a repository, returns the places outside its namespace that the
             configuration allows it to read; see `lakecli.repository.core.places`.
         open_store: given the URI of a storage namespace and its region, returns its store.
+        prepare_namespace: given the URI of a storage namespace, makes its directory if it is
+            missing, and returns its region.
         elapsed: returns seconds that only grow, also while the machine is asleep.
         sleep: waits for some seconds.
     """
@@ -85,8 +93,22 @@ class Runtime(NamedTuple):
     on_step: Callable[[str], None] = ignore_step
     trusted: Callable[[str], Sequence[str]] = _no_place
     open_store: Callable[[str, str], ObjectStore] = _open_store
+    prepare_namespace: Callable[[str], str] = _prepare_namespace
     elapsed: Callable[[], float] = elapsed
     sleep: Callable[[float], None] = sleep
+
+    def find_store(self, uri: str) -> tuple[ObjectStore, str]:
+        """Return the store of a namespace that exists, and the region of its bucket.
+
+        A missing directory is not made: it may be a disk that is not mounted.
+
+        Raises:
+            BucketNotFound: no such bucket.
+        """
+        from lakecli.objectstore.uri import is_local
+
+        region = "" if is_local(uri) else self.prepare_namespace(uri)
+        return self.open_store(uri, region), region
 
 
 class Lake:
@@ -259,7 +281,13 @@ class Repository:
         from lakecli.repository.core.address import Resolver
         from lakecli.repository.core.places import trust_of
 
-        return Resolver(lambda: self.store, lambda: trust_of(self), region=self.record.region)
+        return Resolver(
+            lambda: self.store,
+            lambda: trust_of(self),
+            open_store=self.lake.runtime.open_store,
+            find_region=self.lake.runtime.prepare_namespace,
+            region=self.record.region,
+        )
 
     @property
     def trees(self) -> TreeStore:

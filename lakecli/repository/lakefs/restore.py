@@ -92,14 +92,12 @@ def clone_from_lakefs(
         BadDump: the dump is incomplete, damaged or forged.
         Refused: the namespace is a repository of lakecli.
     """
-    from lakecli.objectstore.registry import open_store, prepare_namespace
-    from lakecli.objectstore.uri import is_local, normalise
+    from lakecli.objectstore.uri import normalise
 
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
         _check_free(txn, name, uri)
-    region = "" if is_local(uri) else prepare_namespace(uri)
-    store = open_store(uri, region=region)
+    store, region = lake.runtime.find_store(uri)
     with lake.kv.read() as txn:
         intended = records.find_intention(txn, uri)
     owner = namespace.owner_of(store)

@@ -17,7 +17,6 @@ from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
 from lakecli.kv import file_hashes
 from lakecli.layout import SSTABLES, data_digest
-from lakecli.objectstore.registry import open_store
 from lakecli.repository.core.walk import LinkPolicy, walk
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def find_copies(
     for place in places:
         if "://" not in place:
             continue
-        store = open_store(place)
+        store = repository.lake.runtime.open_store(place, "")
         for digest, key in list(left.items()):
             with suppress(LakeError):
                 if _digest_of_object(store, key) == digest:
@@ -105,7 +104,7 @@ def find_table(repository: Repository, table_id: str, places: Collection[str]) -
                 return Copy(os.fsencode(file), None, shown)
     for place in places:
         if "://" in place:
-            store = open_store(place)
+            store = repository.lake.runtime.open_store(place, "")
             with suppress(LakeError):
                 if problem_of_copy(table_id, store.get(SSTABLES + table_id)) is None:
                     return Copy(None, store, f"{store.uri}/{SSTABLES}{table_id}")
