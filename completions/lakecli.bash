@@ -22,7 +22,7 @@ __lakecli_options() {
     case $1 in
     'branch create') REPLY='-s --source' ;;
     'branch delete') REPLY='-y --yes' ;;
-    'branch list') REPLY='--after --amount --at-op --prefix' ;;
+    'branch list') REPLY='--after --amount --at-op --long --prefix -v' ;;
     'branch reset') REPLY='--object --prefix -y --yes' ;;
     'branch revert') REPLY='--allow-empty --allow-empty-commit -m --parent-number -y --yes' ;;
     'branch show') REPLY='--at-op' ;;
@@ -52,7 +52,7 @@ __lakecli_options() {
     'fs upload') REPLY='--content-type --dry-run --exclude --follow --include --meta --no-progress -p --parallelism -r --recursive -s --skip --source' ;;
     'fsck') REPLY='--conf --data --dry-run --engine --external --from --master --repair --sample' ;;
     'gc delete-config') REPLY='' ;;
-    'gc get-config') REPLY='' ;;
+    'gc get-config') REPLY='-p' ;;
     'gc run') REPLY='--conf --dry-run --engine --force-shared --grace --master --no-progress -p --parallelism -y --yes' ;;
     'gc set-config') REPLY='-f --filename' ;;
     'gc status') REPLY='' ;;

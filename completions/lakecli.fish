@@ -116,7 +116,9 @@ function __lakecli_options
                 '--after' 'Start after this name' \
                 '--amount' 'Show at most N; 0 for all' \
                 '--at-op' 'Read the state right after this operation' \
-                '--prefix' 'Only what begins with this'
+                '--long' 'Show the distance of each branch from the bucket, too' \
+                '--prefix' 'Only what begins with this' \
+                '-v' 'Show the distance of each branch from the bucket, too'
         case 'branch reset'
             printf '%s\t%s\n' \
                 '--object' 'Only this object' \
@@ -277,6 +279,9 @@ function __lakecli_options
                 '--master' 'Spark master; default: local[*], this machine' \
                 '--repair' 'Repair what can be repaired, and list what is lost' \
                 '--sample' 'As --data, for a random sample such as 1%'
+        case 'gc get-config'
+            printf '%s\t%s\n' \
+                '-p' 'Print the rules as JSON that gc set-config reads'
         case 'gc run'
             printf '%s\t%s\n' \
                 '--conf' 'Spark setting, as for spark-submit' \

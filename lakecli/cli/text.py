@@ -110,6 +110,7 @@ def metadata_lines(metadata: Mapping[str, str]) -> Iterator[str]:
     if not metadata:
         return
     yield "Metadata:"
+    yield "\t"
     for key in sorted(metadata):
         yield f"\t{quote_path(key):<{_METADATA_KEY_WIDTH}} = {quote_path(metadata[key])}"
 
@@ -135,7 +136,10 @@ def commit_lines(commit: Commit, *, branch: str) -> Iterator[str]:
 
 
 def log_lines(commit: Commit, *, show_metarange: bool = False) -> Iterator[str]:
-    """Yield one commit as ``log`` and ``show commit`` print it; the first line is empty."""
+    """Yield one commit as ``log`` and ``show commit`` print it; the first line is empty.
+
+    As in lakectl, every line of the metadata is followed by a line with a tab.
+    """
     yield ""
     yield f"ID:            {commit.id}"
     if commit.committer:
@@ -149,7 +153,11 @@ def log_lines(commit: Commit, *, show_metarange: bool = False) -> Iterator[str]:
     yield from (f"\t{line}" for line in _shown_message(commit).split("\n"))
     if commit.metadata:
         yield ""
-        yield from metadata_lines(commit.metadata)
+        heading, tab, *pairs = metadata_lines(commit.metadata)
+        yield from (heading, tab)
+        for pair in pairs:
+            yield pair
+            yield tab
 
 
 def entry_lines(

@@ -53,12 +53,26 @@ def progress(context: Context, verb: str, *, hidden: bool) -> Iterator[Progress]
         yield shown
 
 
-def summary_lines(operation: str, counts: dict[str, int], size: int) -> Iterator[str]:
-    """Yield the summary of a recursive transfer: ``Upload Summary:`` and counts."""
+def summary_lines(
+    operation: str, *, downloaded: int = 0, uploaded: int = 0, removed: int = 0
+) -> Iterator[str]:
+    """Yield lakectl's summary of a recursive transfer."""
+    yield ""
     yield f"{operation} Summary:"
     yield ""
-    yield from (f"{name}: {count}" for name, count in counts.items())
-    yield f"Size: {human_size(size)}"
+    if not (downloaded or uploaded or removed):
+        yield "No changes"
+        return
+    yield f"Downloaded: {downloaded}"
+    yield f"Uploaded: {uploaded}"
+    yield f"Removed: {removed}"
+    yield ""
+
+
+def note_rest(context: Context, size: int, **counts: int) -> None:
+    """Note the bytes of a recursive transfer, and the counts that lakectl's summary lacks."""
+    named = (f"{count} {name}" for name, count in counts.items() if count)
+    context.out.note(", ".join((human_size(size), *named)))
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:

@@ -218,7 +218,7 @@ def test_a_closed_stderr_changes_nothing(demo: Demo, argv: list[str], code: int)
     os.close(writer)
     assert done.returncode == code
     if argv[0] == "repo":
-        assert demo.cli.ok("repo", "list").stdout == ""
+        assert demo.cli.ok("repo", "list", "--json").stdout == ""
 
 
 def test_two_closed_streams_end_the_command_quietly(demo: Demo) -> None:

@@ -224,7 +224,7 @@ def test_at_op_reads_an_earlier_state(cli: Cli, demo: Demo) -> None:
     assert at(staged, "diff", MAIN, "--json").json == {"type": "added", "path": "a"}
     assert at(staged, "fs", "stat", f"{MAIN}/a", "--json").json["size"] == 1
     assert len(at(staged, "log", MAIN, "--json").json_lines) == 1
-    assert at(staged, "tag", "list", REPOSITORY).stdout == ""
+    assert at(staged, "tag", "list", REPOSITORY, "--json").stdout == ""
     assert at(tagged, "tag", "show", f"{REPOSITORY}/v1", "--json").json["commit_id"] == first
     assert at(tagged, "tag", "list", REPOSITORY, "--json").json["commit_id"] == first
     assert at(tagged, "branch", "show", MAIN, "--json").json["commit_id"] == first

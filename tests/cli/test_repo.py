@@ -45,7 +45,7 @@ def test_create_refuses_bad_input(cli: Cli, golden: Golden) -> None:
         cli("repo", "create", "lakefs://demo", fresh, "--json"),
     )
     assert not fresh.exists()
-    assert [line.split("\t")[0] for line in cli.ok("repo", "list").lines] == ["demo"]
+    assert [each["name"] for each in cli.ok("repo", "list", "--json").json_lines] == ["demo"]
 
 
 def test_create_refuses_an_unwritable_directory(cli: Cli) -> None:
@@ -54,7 +54,7 @@ def test_create_refuses_an_unwritable_directory(cli: Cli) -> None:
     assert result.exit_code != 0
     assert result.lines == ["Repository: lakefs://demo"]
     assert str(cli.directory / "file") in result.stderr.splitlines()[0]
-    assert cli.ok("repo", "list").stdout == ""
+    assert cli.ok("repo", "list", "--json").stdout == ""
 
 
 def test_the_help_names_the_defaults() -> None:
@@ -112,7 +112,7 @@ def test_delete_asks_first(cli: Cli, answer: str, code: int, left: int) -> None:
         "commits [y/N]? "
     )
     assert result.stderr.startswith(asked)
-    assert len(cli.ok("repo", "list").lines) == left
+    assert len(cli.ok("repo", "list", "--json").lines) == left
 
 
 def test_delete_of_a_missing_repository_does_not_ask(cli: Cli) -> None:

@@ -164,7 +164,7 @@ def nothing_is_half_done(cli: Cli, target: Path) -> None:
     assert not target.exists()
     assert cli.ok("fs", "ls", f"{MAIN}/new/").stdout == ""
     assert cli.ok("diff", MAIN).lines == [f"Ref: {MAIN}"]
-    assert len(cli.ok("repo", "list").lines) == 1
+    assert len(cli.ok("repo", "list", "--json").lines) == 1
 
 
 @pytest.mark.usefixtures("demo")

@@ -69,6 +69,7 @@ def test_push_moves_refs(cli: Cli, demo: Demo, golden: Golden) -> None:
         cli("push", "--delete", "lakefs://demo/dev"),
         cli("push", "--delete", MAIN),
         cli("branch", "list", DEMO),
+        cli("branch", "list", DEMO, "-v"),
         cli("branch", "list", DEMO, "--json"),
         cli("status", DEMO, "--json"),
     )

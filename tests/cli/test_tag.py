@@ -40,7 +40,7 @@ def test_create_refuses_bad_input(cli: Cli, golden: Golden) -> None:
         cli("tag", "create", "lakefs://demo/v2"),
         cli("tag", "create", "lakefs://demo/v1", "lakefs://demo/nope", "-f", "--json"),
     )
-    assert len(cli.ok("tag", "list", "lakefs://demo").lines) == 1
+    assert len(cli.ok("tag", "list", "lakefs://demo").lines) == 2
 
 
 @pytest.mark.usefixtures("demo")

@@ -82,6 +82,7 @@ def test_one_line_keeps_quotes() -> None:
 def test_metadata_is_aligned() -> None:
     assert list(metadata_lines({"b": "2", "a long key of words": "x\ny"})) == [
         "Metadata:",
+        "\t",
         '\ta long key of words = "x\\ny"',
         "\tb                  = 2",
     ]

@@ -21,5 +21,6 @@
     recorded_progress            a `Progress` that adds up what was reported
     partners, signing            a partner with curl or Python; a namespace that signs URLs offline
     lakefs_files, lakefs_entries files that lakeFS wrote; entries as it writes them
+    lakectl                      the commands and options of lakectl
     tools, waits                 programs that a test needs; waits for a bucket that end at once
 """

@@ -20,9 +20,9 @@ def branch_delete(context: Context, branch: BranchUri, *, yes: Yes = False) -> N
     """
     from lakecli.repository import branch as branches
 
+    context.out.say(f"Branch: {branch}")
     repository, name = context.synced_repository(branch), ref_of(branch)
     branches.check_delete(repository, name)
     context.confirm(f"delete branch '{name}' and its uncommitted changes", yes=yes)
-    context.out.say(f"Branch: {branch}")
     deleted = branches.delete(repository, name)
     context.out.emit(ref_record(deleted))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.history import ListedBranch
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import AtOp, PageOptions, RepositoryUri
 from lakecli.cli.records import ref_record
 
@@ -22,15 +23,21 @@ def branch_list(
     repository: RepositoryUri,
     *,
     page: PageOptions,
+    long: Annotated[
+        bool,
+        Option("--long", "-v", help="Show the distance of each branch from the bucket, too"),
+    ] = False,
     at_op: AtOp = "",
 ) -> None:
     """List the branches of a repository, ordered by name.
 
-    In a repository that was pushed, fetched or cloned, each branch is listed with the number of
-    commits it is ahead of and behind the bucket, as of the last fetch, pull or push.
+    With -v or --json, in a repository that was pushed, fetched or cloned, each branch is listed
+    with the number of commits it is ahead of and behind the bucket, as of the last fetch, pull or
+    push.
 
     Examples:
         lakecli branch list lakefs://demo
+        lakecli branch list lakefs://demo -v
         lakecli branch list lakefs://demo --prefix dev- --amount 0
     """
     from lakecli.repository import branch
@@ -38,15 +45,16 @@ def branch_list(
     opened = context.synced_repository(repository, at_op=at_op)
     found = branch.iter_branches(opened, prefix=page.prefix, after=page.after)
     shown = context.out.page(found, amount=page.amount, name=lambda item: item.name)
-    if branch.is_shared(opened):
+    if (long or context.out.json) and branch.is_shared(opened):
         _list_shared(context, opened, shown)
-        return
-    context.out.table(
-        ("Branch", "Commit ID"),
-        shown,
-        row=lambda item: (item.name, item.commit_id),
-        record=ref_record,
-    )
+    else:
+        context.out.table(
+            ("Branch", "Commit ID"),
+            shown,
+            row=lambda item: (item.name, item.commit_id),
+            record=ref_record,
+        )
+    context.out.say("")
 
 
 def _list_shared(context: Context, repository: Repository, found: Iterable[Branch]) -> None:

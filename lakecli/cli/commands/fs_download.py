@@ -18,6 +18,7 @@ from lakecli.cli.transfers import (
     PreSign,
     check_local,
     failure_records,
+    note_rest,
     parallelism,
     plan_lines,
     plan_record,
@@ -145,9 +146,6 @@ def _download_tree(
 
     report = download_tree(repository, ref_of(uri), uri.path or b"", target=target, options=options)
     failed = len(report.failures)
-    counts = {"Downloaded": report.downloaded, "Unchanged": report.unchanged, "Failed": failed}
-    if report.excluded:
-        counts["Excluded"] = report.excluded
     context.out.emit(
         pick(
             Download,
@@ -156,6 +154,9 @@ def _download_tree(
             destination=target.absolute(),
             failures=failure_records(report.failures),
         ),
-        text=lambda: summary_lines("Download", counts, report.size),
+        text=lambda: summary_lines("Download", downloaded=report.downloaded),
+    )
+    note_rest(
+        context, report.size, unchanged=report.unchanged, excluded=report.excluded, failed=failed
     )
     raise_failures(context, report.failures, verb="download", hint="all others were downloaded")

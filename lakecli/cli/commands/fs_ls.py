@@ -57,10 +57,10 @@ def fs_ls(
     def text(item: ListedObject | ListedPrefix) -> str:
         shown = quote_path(item.path[cut:])
         if not isinstance(item, ListedObject):
-            return f"{_PREFIX:<13}{'':49}{shown}"
+            return f"{_PREFIX:<12}    {'':44}    {shown}"
         entry = decode_entry(item.value)
         date, size = date_of(entry.modified_at), human_size(entry.size)
-        return f"{_OBJECT:<13}    {date:<29}    {size:<12}    {shown}"
+        return f"{_OBJECT:<12}    {date:<29}    {size:<12}    {shown}"
 
     def record(item: ListedObject | ListedPrefix) -> dict[str, object]:
         if not isinstance(item, ListedObject):

@@ -13,12 +13,13 @@ from lakecli.cli.declare import Argument, Option
 from lakecli.cli.params import LinkOptions, Metadata, SelectionOptions, TransferOptions
 from lakecli.cli.reading import NO_METADATA, Completion, Kind, read_branch_prefix
 from lakecli.cli.records import entry_record
-from lakecli.cli.text import entry_lines
+from lakecli.cli.text import entry_lines, quote_path
 from lakecli.cli.transfers import (
     PreSign,
     check_local,
     failure_records,
     link_policy,
+    note_rest,
     parallelism,
     plan_lines,
     plan_record,
@@ -31,8 +32,6 @@ from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.selection import Plan
     from lakecli.repository.upload import UploadOptions
@@ -137,7 +136,15 @@ def fs_upload(
         return
     failures = failure_records(report.failures)
     context.out.emit(
-        pick(Upload, report, failed=len(failures), failures=failures), text=lambda: _lines(report)
+        pick(Upload, report, failed=len(failures), failures=failures),
+        text=lambda: summary_lines("Upload", uploaded=report.uploaded),
+    )
+    note_rest(
+        context,
+        report.size,
+        unchanged=report.unchanged,
+        excluded=report.excluded,
+        failed=len(failures),
     )
     raise_failures(
         context,
@@ -191,6 +198,10 @@ def _upload_tree(
     from lakecli.repository.upload_tree import UploadReport, upload_tree
 
     report = UploadReport()
+    directory = source if source.endswith("/") else f"{source}/"
+    context.out.say(
+        "", f"diff 'local://{quote_path(directory)}' <--> '{quote_path(str(target))}'..."
+    )
     try:
         return upload_tree(
             repository,
@@ -205,16 +216,3 @@ def _upload_tree(
             done = report.uploaded + report.unchanged
             context.out.note(f"{done} objects are staged; run the same command to continue")
         raise
-
-
-def _lines(report: UploadReport) -> Iterator[str]:
-    counts = {
-        "Uploaded": report.uploaded,
-        "Unchanged": report.unchanged,
-        "Failed": len(report.failures),
-    }
-    if report.excluded:
-        counts["Excluded"] = report.excluded
-    yield from summary_lines("Upload", counts, report.size)
-    if not report.uploaded:
-        yield "No changes"

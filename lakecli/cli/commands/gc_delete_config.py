@@ -17,4 +17,5 @@ def gc_delete_config(context: Context, repository: RepositoryUri) -> None:
     store = context.repository(repository).store
     rules = get_rules(store)
     delete_rules(store)
-    context.out.emit(rules_fields(rules), text=lambda: ["Deleted the retention rules."])
+    context.out.emit(rules_fields(rules))
+    context.out.note("deleted the retention rules")

@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import RepositoryUri
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-def gc_get_config(context: Context, repository: RepositoryUri) -> None:
+    from lakecli.pipeline.gc.rules import Rules
+
+
+def gc_get_config(
+    context: Context,
+    repository: RepositoryUri,
+    *,
+    as_json: Annotated[
+        bool, Option("-p", help="Print the rules as JSON that gc set-config reads")
+    ] = False,
+) -> None:
     """Show the retention rules.
 
     Examples:
         lakecli gc get-config lakefs://demo
+        lakecli gc get-config lakefs://demo -p | lakecli gc set-config lakefs://other -f -
     """
     from lakecli.pipeline.gc.rules import get_rules, rules_fields
 
-    fields = rules_fields(get_rules(context.repository(repository).store))
-    context.out.emit(fields, text=lambda: json.dumps(fields, indent=4).splitlines())
+    rules = get_rules(context.repository(repository).store)
+    fields = rules_fields(rules)
+    context.out.emit(
+        fields,
+        text=lambda: json.dumps(fields, indent=2).splitlines() if as_json else _lines(rules),
+    )
+
+
+def _lines(rules: Rules) -> Iterator[str]:
+    yield f"Default Retention Days: {rules.default_days}"
+    yield "Branch Rules: "
+    for name, days in sorted(rules.branches.items()):
+        yield f"  - Branch: {name}"
+        yield f"    Retention Days: {days}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -53,5 +52,5 @@ def gc_set_config(
             raise NotFound(f"cannot read {filename}: {(error.strerror or '').lower()}") from error
     rules = parse_rules(text)
     put_rules(context.repository(repository).store, rules)
-    fields = rules_fields(rules)
-    context.out.emit(fields, text=lambda: json.dumps(fields, indent=4).splitlines())
+    context.out.emit(rules_fields(rules))
+    context.out.note("set the retention rules")

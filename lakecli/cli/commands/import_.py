@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from lakecli.pipeline.imports.rows import Failure
 
 SHOWN_FAILURES = 100
+COUNTED = ("added", "changed", "removed", "unchanged")
 
 
 class Mode(StrEnum):
@@ -187,6 +188,10 @@ lakefs://demo/main/
                 options=options,
             )
     context.out.emit(_record(report), text=lambda: _lines(report, target, is_dry=dry_run))
+    if report.commit is not None:
+        tally = report.tally
+        counts = ", ".join(f"{getattr(tally, name)} {name}" for name in COUNTED)
+        context.out.note(f"{human_size(tally.size)}: {counts}")
     _raise_failures(context, report)
 
 
@@ -224,15 +229,14 @@ def _lines(report: ImportReport, target: LakeUri, *, is_dry: bool) -> Iterator[s
     if is_dry:
         yield "Dry run, nothing was imported:"
         yield ""
-    elif report.commit is not None:
-        yield f'Import of {tally.objects} object(s) into "{ref_of(target)}" completed.'
-    yield f"Objects: {tally.objects} ({human_size(tally.size)})"
-    for name in ("added", "changed", "removed", "unchanged"):
-        yield f"{name.capitalize()}: {getattr(tally, name)}"
-    if report.failed:
-        yield f"Failed: {report.failed}"
+        yield f"Objects: {tally.objects} ({human_size(tally.size)})"
+        for name in COUNTED:
+            yield f"{name.capitalize()}: {getattr(tally, name)}"
+        if report.failed:
+            yield f"Failed: {report.failed}"
     if report.commit is not None:
         commit = report.commit
+        yield f'Import of {tally.objects} object(s) into "{ref_of(target)}" completed.'
         yield f"MetaRange ID: {commit.metarange_id}"
         yield f"Commit ID: {commit.id}"
         yield f"Message: {one_line(commit.message)}"

@@ -150,6 +150,15 @@ def log(
             for item in cut(drawn, lambda item: item.commit.id):
                 context.out.say(item.text)
         return
+    # As in lakectl, the line with a tab after metadata stands for the empty line that follows.
+    follows_metadata = False
+
+    def text(commit: Commit) -> str:
+        nonlocal follows_metadata
+        lines = list(log_lines(commit, show_metarange=show_meta_range_id))
+        shown, follows_metadata = lines[follows_metadata:], bool(commit.metadata)
+        return "\n".join(shown)
+
     with open_log(repository, ref_of(ref), options) as commits:
         shown = cut(commits, lambda commit: commit.id)
         if dot:
@@ -158,12 +167,8 @@ def log(
         if write is not None and not context.out.json:
             write(repository, shown)
             return
-        count = context.out.stream(
-            shown,
-            record=commit_record,
-            text=lambda commit: "\n".join(log_lines(commit, show_metarange=show_meta_range_id)),
-        )
-    if count:
+        context.out.stream(shown, record=commit_record, text=text)
+    if not follows_metadata:
         context.out.say("")
 
 

@@ -10,6 +10,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind, Parser, read_texts
+from lakecli.cli.text import one_line
 
 
 def refs_dump(
@@ -63,7 +64,8 @@ def refs_dump(
     from lakecli.repository.refs_dump import refs_dump as dump
 
     losses = parse_losses(leave_out)
-    if output != "-":
+    is_file = output not in ("", "-")
+    if is_file:
         check_writable(Path(output))
     opened = context.repository(repository)
     if push_first:
@@ -76,16 +78,13 @@ def refs_dump(
         raise
     for each in dumped.lost:
         context.out.warn(f"not in the dump: {each.loss}: {each.what}")
-    if output != "-":
+    if is_file:
+        context.out.say(f"Writing refs to {one_line(output)}")
         write_whole(Path(output), format_manifest(dumped.manifest))
     context.out.emit(
         cast("RefsManifest", manifest_fields(dumped.manifest)),
-        text=lambda: (
-            format_manifest(dumped.manifest).decode().splitlines()
-            if output == "-"
-            else [f"Repository: {repository}", f"manifest: {output}"]
-        ),
+        text=lambda: [] if is_file else format_manifest(dumped.manifest).decode().splitlines(),
     )
-    for line in next_steps(opened.record, output):
+    for line in next_steps(opened.record, output or "-"):
         context.out.note(line)
     context.out.note(f"garbage collection keeps the dump until {local_date(dumped.kept_until)}")

@@ -40,6 +40,7 @@ def refs_restore(
     from lakecli.cli.lakefs import NOT_IN_A_DUMP, left_out_record, read_manifest, warn_left_out
     from lakecli.repository.lakefs.restore import restore_refs
 
+    context.out.say(f"Repository: {repository}")
     restored = restore_refs(context.repository(repository), read_manifest(context, manifest))
     warn_left_out(context, restored.left_out)
     context.out.emit(
@@ -49,11 +50,9 @@ def refs_restore(
             repository=restored.repository.uri,
             left_out=[left_out_record(each) for each in restored.left_out],
         ),
-        text=lambda: [
-            f"Repository: {repository}",
-            f"branches: {restored.branches}",
-            f"tags: {restored.tags}",
-            f"commits: {restored.commits}",
-        ],
+        text=lambda: ["", "All references restored successfully!"],
+    )
+    context.out.note(
+        f"branches: {restored.branches}, tags: {restored.tags}, commits: {restored.commits}"
     )
     context.out.note(NOT_IN_A_DUMP)

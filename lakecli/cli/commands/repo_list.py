@@ -21,13 +21,15 @@ def repo_list(
     """
     found = context.lake().repositories(prefix=page.prefix, after=page.after)
     context.out.table(
-        ("Repository", "Creation Date", "Default Ref Name", "Storage Namespace"),
+        ("Repository", "Creation Date", "Default Ref Name", "Storage ID", "Storage Namespace"),
         context.out.page(found, amount=page.amount, name=lambda item: item.name),
         row=lambda item: (
             item.name,
             local_date(item.created_at),
             item.default_branch,
+            item.name,  # as lakectl fills this column
             one_line(item.storage_namespace),
         ),
         record=repository_record,
     )
+    context.out.say("")

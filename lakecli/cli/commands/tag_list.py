@@ -31,3 +31,4 @@ def tag_list(
         row=lambda item: (item.name, item.commit_id),
         record=ref_record,
     )
+    context.out.say("")

@@ -1,0 +1,131 @@
+"""The commands and options of lakectl 1.84, hidden ones included."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_PAGES = "--amount --after --prefix"
+_SYNC = "-p --parallelism --pre-sign --no-progress"
+_COMMIT = "-m --message --allow-empty-message --meta"
+_WAITING = "--poll-interval --timeout"
+
+_TABLE: Final = {
+    "abuse commit": "--amount --gap",
+    "abuse create-branches": "--branch-prefix --clean-only --amount --parallelism",
+    "abuse link-same-object": "--amount --parallelism --key",
+    "abuse list": "--prefix --amount --parallelism",
+    "abuse merge": "--amount --parallelism",
+    "abuse random-delete": "--from-file --amount --parallelism",
+    "abuse random-read": "--from-file --amount --parallelism",
+    "abuse random-write": "--prefix --amount --parallelism",
+    "actions runs describe": "--amount --after",
+    "actions runs list": "--branch --commit --amount --after",
+    "actions validate": "",
+    "annotate": "-r --recursive --first-parent",
+    "auth groups acl get": "--id",
+    "auth groups acl set": "--id --permission",
+    "auth groups create": "--id",
+    "auth groups delete": "--id",
+    "auth groups list": _PAGES,
+    "auth groups members add": "--id --user",
+    "auth groups members list": f"--id {_PAGES}",
+    "auth groups members remove": "--id --user",
+    "auth groups policies attach": "--id --policy",
+    "auth groups policies detach": "--id --policy",
+    "auth groups policies list": f"--id {_PAGES}",
+    "auth policies create": "--id --statement-document",
+    "auth policies delete": "--id",
+    "auth policies list": _PAGES,
+    "auth policies show": "--id",
+    "auth users aws-iam attach": "--id --principal-id",
+    "auth users aws-iam detach": "--id --principal-id",
+    "auth users aws-iam list": f"--id {_PAGES}",
+    "auth users aws-iam lookup": "--principal-id",
+    "auth users create": "--id",
+    "auth users credentials create": "--id",
+    "auth users credentials delete": "--id --access-key-id",
+    "auth users credentials list": f"--id {_PAGES}",
+    "auth users delete": "--id",
+    "auth users groups list": f"--id {_PAGES}",
+    "auth users list": _PAGES,
+    "auth users policies attach": "--id --policy",
+    "auth users policies detach": "--id --policy",
+    "auth users policies list": f"--id --effective {_PAGES}",
+    "bisect bad": "",
+    "bisect good": "",
+    "bisect log": "",
+    "bisect reset": "",
+    "bisect run": "",
+    "bisect start": "",
+    "bisect view": "",
+    "blame": "-r --recursive --first-parent",
+    "branch create": "-s --source",
+    "branch delete": "-y --yes",
+    "branch list": _PAGES,
+    "branch reset": "--prefix --object -y --yes",
+    "branch revert": "-m --parent-number --allow-empty-commit -y --yes",
+    "branch show": "",
+    "branch-protect add": "",
+    "branch-protect delete": "",
+    "branch-protect list": "",
+    "cat-hook-output": "",
+    "cat-sst": "-f --file --amount",
+    "cherry-pick": "-m --parent-number",
+    "commit": f"{_COMMIT} --allow-empty-commit --epoch-time-seconds",
+    "completion": "",
+    "config": "",
+    "diff": "--two-way --prefix",
+    "docs": "",
+    "doctor": "",
+    "find-merge-base": "",
+    "fs cat": "--pre-sign",
+    "fs download": f"-r --recursive --part-size {_SYNC}",
+    "fs ls": "-r --recursive",
+    "fs presign": "",
+    "fs rm": "-r --recursive -C --concurrency",
+    "fs stage": "--location --size --checksum --mtime --content-type --meta",
+    "fs stat": "--pre-sign",
+    "fs update-metadata": "--metadata",
+    "fs upload": f"-s --source --content-type -r --recursive {_SYNC}",
+    "gc check-async": "--id",
+    "gc delete-config": "",
+    "gc get-config": "-p --json",
+    "gc prepare-async": "",
+    "gc set-config": "-f --filename",
+    "identity": "",
+    "import": f"--from --to {_COMMIT} --no-progress --merge",
+    "local checkout": f"-r --ref --all -y --yes {_SYNC}",
+    "local clone": f"--gitignore {_SYNC}",
+    "local commit": f"--force {_COMMIT} -y --yes {_SYNC}",
+    "local init": "--force --gitignore",
+    "local list": "",
+    "local pull": f"--force {_SYNC}",
+    "local status": "-l --local",
+    "log": "--amount --after --limit --since --stop-at --first-parent --no-merges --objects "
+    "--prefixes --show-meta-range-id --dot",
+    "merge": f"--strategy --force --allow-empty --squash {_COMMIT}",
+    "plugin list": "",
+    "refs-dump": f"-o --output {_WAITING}",
+    "refs-restore": f"--manifest {_WAITING}",
+    "repo create": "-d --default-branch --sample-data",
+    "repo create-bare": "-d --default-branch",
+    "repo delete": "-y --yes",
+    "repo list": _PAGES,
+    "show commit": "--show-meta-range-id",
+    "tag create": "-f --force",
+    "tag delete": "-y --yes",
+    "tag list": _PAGES,
+    "tag show": "",
+    "usage summary": "",
+}
+
+SURFACE: Final = {words: frozenset(flags.split()) for words, flags in _TABLE.items()}
+"""The options of every command."""
+
+_GLOBAL: Final = (
+    "--base-uri -c --config --log-level --log-format --log-output --no-color --verbose -h --help "
+    "-v --version"
+)
+
+GLOBAL: Final = frozenset(_GLOBAL.split())
+"""The options that every command takes, and those before a command."""
